@@ -115,9 +115,14 @@ def run_rows(catalog: Catalog, limit: int | None = None) -> Iterator[RunRow]:
                 mean_step_ns=steps if row.typical_step_ns is None else row.typical_step_ns,
                 busy_share=_mean(member.row.busy_share for member in members),
                 wasted_ns=wasted if any(member.row.waste_ns is not None for member in members) else None,
-                recorded_ns=min((m.row.recorded_ns for m in members if m.row.recorded_ns is not None), default=None),
+                recorded_ns=_first_recorded(members),
                 outputs=msgspec.json.decode(outputs, type=tuple[Output, ...]) or first.outputs,
             )
+
+
+def _first_recorded(members: Iterable[File]) -> int | None:
+    known = (member.row.recorded_ns for member in members)
+    return min((ns for ns in known if ns is not None), default=None)
 
 
 def number_of_runs(catalog: Catalog) -> int:

@@ -181,54 +181,76 @@ def record_of(
 
 def row_of(name: str, report: Report) -> Row:
     """Create the summary row of a report."""
-    breakdown = report.result("step_breakdown", StepBreakdown)
-    window = breakdown.window if breakdown else None
     recording = report.result("recording", Recording)
     whole = recording.typical if recording and recording.steps_from == WHOLE else None
-    window_ns = window.end_ns - window.start_ns if window else None
-    window_ns = window_ns if whole is None else round(whole.resources.step_ns)  # also behind the host's
-    headline = report.headlines[0] if report.headlines else None
+    window_ns = _window_ns(report, whole)
     kernels = report.result("kernels", Kernels)
     steps = _steps(report)
     return Row(
         name=name,
         format=report.source.format,
         size_bytes=report.source.size_bytes,
-        rank=report.trace.rank if report.trace else None,
-        world_size=report.trace.world_size if report.trace else None,
-        base_ns=report.trace.base_ns if report.trace else None,
-        device_name=next((device.name for device in report.trace.devices), None) if report.trace else None,
+        **_origin(report),
         **steps,
         step_durations_ns=tuple(_durations(report)[:MOST_STEPS]),
         window_ns=window_ns,
         **_gpu_time(report, window_ns, whole),
-        bound=headline.bound if headline else None,
-        headline=headline.message if headline else None,
+        **_first_headline(report),
         advice=tuple(_advice(finding, steps["steps"]) for finding in report.findings),
         warnings=len(report.warnings),
         recorded_ns=_recorded(report),
-        combined=replace(headline.combined, fixes=()) if headline and headline.combined else None,
         kernels=sum(kernel.calls for kernel in kernels.rows) if kernels else None,
     )
+
+
+def _window_ns(report: Report, whole: TypicalStep | None) -> int | None:
+    """From the first to the last step; where no step is marked, the whole recording, also behind the host's end."""
+    if whole is not None:
+        return round(whole.resources.step_ns)
+    breakdown = report.result("step_breakdown", StepBreakdown)
+    window = breakdown.window if breakdown else None
+    return window.end_ns - window.start_ns if window else None
+
+
+def _origin(report: Report) -> dict[str, Any]:
+    """Columns that say where a trace is from; null of other reports."""
+    trace = report.trace
+    if trace is None:
+        return dict.fromkeys(("rank", "world_size", "base_ns", "device_name"))
+    return {
+        "rank": trace.rank,
+        "world_size": trace.world_size,
+        "base_ns": trace.base_ns,
+        "device_name": next((device.name for device in trace.devices), None),
+    }
+
+
+def _first_headline(report: Report) -> dict[str, Any]:
+    """Columns of what bounds the step, and of what all findings save together."""
+    if not report.headlines:
+        return dict.fromkeys(("bound", "headline", "combined"))
+    headline = report.headlines[0]
+    combined = replace(headline.combined, fixes=()) if headline.combined else None
+    return {"bound": headline.bound, "headline": headline.message, "combined": combined}
 
 
 def _steps(report: Report) -> dict[str, Any]:
     """Columns of the steps: of the typical one where a report has it, as all but old versions do, else of all."""
     breakdown, recording = report.result("step_breakdown", StepBreakdown), report.result("recording", Recording)
-    found: dict[str, Any] = dict.fromkeys(("steps", "mean_step_ns", "median_step_ns"))
-    found["has_typical_step"] = recording.typical_step_ns is not None if recording else None
-    found["framework"] = recording.framework if recording else None
+    columns: dict[str, Any] = dict.fromkeys(("steps", "mean_step_ns", "median_step_ns"))
+    columns["has_typical_step"] = recording.typical_step_ns is not None if recording else None
+    columns["framework"] = recording.framework if recording else None
     if recording and recording.typical_step_ns is not None and recording.typical:
-        found["parts"] = recording.typical.parts
+        columns["parts"] = recording.typical.parts
     if recording and recording.typical:
         typical = [step.duration_ns for step in recording.steps if step.is_typical]
-        found["mean_step_ns"] = recording.typical.parts.duration_ns
+        columns["mean_step_ns"] = recording.typical.parts.duration_ns
         if typical:  # not in a report on several ranks, whose steps differ
-            found |= {"steps": len(recording.steps), "median_step_ns": median(typical)}
+            columns |= {"steps": len(recording.steps), "median_step_ns": median(typical)}
     elif breakdown and breakdown.average:
-        found |= {"mean_step_ns": breakdown.average.duration_ns, "median_step_ns": breakdown.median_duration_ns}
-        found["steps"] = len(breakdown.steps)
-    return found
+        columns |= {"mean_step_ns": breakdown.average.duration_ns, "median_step_ns": breakdown.median_duration_ns}
+        columns["steps"] = len(breakdown.steps)
+    return columns
 
 
 def _durations(report: Report) -> list[int]:

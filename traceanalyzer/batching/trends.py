@@ -118,10 +118,10 @@ class RunInSeries:
 
 def series(rows: Iterable[HistoryRow]) -> dict[tuple[str, str, int], list[RunInSeries]]:
     """The runs of each program in the order of time, compared with those before them."""
-    found: defaultdict[tuple[str, str, int], list[HistoryRow]] = defaultdict(list)
+    by_series: defaultdict[tuple[str, str, int], list[HistoryRow]] = defaultdict(list)
     for row in sorted(rows, key=lambda row: (row.recorded_ns or 0, row.name)):
-        found[row.series].append(row)
-    return {key: list(_compared(found[key])) for key in sorted(found)}
+        by_series[row.series].append(row)
+    return {key: list(_compared(by_series[key])) for key in sorted(by_series)}
 
 
 def _compared(rows: list[HistoryRow]) -> Iterator[RunInSeries]:
@@ -136,12 +136,12 @@ def _compared(rows: list[HistoryRow]) -> Iterator[RunInSeries]:
         if id(row) not in following:
             yield RunInSeries(row, None)
             continue
-        found = _verdict(before[-_OLDER:], row) if before else None
-        is_change = found is not None and found.outcome in _ONLY_HERE
-        if found is not None and is_change and (later := following[id(row)]) is not None:
-            is_change = _verdict(before[-_OLDER:], later).outcome == found.outcome
+        compared = _verdict(before[-_OLDER:], row) if before else None
+        is_change = compared is not None and compared.outcome in _ONLY_HERE
+        if compared is not None and is_change and (later := following[id(row)]) is not None:
+            is_change = _verdict(before[-_OLDER:], later).outcome == compared.outcome
         before = [row] if is_change else [*before, row]
-        yield RunInSeries(row, found, is_change)
+        yield RunInSeries(row, compared, is_change)
 
 
 def _verdict(before: list[HistoryRow], row: HistoryRow) -> Verdict:
@@ -172,18 +172,29 @@ def write(rows: Iterable[HistoryRow], folder: Folder, language: Language) -> Non
     for runs in series(rows).values():
         (several if len(runs) > 1 else once).append(runs)
     several.sort(key=lambda runs: not any(run.is_slower for run in runs))
-    shown = [_section(f"series-{number}", runs) for number, runs in enumerate(several, 1)]
-    pictures = {section.id: [_chart(section.id, runs, language)] for section, runs in zip(shown, several, strict=True)}
+    shown, pictures = [], {}
+    for number, runs in enumerate(several, 1):
+        id_ = f"series-{number}"
+        shown.append(_section(id_, runs))
+        pictures[id_] = [_chart(id_, runs, language)]
     if once:
-        alone = [runs[0] for runs in once]
-        columns = (_WHEN, _RUN, Column(GPU, "", "row.device", if_any=known), *_COLUMNS[2:])
-        shown.append(Section("once", _ONCE, tables=(table("once", columns, alone, _SHOWN),)))
+        shown.append(_alone([runs[0] for runs in once]))
     generator, title = Generator("traceanalyzer", __version__), language.text(TITLE)
     page = html.plain(generator, title, shown, language, pictures)
     text = markdown.fitted(markdown.MARK, generator, title, lambda _: shown, language)
-    for name, content in ((HTML, page), (MARKDOWN, text)):
-        with folder.creating(name) as file:
-            file.write(content.encode("utf-8", "replace"))
+    _save(folder, HTML, page)
+    _save(folder, MARKDOWN, text)
+
+
+def _save(folder: Folder, name: str, text: str) -> None:
+    with folder.creating(name) as file:
+        file.write(text.encode("utf-8", "replace"))
+
+
+def _alone(runs: list[RunInSeries]) -> Section:
+    """Programs of which there is one run."""
+    columns = (_WHEN, _RUN, Column(GPU, "", "row.device", if_any=known), *_COLUMNS[2:])
+    return Section("once", _ONCE, tables=(table("once", columns, runs, _SHOWN),))
 
 
 def _section(id_: str, runs: list[RunInSeries]) -> Section:
