@@ -6,7 +6,7 @@ import glob
 import os
 import re
 import stat
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from importlib import import_module
 from pathlib import PurePosixPath
@@ -107,21 +107,31 @@ def find(arguments: Iterable[str], exclude: str | None = None) -> Iterator[Found
         UnusableInputError: An argument matches no file.
         MissingDependencyError: The library for a URL is not installed.
     """
-    given = tuple(arguments)
-    remote = list(dict.fromkeys(argument for argument in given if is_url(argument)))
-    local = [os.path.abspath(local_path(argument)) for argument in given if not is_url(argument)]  # noqa: PTH100
-    mixed = bool(local) and bool(remote)
+    local, remote = [], []
+    for argument in arguments:
+        if is_url(argument):
+            remote.append(argument)
+        else:
+            local.append(os.path.abspath(local_path(argument)))  # noqa: PTH100
     base = _base(local)
     visited = {os.path.realpath(exclude)} if exclude is not None and not is_url(exclude) else set()
     visited -= {os.path.realpath(path) for path in local}  # the user may choose a folder of traces for the reports
     for path in local:
         yield from _find_local(path, base, visited)
+    yield from _find_urls(list(dict.fromkeys(remote)), exclude, is_mixed=bool(local))
+
+
+def _find_urls(urls: list[str], exclude: str | None, *, is_mixed: bool) -> Iterator[FoundFile]:
+    """The files of URLs, by protocol, which is part of their names if there are files of another one or local ones."""
+    by_protocol: defaultdict[str, list[str]] = defaultdict(list)
+    for url in urls:
+        by_protocol[url.split("://", 1)[0]].append(url)
+    is_mixed = is_mixed or len(by_protocol) > 1
     taken: Counter[str] = Counter()
-    for protocol in sorted({url.split("://", 1)[0] for url in remote}):
-        urls = [url for url in remote if url.split("://", 1)[0] == protocol]
-        several = mixed or len(urls) < len(remote)
-        for url in urls:
-            for file in _find_remote(url, _url_base(urls), f"{protocol}/" if several else "", exclude):
+    for protocol, alike in sorted(by_protocol.items()):
+        base, prefix = _url_base(alike), f"{protocol}/" if is_mixed else ""
+        for url in alike:
+            for file in _find_remote(url, base, prefix, exclude):
                 yield _numbered(file, taken) if file.is_named else file
 
 

@@ -131,21 +131,26 @@ def peek(file: IO[bytes], name: str, size: int, *, is_named: bool = False) -> Pe
     is_whole = plain <= len(head)
     recode, in_file = _recoder(head), max(len(head), 1)
     head = recode(head)
-    trace = Peek(FileKind.TRACE, plain, len(_EVENT.findall(head)) / in_file, *_ranks(head))
-    other = Peek(FileKind.OTHER, plain)
     if saved_reports.is_head_of_saved(head):
         return Peek(FileKind.DIFFERENCE if saved_reports.is_head_of_difference(head) else FileKind.REPORT, plain)
     if _is_report(head):
-        return other
-    is_log = compile_log.begins(head)
-    if not _EVENTS.search(head) and (is_log or plain_name(name).endswith(TEXT_SUFFIXES)):
-        has_table = is_log or is_named or _finds_table(head, None if is_compressed else file, recode)
-        return Peek(FileKind.COMPILE_LOG if is_log else FileKind.DOCUMENT, plain) if has_table else other
-    if is_named or looks_like_trace(name):
-        return trace
+        return Peek(FileKind.OTHER, plain)
+    if not _EVENTS.search(head):
+        if compile_log.begins(head):
+            return Peek(FileKind.COMPILE_LOG, plain)
+        if plain_name(name).endswith(TEXT_SUFFIXES):
+            has_table = is_named or _finds_table(head, None if is_compressed else file, recode)
+            return Peek(FileKind.DOCUMENT if has_table else FileKind.OTHER, plain)
+    if is_named or looks_like_trace(name) or _may_be_trace(head, name, is_whole=is_whole):
+        return Peek(FileKind.TRACE, plain, len(_EVENT.findall(head)) / in_file, *_ranks(head))
+    return Peek(FileKind.OTHER, plain)
+
+
+def _may_be_trace(head: bytes, name: str, *, is_whole: bool) -> bool:
+    """Whether a file that nobody named may be a trace; what is unfinished only where events can be seen."""
     if plain_name(name).endswith(".tmp") and not _EVENTS.search(head):
-        return other
-    return other if _is_other_json(head, is_whole=is_whole) else trace
+        return False
+    return not _is_other_json(head, is_whole=is_whole)
 
 
 def _is_report(head: bytes) -> bool:
