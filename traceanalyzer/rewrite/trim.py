@@ -124,24 +124,28 @@ def trim(
 def _of_steps(context: Context, steps: tuple[int | None, int | None]) -> tuple[int, int, Collection[str]]:
     """From the start of the first mark to the end of the last step's device work; and the marks of other steps."""
     host, names = context.trace.host, context.trace.names
-    rows = np.flatnonzero(context.kind == NodeKind.STEP).tolist()
-    numbers = {row: marks.step_number(names[int(host.name[row])]) or 0 for row in rows}
-    first, last = steps
-    inside = [
-        row
-        for row, number in numbers.items()
-        if (first is None or number >= first) and (last is None or number <= last)
-    ]
+    marked = np.flatnonzero(context.kind == NodeKind.STEP).tolist()
+    numbers = {row: marks.step_number(names[int(host.name[row])]) or 0 for row in marked}
+    inside = [row for row, number in numbers.items() if _is_within(number, steps)]
     if not inside:
-        known = numbers.values()
-        has = f"steps {min(known)} to {max(known)}" if known else "no marked steps (cut it with --time)"
-        raise UsageError(f"{context.trace.info.name}: no such step: the trace has {has}")
+        raise _no_such_step(context.trace, numbers.values())
     wanted = {str(numbers[row]) for row in inside}
-    found = zip(context.steps.names, context.steps.end_ns.tolist(), strict=True)
-    ends = [end for name, end in found if name in wanted]
-    end = max(ends + (host.start_ns[inside] + host.dur_ns[inside]).tolist())
-    others = {names[int(host.name[row])] for row in rows if row not in inside}
-    return int(host.start_ns[inside].min()), end, others
+    ends = (host.start_ns[inside] + host.dur_ns[inside]).tolist()
+    for name, end in zip(context.steps.names, context.steps.end_ns.tolist(), strict=True):
+        if name in wanted:
+            ends.append(end)
+    others = {names[int(host.name[row])] for row in marked if row not in inside}
+    return int(host.start_ns[inside].min()), max(ends), others
+
+
+def _no_such_step(trace: Trace, known: Collection[int]) -> UsageError:
+    has = f"steps {min(known)} to {max(known)}" if known else "no marked steps (cut it with --time)"
+    return UsageError(f"{trace.info.name}: no such step: the trace has {has}")
+
+
+def _is_within(number: int, steps: tuple[int | None, int | None]) -> bool:
+    first, last = steps
+    return (first is None or number >= first) and (last is None or number <= last)
 
 
 def _of_time(trace: Trace, time_ns: tuple[int | None, int | None]) -> tuple[int, int]:
@@ -156,19 +160,21 @@ def _of_time(trace: Trace, time_ns: tuple[int | None, int | None]) -> tuple[int,
 
 
 def _range(context: Context, start: int, end: int, others: Collection[str]) -> Range:
-    trace, launch = context.trace, context.links.launch
-    device, launches, flows = trace.device, trace.launches, trace.flows
-    launch_start = take_or(launches.start_ns, launch, -1)
+    device, launches, flows = context.trace.device, context.trace.launches, context.trace.flows
+    accelerator, origin = context.trace.accelerator, context.trace.info.origin_ns
+    # work of GPUs whose launch is in the range, and work that runs in it
+    launch_start = take_or(launches.start_ns, context.links.launch, -1)
     launched = (launch_start >= start) & (launch_start < end)
     runs = (device.start_ns < end) & (device.end_ns > start)
-    outside = (flows.start_ns < start) | (flows.start_ns >= end)
-    accelerator = trace.accelerator
+    # the same of other devices, which name their launch by its correlation
     called = launches.correlation[(launches.start_ns >= start) & (launches.start_ns < end)]
     tasks = np.isin(accelerator.correlation, called)
     running = (accelerator.start_ns < end) & (accelerator.end_ns > start)
+    # arrows of which an end is outside of the range
+    outside = (flows.start_ns < start) | (flows.start_ns >= end)
     return Range(
-        start_ns=start + trace.info.origin_ns,
-        end_ns=end + trace.info.origin_ns,
+        start_ns=start + origin,
+        end_ns=end + origin,
         launched=_ids(device.correlation[launched]) | _ids(accelerator.correlation[tasks]),
         launching=_ids(device.correlation[launched | runs]) | _ids(accelerator.correlation[tasks | running]),
         flows=_ids(flows.flow[~outside]) - _ids(flows.flow[outside]),
