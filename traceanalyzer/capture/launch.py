@@ -219,22 +219,28 @@ def _notes(scratch: Path) -> list[Note]:
 
 def _collect(code: int, scratch: Path, settings: Settings) -> ProgramOutcome:
     notes = _notes(scratch)
-    traces = []
+    traces: list[Path] = []
     for note in sorted(notes, key=lambda note: note.rank or 0):
-        if note.trace is None or not (trace := Path(note.trace)).exists():
-            continue
-        for written, facts in [*note.earlier, (str(trace), note.facts)]:
-            if facts is not None:
-                tracefile.replace_facts(Path(written), facts)
-            traces.append(Path(written))
-        if note.superseded is not None:
-            _remove(Path(note.superseded))
+        traces += _written(note)
     warnings = [_cut_short(note) for note in notes if note.trace and (note.steps or 0) < (note.wanted or 0)]
     warnings += [f"the capture failed in one process: {note.error}" for note in notes if note.error]
     if not traces:
         traces, explanation = _whole_runs(notes, scratch, settings)
         warnings.append(explanation or f"nothing was captured: {_why_nothing(code, notes, scratch, settings)}")
     return ProgramOutcome(code, tuple(traces), tuple(dict.fromkeys(warnings)))
+
+
+def _written(note: Note) -> Iterator[Path]:
+    """The traces of one process, with what it knew of the program only at the end; one that they replace is removed."""
+    if note.trace is None or not Path(note.trace).exists():
+        return
+    for written, facts in [*note.earlier, (note.trace, note.facts)]:
+        path = Path(written)
+        if facts is not None:
+            tracefile.replace_facts(path, facts)
+        yield path
+    if note.superseded is not None:
+        _remove(Path(note.superseded))
 
 
 def _remove(trace: Path) -> None:
@@ -292,10 +298,10 @@ def _signs(counts: Mapping[str, int]) -> str:
         ("batches", "batch", "batches"),
         ("backwards", "backward pass", "backward passes"),
     )
-    found = [f"{n} {one if n == 1 else more}" for key, one, more in names if (n := counts.get(key, 0))]
+    signs = [f"{n} {one if n == 1 else more}" for key, one, more in names if (n := counts.get(key, 0))]
     steps = counts.get("optimizer", 0)
-    found.append(f"{steps} of an optimizer within backward passes" if steps else "no step of an optimizer")
-    return ", ".join(found if len(found) > 1 else [*found, "no batch of a DataLoader", "no call of a module"])
+    signs.append(f"{steps} of an optimizer within backward passes" if steps else "no step of an optimizer")
+    return ", ".join(signs if len(signs) > 1 else [*signs, "no batch of a DataLoader", "no call of a module"])
 
 
 def _why_nothing(code: int, notes: list[Note], scratch: Path, settings: Settings) -> str:
