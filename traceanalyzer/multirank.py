@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from traceanalyzer import pipeline
 from traceanalyzer.analyzers import ranks as joining
@@ -204,20 +205,17 @@ def join(
     """
     rules = sources.applicable(selection.choose(config or Config()))
     found = found or compare(members)
-    ranks, judged, late_ranks = found.every, found.judged, found.stragglers
     ordered = [members[rank] for rank in sorted(members)]
-    summary = totals.summary(ordered, ranks.world_size)
-    results = totals.results(ordered, judged, ranks.groups)
-    if late_ranks is not None:
-        results["stragglers"] = late_ranks
+    summary = totals.summary(ordered, found.every.world_size)
+    results = totals.results(ordered, found.judged, found.every.groups)
+    if found.stragglers is not None:
+        results["stragglers"] = found.stragglers
     advice = judge(sources.of_ranks(summary, results), rules)
-    of_all = joining.of_every_step(judged, ranks)
-    shown = {key: results[key] for key in ("recording",) if key in results} | {
-        "ranks": of_all,
-        "stragglers": late_ranks,
-    }
+    ranks = joining.of_every_step(found.judged, found.every)
+    shown: dict[str, Any] = {"recording": results["recording"]} if "recording" in results else {}
+    shown |= {"ranks": ranks, "stragglers": found.stragglers}
     skipped = {} if found.reason is None else {"stragglers": found.reason}
-    doubts = (*joining.damaged(members), *joining.doubts(ranks), *joining.uneven(of_all))
+    doubts = (*joining.damaged(members), *joining.doubts(found.every), *joining.uneven(ranks))
     return pipeline.report_of(totals.source(name, ordered), summary, shown, skipped, doubts, advice)
 
 
@@ -303,14 +301,16 @@ def _run_of(measured: list[_MeasuredFile], given: str, *, is_one: bool) -> tuple
             f"{given}: no rank is known, neither from distributedInfo nor from names such as rank3.json; use "
             "traceanalyzer report for a trace without a rank"
         )
-    by_name = {entry.name: entry.member for entry in measured}
     numbered = [(rank, name) for run in runs for rank, name in run.ranks if rank is not None]
-    if len(runs) > 1 and not (is_one and len({rank for rank, _ in numbered}) == len(numbered)):
+    name_of = dict(numbered)
+    if len(runs) > 1 and not (is_one and len(name_of) == len(numbered)):
         raise UsageError(
             f"{given}: contains {len(runs)} runs ({named(run.name for run in runs)}); name the files of one"
         )
-    unknown = [f"{name}: its rank is not known" for name in sorted(by_name.keys() - {name for _, name in numbered})]
-    return {rank: by_name[name] for rank, name in numbered}, unknown
+    member_of = {entry.name: entry.member for entry in measured}
+    unknown = member_of.keys() - {name for _, name in numbered}
+    reasons = [f"{name}: its rank is not known" for name in sorted(unknown)]
+    return {rank: member_of[name] for rank, name in name_of.items()}, reasons
 
 
 def _as_file(entry: _MeasuredFile) -> rank_groups.RankFile:

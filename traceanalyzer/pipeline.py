@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -180,15 +180,21 @@ def _analyze_trace(
         of_graphs, not_of_graphs = analyzers.run_joined(joined)
         results, skipped = results | of_graphs, skipped | not_of_graphs
         doubts = tuple(doubts_with(joined.result, doubts))
-    source = source_of(trace)
+    doubts = (*doubts, *compilation.doubts(results.get("compilation")))
     summary = summary_of(trace, context)
     facts = sources.of_trace(summary, results, skipped, context.gpu, causal_model.of(context))
     advice = judge(facts, rules)
-    losses = [*trace.losses, *(loss for log in side.compile_logs for loss in log.losses)]
+    losses = _losses(trace, side, is_joined=is_joined)
+    return report_of(source_of(trace), summary, results, skipped, (*losses, *doubts), advice)
+
+
+def _losses(trace: Trace, side: SideRecordings, *, is_joined: bool | None) -> Iterator[Loss]:
+    """What could not be read of a trace and of its compile logs, and whether it is unknown that they belong to it."""
+    yield from trace.losses
+    for log in side.compile_logs:
+        yield from log.losses
     if is_joined is None:
-        losses.append(Loss("q-compile-log-unmatched", len(side.compile_logs)))
-    doubts = (*doubts, *compilation.doubts(results.get("compilation")))
-    return report_of(source, summary, results, skipped, (*losses, *doubts), advice)
+        yield Loss("q-compile-log-unmatched", len(side.compile_logs))
 
 
 def context_of(

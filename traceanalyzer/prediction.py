@@ -49,12 +49,29 @@ def whatif(
         UsageError: Not a trace, no step, a selector that matches nothing in the trace, or a negative factor. Of a run:
             the ranks cannot be replayed together, a rank that is not there, or another change.
     """
-    asked = [] if loader is None else [ChangeAsked("loader", factor=loader * 1e6)]
-    asked += [ChangeAsked("speedup", name, factor) for name, factor in (speedup or {}).items()]
-    asked += [ChangeAsked(kind, name, 0.0) for kind, names in (("free", free), ("gone", gone)) for name in names]
-    asked += [ChangeAsked("no-sync", name) for name in no_sync]
-    asked += [] if bandwidth is None else [ChangeAsked("bandwidth", factor=bandwidth)]
-    asked += [ChangeAsked(kind) for kind, wanted in (("overlap", overlap), ("graphs", graphs)) if wanted]
+    asked: list[ChangeAsked] = []
+    if loader is not None:
+        asked.append(ChangeAsked("loader", factor=loader * 1e6))
+    asked += (ChangeAsked("speedup", name, factor) for name, factor in (speedup or {}).items())
+    asked += (ChangeAsked("free", name, 0.0) for name in free)
+    asked += (ChangeAsked("gone", name, 0.0) for name in gone)
+    asked += (ChangeAsked("no-sync", name) for name in no_sync)
+    if bandwidth is not None:
+        asked.append(ChangeAsked("bandwidth", factor=bandwidth))
+    if overlap:
+        asked.append(ChangeAsked("overlap"))
+    if graphs:
+        asked.append(ChangeAsked("graphs"))
+    return _predicted(measured, asked, ranks, steps)
+
+
+def _predicted(
+    measured: Trace | MeasuredRun | str | Path | Iterable[str | Path],
+    asked: Sequence[ChangeAsked],
+    ranks: Sequence[int],
+    steps: StepChoice | None,
+) -> WhatIf:
+    """Apply changes to a trace, or ask what a run would take without its late ranks."""
     if isinstance(measured, Trace):
         if ranks:
             raise UsageError(f"--rank {ranks[0]}: needs the traces of several ranks; name all files or their folder")
