@@ -70,7 +70,7 @@ subject: "TODO: what was measured"
 ```
 """
 
-NEEDED = ("CodePlace", "Draft", "Drafts", "Evidence", "Facts", "Limits", "Portion", "TimeSaved", "page")
+NEEDED = ("CodePlace", "Draft", "Drafts", "EventSet", "Evidence", "Facts", "Limits", "TimeSaved", "page")
 """What a detection uses, all from `traceanalyzer.rules.engine.rule`."""
 
 DETECTION = """
@@ -86,7 +86,7 @@ def _{module}(facts: Facts, limits: Limits) -> Drafts:
         return
     where = tuple(CodePlace("kernel", row.name, value=row.total_ns, unit="ns") for row in rows[:5])
     evidence = Evidence(_{constant}.text("subject")(), share, limits["share"], "share", where)
-    claims = {{Portion.kernel(row.name): facts.on_device(row.total_ns) for row in rows}}
+    claims = {{EventSet.kernel(row.name): facts.on_device(row.total_ns) for row in rows}}
     change = TimeSaved("gpu", (time, time), _{constant}.text("basis")(), claims=claims)
     yield Draft((evidence,), change, {{"time": time, "share": share}})
 

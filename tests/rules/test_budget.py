@@ -13,7 +13,7 @@ from traceanalyzer.report.message import Message
 from traceanalyzer.report.model import Resources
 from traceanalyzer.rules.engine.budget import Budget, combine
 from traceanalyzer.rules.engine.change import Fix, TimeSaved
-from traceanalyzer.structure.portions import Portion
+from traceanalyzer.structure.events import EventSet
 
 BASIS = Message("basis", {}, "because")
 MS = 1_000_000.0
@@ -43,7 +43,7 @@ def budgets(draw: st.DrawFn) -> Budget:
 def changes(draw: st.DrawFn) -> TimeSaved:
     low, high = sorted((draw(TIMES), draw(TIMES)))
     exposed = tuple(sorted((draw(TIMES), draw(TIMES)))) if draw(st.booleans()) else None
-    claims = draw(st.dictionaries(st.sampled_from([Portion.other(name) for name in "abc"]), TIMES, max_size=2))
+    claims = draw(st.dictionaries(st.sampled_from([EventSet.other(name) for name in "abc"]), TIMES, max_size=2))
     return TimeSaved(draw(RESOURCES), (low, high), BASIS, exposed, claims)  # type: ignore[arg-type]
 
 
@@ -101,7 +101,7 @@ def test_the_next_fix_counts_from_where_the_first_left() -> None:
 
 
 def test_the_same_time_is_claimed_once() -> None:
-    once = {Portion.operator("aten::mul"): 20 * MS}
+    once = {EventSet.operator("aten::mul"): 20 * MS}
     fixes = [Fix(name, i, change("gpu", 20 * MS, claims=once)) for i, name in enumerate("ab")]
     found = combine(budget(100, 95, 10), fixes)
     assert found is not None
@@ -199,7 +199,7 @@ def test_a_slowed_host_only_widens_the_interval(run: Budget, wanted: TimeSaved) 
 
 def test_idle_time_is_claimed_once_but_the_work_behind_it_goes() -> None:
     """Both would end 10 of 12 ms of the same idle time; the host that is left has lost the work of both."""
-    idle = {Portion.idle("launch_bound"): 10 * MS}
+    idle = {EventSet.idle("launch_bound"): 10 * MS}
     host = [Fix(n, i, change("host", t * MS, exposed=(t * MS, t * MS), claims=idle)) for i, (n, t) in enumerate(TWO)]
     gpu = Fix("gpu", 2, change("gpu", 60 * MS))
     found = combine(budget(100, 90, 95), [*host, gpu])

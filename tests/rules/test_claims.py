@@ -15,7 +15,7 @@ from traceanalyzer.rules.engine.change import TimeSaved
 from traceanalyzer.rules.engine.facts import Facts, Missing
 from traceanalyzer.rules.engine.runner import Advice, judge
 from traceanalyzer.rules.engine.selection import Chosen, builtin, choose
-from traceanalyzer.structure.portions import Portion
+from traceanalyzer.structure.events import EventSet
 
 IDS = [rule.id for rule in builtin()]
 FIXTURES = sorted(path for path in (Path(__file__).parents[2] / "fixtures").glob("*/*.json.gz"))
@@ -99,7 +99,7 @@ def test_rows_of_copies_in_a_table_claim_their_own_time(memory: str, synchronize
     report(table([{**row, "# of Calls": n} for row, n in zip(rows, calls, strict=False)], cpu="240ms", device="300ms"))
     found = [change for rule, change in changes if rule in ("h2d-pageable", "h2d-blocking")]
     assert len(found) == 1
-    assert found[0].claims == pytest.approx(dict(zip((Portion.copies(n) for n in names), (1e6, 3e6), strict=True)))
+    assert found[0].claims == pytest.approx(dict(zip((EventSet.copies(n) for n in names), (1e6, 3e6), strict=True)))
     assert sum(found[0].claims.values()) == pytest.approx(found[0].direct[1])
 
 

@@ -12,26 +12,26 @@ from traceanalyzer.rules.engine.change import TimeSaved
 from traceanalyzer.rules.engine.duplicates import distinct
 from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.rules.engine.rule import Draft, Rule
-from traceanalyzer.structure.portions import LOADER, WAITS, Portion
+from traceanalyzer.structure.events import LOADER, WAITS, EventSet
 
 TEXT = Text("distinct-test", "text")
 FACTS = Facts(Resources(step_ns=100.0, gpu_ns=40.0, host_ns=60.0, loader_ns=0.0, communication_ns=None), steps=1)
 RULE = Rule("cause", TEXT, TEXT, TEXT, TEXT, "low", "A", (), "0.2")
 REST = replace(RULE, id="rest", is_rest=True)
 PART = replace(RULE, id="part", part_of=("cause",))
-LAUNCHES, CODE = Portion.idle("launch_bound"), Portion.idle("host_code")
-BMM = Portion.operator("aten::bmm", "x")
+LAUNCHES, CODE = EventSet.idle("launch_bound"), EventSet.idle("host_code")
+BMM = EventSet.operator("aten::bmm", "x")
 SUM = replace(RULE, id="sum", sums_up_idle=True)
 
 
-def draft(*claims: tuple[Portion, float]) -> Draft:
+def draft(*claims: tuple[EventSet, float]) -> Draft:
     keys = dict(claims)
     total = sum(keys.values())
     change = TimeSaved("host", (total / 2, total), TEXT(), (total / 2, total), keys)
     return Draft((Evidence(TEXT(), 1.0, 0.0, "number", ()),), change if keys else None)
 
 
-def claimed(found: Draft | None) -> dict[Portion, float]:
+def claimed(found: Draft | None) -> dict[EventSet, float]:
     assert found is not None
     assert found.change is not None
     return dict(found.change.claims)

@@ -27,7 +27,7 @@ from traceanalyzer.rules.engine.budget import Budget
 from traceanalyzer.rules.engine.change import Fix, TimeSaved
 from traceanalyzer.rules.engine.prices import Prices
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.portions import COMMUNICATION, LOADER, WAITS, Occurrences, Portion
+from traceanalyzer.structure.events import COMMUNICATION, LOADER, WAITS, EventSet, Occurrences
 
 BASIS = Message("basis", {}, "because")
 OPERATOR = 1000 * mean(each.operator.median_ns for each in overheads()) / 1e6
@@ -42,10 +42,10 @@ def budget(step: float) -> Budget:
     return Budget(step * 1000, 0.0, step * 1000, 0.0, 0.0, is_estimate=False)
 
 
-MM, ADDMM, ADD = map(Portion.operator, ("aten::mm", "aten::addmm", "aten::add_"))
+MM, ADDMM, ADD = map(EventSet.operator, ("aten::mm", "aten::addmm", "aten::add_"))
 
 
-def takes(resource: str, low: float, high: float, *claims: Portion, **details: object) -> TimeSaved:
+def takes(resource: str, low: float, high: float, *claims: EventSet, **details: object) -> TimeSaved:
     direct = low * 1000, high * 1000
     return TimeSaved(resource, direct, BASIS, None, dict.fromkeys(claims, high * 1000), **details)  # type: ignore[arg-type]
 
@@ -92,7 +92,7 @@ def test_the_thread_of_autograd_stands_in_for_the_one_that_waits() -> None:
 
 def test_what_is_not_named_or_not_found_is_taken_off_all_host_time() -> None:
     found = prices(on_cpu())
-    for claims in ((), (Portion.operator("aten::unheard_of"),), (Portion.other("at all"),)):
+    for claims in ((), (EventSet.operator("aten::unheard_of"),), (EventSet.other("at all"),)):
         assert wall(found.saving(takes("host", 100, 250, *claims), budget(1000))) == with_steps(100, 175, 250)
 
 
@@ -147,8 +147,8 @@ def test_kernels_that_go_away_take_their_launches_along() -> None:
         trace.op("aten::gelu", start, 100)
         trace.launch_kernel("gelu_kernel", start + 70, 10, at=start + 50, call_dur=10)
     found = prices(trace)
-    assert wall(found.saving(takes("gpu", 10, 10, Portion.operator("aten::gelu")), budget(250))) == (0, 0, 0)
-    removed = takes("gpu", 10, 10, Portion.operator("aten::gelu"), is_removed=True)
+    assert wall(found.saving(takes("gpu", 10, 10, EventSet.operator("aten::gelu")), budget(250))) == (0, 0, 0)
+    removed = takes("gpu", 10, 10, EventSet.operator("aten::gelu"), is_removed=True)
     assert wall(found.saving(removed, budget(250))) == with_steps(100, 100, 100), (
         "half of the operators, as half of the kernels"
     )
@@ -235,7 +235,7 @@ def crowded() -> TraceBuilder:
 
 def test_recording_costs_between_nothing_and_what_was_measured() -> None:
     """The small operators are shorter by what recording them costs, so half of them is less by half of that."""
-    change = takes("host", 250, 250, Portion.operator("aten::add"))
+    change = takes("host", 250, 250, EventSet.operator("aten::add"))
     low, point, high = wall(prices(crowded()).saving(change, budget(1000)))
     assert (low, point, high) == with_steps(250 - 500 * OPERATOR, 250, 250)
 
@@ -328,11 +328,11 @@ def adds_up(combined: Combined) -> None:
 
 
 KEYS = [
-    Portion.operator("aten::a"),
-    Portion.operator("aten::b"),
+    EventSet.operator("aten::a"),
+    EventSet.operator("aten::b"),
     LOADER,
     COMMUNICATION,
-    Portion.idle("launch_bound"),
+    EventSet.idle("launch_bound"),
     WAITS,
 ]
 changes = st.builds(
@@ -344,7 +344,7 @@ changes = st.builds(
     st.integers(0, 20),
     st.lists(st.sampled_from(KEYS), max_size=2, unique=True),
     st.booleans(),
-    st.sampled_from([(), (Portion.operator("aten::a"),)]),
+    st.sampled_from([(), (EventSet.operator("aten::a"),)]),
 )
 
 
@@ -397,7 +397,7 @@ def test_a_host_that_gets_ahead_of_its_device_does_not_make_savings_vary() -> No
         trace.op("aten::item", start, 310)
         trace.launch_kernel("gemm", start + 5, 300, at=start + 2, call_dur=2)
         trace.launch("cudaStreamSynchronize", start + 5, 303)
-    change = takes("host", 100, 100, Portion.operator("aten::item"), WAITS)
+    change = takes("host", 100, 100, EventSet.operator("aten::item"), WAITS)
     low, point, high = wall(prices(trace).saving(change, budget(410)))
     assert point == pytest.approx(100, abs=15)
     assert (low, high) == (pytest.approx(point, rel=0.05), pytest.approx(point, rel=0.05))
@@ -416,7 +416,7 @@ def test_waits_that_may_all_be_necessary_are_most_likely_worth_half_of_what_a_re
     trace.op("aten::mm", 150, 150)
     trace.launch_kernel("sgemm", 305, 95, at=300, call_dur=3)
     found = prices(trace)
-    wait = takes("host", 0, 100, Portion.operator("aten::item"), WAITS)
+    wait = takes("host", 0, 100, EventSet.operator("aten::item"), WAITS)
     _, all_of_it, _ = wall(found.saving(takes("host", 100, 100, *wait.claims), budget(400)))
     low, point, high = wall(found.saving(wait, budget(400)))
     assert all_of_it == pytest.approx(100, abs=5)

@@ -28,7 +28,7 @@ from traceanalyzer.rules.engine import selection
 from traceanalyzer.rules.engine.change import TimeSaved
 from traceanalyzer.rules.engine.facts import Facts, Missing
 from traceanalyzer.rules.engine.rule import Draft, Rule, Threshold
-from traceanalyzer.structure.portions import LOADER
+from traceanalyzer.structure.events import LOADER
 
 ROOT = Path(__file__).parents[2]
 _TEXT = Text("broken-rule-text", "x")

@@ -26,7 +26,7 @@ from traceanalyzer.rules.engine.claim_edits import Resolver
 from traceanalyzer.rules.engine.selection import builtin
 from traceanalyzer.structure import gaps, typical
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.portions import Portion
+from traceanalyzer.structure.events import EventSet
 from traceanalyzer.structure.resources import busiest
 from traceanalyzer.trace.intervals import Intervals
 
@@ -107,7 +107,7 @@ def test_the_longest_times_are_kept() -> None:
             trace.op("aten::mm", at, 30)
             trace.launch_kernel("kernel", at + 25, 10 + 10 * (call % 2), at=at + 5, call_dur=5)
     basis = Message("basis", {}, "because")
-    change = TimeSaved("gpu", (1.0, 1.0), basis, None, {Portion.operator("aten::mm"): 1.0})
+    change = TimeSaved("gpu", (1.0, 1.0), basis, None, {EventSet.operator("aten::mm"): 1.0})
     (entry,) = where.selections(Resolver(model_of(trace)), change)
     assert len(entry.spans) == where.SPANS
     assert {length for _, length in entry.spans} == {20_000}
@@ -134,18 +134,18 @@ def with_a_tail() -> TraceBuilder:
     [
         (
             "host",
-            Portion.operator("aten::nonzero"),
+            EventSet.operator("aten::nonzero"),
             (10.0, 25.0),
             (40, 100),
             40,
         ),  # 100 long, the device idles for 40 of it
-        ("host", Portion.operator("aten::nonzero"), (5.0, 5.0), (20, 20), 20),
-        ("gpu", Portion.kernel("copy"), (5.0, 100.0), (20, 60), 60),  # the kernel takes 60
+        ("host", EventSet.operator("aten::nonzero"), (5.0, 5.0), (20, 20), 20),
+        ("gpu", EventSet.kernel("copy"), (5.0, 100.0), (20, 60), 60),  # the kernel takes 60
     ],
     ids=["host work", "less host work", "device work"],
 )
 def test_what_lies_outside_of_the_steps_is_saved_once(
-    resource: str, claim: Portion, direct: tuple[float, float], wall: tuple[int, int], point: int
+    resource: str, claim: EventSet, direct: tuple[float, float], wall: tuple[int, int], point: int
 ) -> None:
     model = model_of(with_a_tail())
     low, high = (1000 * ns for ns in direct)
@@ -176,7 +176,7 @@ def test_what_is_saved_once_is_no_saving_per_step(monkeypatch: pytest.MonkeyPatc
 
 def test_what_lies_in_a_step_is_not_saved_once() -> None:
     model = model_of(with_a_tail())
-    change = TimeSaved("gpu", (1.0, 1.0), Message("basis", {}, "because"), None, {Portion.kernel("gemm"): 1.0})
+    change = TimeSaved("gpu", (1.0, 1.0), Message("basis", {}, "because"), None, {EventSet.kernel("gemm"): 1.0})
     assert where.once(model.context, change, where.selections(Resolver(model), change)) is None
     assert where.once(model.context, change, ()) is None, "a setting is nowhere"
 

@@ -25,7 +25,7 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.rules.engine import host_owners, host_work, idle_time, program
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.portions import Occurrences, Portion
+from traceanalyzer.structure.events import EventSet, Occurrences
 from traceanalyzer.structure.recording import Recording
 from traceanalyzer.structure.typical import mean
 
@@ -138,11 +138,11 @@ def _advice(owner: GapOwner | None) -> Text | None:
     return _PYTHON_GAP.text("advice-unknown") if owner.kind in ("operator", "call") else None
 
 
-def _claims(device: DeviceInSteps, time: float) -> dict[Portion, float]:
+def _claims(device: DeviceInSteps, time: float) -> dict[EventSet, float]:
     """Claims on the gaps; gaps after a wait that emptied the queue are also claimed by the rules about waits."""
     times = {row.cause: row.time_ns for row in device.causes if row.cause in ("host_code", "synchronization")}
     total = sum(times.values())
-    return {Portion.idle(cause): time * ns / total for cause, ns in times.items() if ns}
+    return {EventSet.idle(cause): time * ns / total for cause, ns in times.items() if ns}
 
 
 def _place(row: HostGap, time_ns: float) -> CodePlace:
@@ -168,7 +168,7 @@ def _postprocessing(facts: Facts, limits: Limits) -> Drafts:
     where = tuple(host_owners.place(row, row.idle_self_ns_per_step) for row in rows)
     evidence = Evidence(_OUTPUTS.text("subject")(), share, limits["idle_share"], "share", where)
     least = _LEAST_UNKNOWN * (_LEAST_UNKNOWN if facts.is_host_inflated else 1.0)
-    interval, claims = (least * time, time), {Portion.other(OUTPUTS): time}
+    interval, claims = (least * time, time), {EventSet.other(OUTPUTS): time}
     at = partial(roles_at, roles=(OUTPUTS,), in_loader=False, name="outputs")
     change = TimeSaved("host", interval, _OUTPUTS.text("basis")(least=least), interval, claims, at=at, is_at=True)
     params = {"time": time, "step": facts.step_ns, "share": share, "owner": host_owners.name(rows[0])}
@@ -351,7 +351,7 @@ def _stalls_of_ranks(facts: Facts, run: Ranks, limits: Limits) -> Drafts:
         interval,
         _STALLS.text("basis-ranks")(),
         interval,
-        {Portion.other("waiting for ranks"): most},
+        {EventSet.other("waiting for ranks"): most},
         is_of_joint_replay=True,
     )
     params = {

@@ -11,7 +11,7 @@ from traceanalyzer.knowledge import marks
 from traceanalyzer.report.message import Text
 from traceanalyzer.rules.engine import host_owners, idle_time, program
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, TimeSaved, page
-from traceanalyzer.structure.portions import Portion
+from traceanalyzer.structure.events import EventSet
 from traceanalyzer.structure.typical import mean
 
 _LAUNCH_BOUND = page("launch-bound-small-kernels")
@@ -52,9 +52,9 @@ def _launch_bound_in_trace(facts: Facts, limits: Limits) -> Drafts:
     if measured and facts.is_replayed:
         least, most = 0.5, 1.0  # a replay takes what recording cost off all of the host's time
     interval = (least * total, most * total)
-    claims = {Portion.idle("launch_bound"): most * gaps["launch_bound"]}
+    claims = {EventSet.idle("launch_bound"): most * gaps["launch_bound"]}
     if idle.has_stacks or whole:  # else host-python-gap reports the other part
-        claims[Portion.idle("host_code")] = most * gaps["host_code"]
+        claims[EventSet.idle("host_code")] = most * gaps["host_code"]
     text = _LAUNCH_BOUND.text("basis-measured") if measured else _LAUNCH_BOUND.text("basis")
     basis = _LAUNCH_BOUND.text("basis-all")(least=least) if most == 1 else text(least=least, most=most)
     change = TimeSaved(

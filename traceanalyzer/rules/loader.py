@@ -23,8 +23,8 @@ from traceanalyzer.rules.engine.change import Interval
 from traceanalyzer.rules.engine.places import EPOCH
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
 from traceanalyzer.simulation import variation
+from traceanalyzer.structure.events import LOADER, EventSet
 from traceanalyzer.structure.host_waits import is_in_process
-from traceanalyzer.structure.portions import LOADER, Portion
 from traceanalyzer.structure.step_breakdown import Average, StepBreakdown
 from traceanalyzer.structure.typical import mean
 from traceanalyzer.trace.document import TableRow
@@ -301,7 +301,7 @@ def _restarted_in_trace(facts: Facts, limits: Limits) -> Drafts:
     interval, basis, ceiling = (0.0, most), _RESTARTED.text("basis-once"), "medium"
     if epochs.turns >= _FEW_EPOCHS:
         interval, basis, ceiling = _varied(epochs, least, most), _RESTARTED.text("basis"), "critical"
-    claims = {Portion.other("start of an epoch"): most}
+    claims = {EventSet.other("start of an epoch"): most}
     change = TimeSaved("host", interval, basis(), claims=claims, is_spread=True, is_wait=True, at=turns_at)
     params = {"turns": epochs.turns, "each": longer / epochs.turns, "share": share}
     params |= {"total": epochs.total_ns, "time": facts.spread(epochs.total_ns)}

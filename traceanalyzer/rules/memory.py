@@ -18,8 +18,8 @@ from traceanalyzer.rules.engine import idle_time, program
 from traceanalyzer.rules.engine.facts import if_known
 from traceanalyzer.rules.engine.places import of_set_up
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
+from traceanalyzer.structure.events import EventSet
 from traceanalyzer.structure.host_activity import is_free
-from traceanalyzer.structure.portions import Portion
 from traceanalyzer.structure.typical import mean
 
 _NEAR_LIMIT = page("memory-near-limit")
@@ -156,7 +156,7 @@ def _churn(facts: Facts, limits: Limits) -> Drafts:
     evidence += _turnover(facts, limits["turnover"])
     if evidence and rows:
         calls = facts.per_step(fsum(row.calls for row in rows))
-        claims = {Portion.operator(row.name): facts.per_step(row.host_self_ns) for row in rows}
+        claims = {EventSet.operator(row.name): facts.per_step(row.host_self_ns) for row in rows}
         change = TimeSaved("host", (0.0, host), _CHURN.text("basis")(), claims=claims)
         params = {"calls": round(calls), "host": host, "share": share}
         yield Draft(tuple(evidence), change, params, ceiling="low", figure="host")
@@ -191,7 +191,7 @@ def _malloc(facts: Facts, limits: Limits) -> Drafts:
     idle = _idle_ns(facts, time, calls)
     exposed = None if idle is None else (min(time, idle), idle)
     direct = (time, time) if exposed is None else (exposed[0], max(time, idle or 0.0))
-    claims, at = {Portion.idle("allocation"): direct[1]}, partial(set_up_at, names=frozenset(row.name for row in rows))
+    claims, at = {EventSet.idle("allocation"): direct[1]}, partial(set_up_at, names=frozenset(row.name for row in rows))
     change = TimeSaved("host", direct, _MALLOC.text("basis")(), exposed, claims, at=at)
     params: dict[str, Any] = {"time": time, "all": time, "call": rows[0].name}
     params["calls"] = fsum(_per_step(row.recurring_calls, row, usual) for row in rows)

@@ -20,8 +20,8 @@ from traceanalyzer.rules.engine.facts import OperatorFact
 from traceanalyzer.rules.engine.places import at_line
 from traceanalyzer.rules.engine.processor import FP32_BYTES, Processor, memory_bandwidth
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
+from traceanalyzer.structure.events import EventSet
 from traceanalyzer.structure.operator_times import Peer
-from traceanalyzer.structure.portions import Portion
 
 _LOOP = page("loop-vectorizable")
 _BLOWUP = page("broadcast-blowup")
@@ -92,7 +92,7 @@ def _loop(facts: Facts, row: Repeat, limits: Limits) -> Drafts:
         idle = facts.per_step(row.idle_ns * (1 - row.runs / row.turns))
         exposed = (_KEPT * idle, idle)
     # not only the operator: on a CPU, time outside of operators is saved as well
-    claims = {(Portion.other if processor.is_cpu else Portion.operator)(row.operators[0]): removed}
+    claims = {(EventSet.other if processor.is_cpu else EventSet.operator)(row.operators[0]): removed}
     least, most, basis = _KEPT, 1.0, _LOOP.text("basis")()
     if _is_of_calls(row, is_cpu=processor.is_cpu):
         least, most = _WITH_GRADIENTS if row.backward_ns else _OF_SMALL
@@ -196,14 +196,14 @@ def _without_blowup(processor: Processor, elements: int, time: int, members: Seq
         direct = least * saved, min(most * saved, processor.facts.step_ns)
         basis = _BLOWUP.text("basis-cpu")(elements=elements, least=least, most=most)
         # not only operators: time outside of them is saved as well
-        claims = {Portion.other(f"tensor of {elements} elements"): direct[1]}
+        claims = {EventSet.other(f"tensor of {elements} elements"): direct[1]}
         at = partial(operators_at, rows=[(row.name, row.shapes, row.types) for row in members])
         return TimeSaved("host", direct, basis, claims=claims, at=at)
     device = processor.facts.gpu
     rate = (device.fp32 if device and device.fp32 else _TFLOPS) * 1000  # operations per ns
     high = max(0.0, time - calls * _OPERATIONS * elements / rate)
     direct = processor.per_step(min(high, _FOR_SURE * time)), processor.per_step(high)
-    claims = {row.part: processor.per_step(processor.self_ns(row)) * high / time for row in members}
+    claims = {row.events: processor.per_step(processor.self_ns(row)) * high / time for row in members}
     return TimeSaved("gpu", direct, _BLOWUP.text("basis")(elements=elements, sure=_FOR_SURE), claims=claims)
 
 
@@ -231,7 +231,7 @@ def _gaps(facts: Facts, limits: Limits) -> Drafts:
 
 def _gap(facts: Facts, limits: Limits, gap: _Gap, share: float) -> Draft:
     low, high = map(facts.on_device, gap.saved_ns)
-    peer, claims = gap.peer, {Portion.operator(gap.name, gap.shapes): high}
+    peer, claims = gap.peer, {EventSet.operator(gap.name, gap.shapes): high}
     time = facts.at_place(gap.time_ns) if peer is None else gap.ratio * peer.device_ns_per_call  # of one call each
     where = [CodePlace("operator", gap.name, gap.shapes, time, "ns")]
     if peer is not None:

@@ -15,7 +15,7 @@ from traceanalyzer.rules.engine.change import Interval
 from traceanalyzer.rules.engine.late_rank import LateRanks
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
 from traceanalyzer.simulation import variation
-from traceanalyzer.structure.portions import Portion
+from traceanalyzer.structure.events import EventSet
 from traceanalyzer.structure.typical import mean
 
 _STRAGGLER = page("comm-straggler")
@@ -132,7 +132,7 @@ def _change(late: LateRanks, run: Ranks) -> TimeSaved:
         times = late_rank.usual_waits(late, run)
         saved = min(times[0], late.gap_ns), times[-1]
         return TimeSaved(
-            "host", saved, _STRAGGLER.text("basis-host")(), claims={Portion.other("waiting for ranks"): saved[1]}
+            "host", saved, _STRAGGLER.text("basis-host")(), claims={EventSet.other("waiting for ranks"): saved[1]}
         )
     interval = _varied(interval, late_rank.wait_by_step(late, run))
     one, two = (
@@ -144,7 +144,7 @@ def _change(late: LateRanks, run: Ranks) -> TimeSaved:
     if len(late.rows) > 1:  # only a replay names several
         one, two, told = _STRAGGLER.text("basis-several"), _STRAGGLER.text("basis-several-two"), {"ranks": late.names}
     basis = (one if late.gap_ns > 0 else two)(**told)
-    claims = {Portion.other("waiting for ranks"): late.wait_ns}
+    claims = {EventSet.other("waiting for ranks"): late.wait_ns}
     return TimeSaved("communication", interval, basis, interval, claims, is_of_joint_replay=late.is_replayed)
 
 
@@ -204,7 +204,7 @@ def _experts(facts: Facts, limits: Limits) -> Drafts:
     where = tuple(CodePlace("rank", str(row.rank), value=row.last, unit="count") for row in last)
     evidence = Evidence(_EXPERTS.text("subject")(), share, limits["wait_share"], "share", where)
     saved = _LEAST_OF_WAITING * waiting, waiting
-    claims = {Portion.other("waiting for ranks"): waiting}
+    claims = {EventSet.other("waiting for ranks"): waiting}
     change = TimeSaved("communication", saved, _EXPERTS.text("basis")(), saved, claims)
     params = {
         "collectives": collectives,

@@ -245,7 +245,7 @@ def _logits(facts: Facts, limits: Limits) -> Drafts:
         return
     large.sort(key=lambda entry: (-entry.row.device_self_ns, entry.row.shapes or ""))
     saved = facts.on_device(fsum(e.least_ns for e in large)), facts.on_device(fsum(e.most_ns for e in large))
-    claims = summed((entry.row.part, facts.on_device(entry.most_ns)) for entry in large)
+    claims = summed((entry.row.events, facts.on_device(entry.most_ns)) for entry in large)
     kind = facts.place_kind("operator")
     times = [(entry.row, facts.on_device(entry.row.device_self_ns)) for entry in large]
     where = tuple(CodePlace(kind, row.name, row.shapes, ns, "ns") for row, ns in times)

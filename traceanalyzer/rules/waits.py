@@ -22,8 +22,8 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.rules.engine import avoidable_waits, host_work, idle_time, program
 from traceanalyzer.rules.engine.places import at_line
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
+from traceanalyzer.structure.events import WAITS, EventSet
 from traceanalyzer.structure.gap_causes import CAUSES
-from traceanalyzer.structure.portions import WAITS, Portion
 from traceanalyzer.structure.typical import mean
 
 _ITEM = page("sync-item-frequent")
@@ -115,7 +115,7 @@ def _item_in_trace(facts: Facts, limits: Limits) -> Drafts:
         evidence.append(Evidence(_ITEM.text("calls")(), part * calls, often, "number", where))
     if not evidence:
         return
-    claims = {Portion.operator("aten::item"): gain, WAITS: gain}
+    claims = {EventSet.operator("aten::item"): gain, WAITS: gain}
     change = avoidable_waits.change(gain, claims)
     advice = None if program.may_train(facts) else _ITEM.text("advice-inference")
     if _steps_environment(facts):
@@ -177,7 +177,7 @@ def _item_in_table(facts: Facts, limits: Limits) -> Drafts:
     time = facts.per_step(fsum(row.host_total_ns for row in rows))
     where = tuple(CodePlace("row", row.name, value=row.calls, unit="count") for row in rows)
     evidence = Evidence(_ITEM.text("calls")(), calls, limits["calls_per_step"], "number", where)
-    change = avoidable_waits.printed_change(facts, time, {Portion.operator("aten::item"): time})
+    change = avoidable_waits.printed_change(facts, time, {EventSet.operator("aten::item"): time})
     params, summary = {"calls": calls, "time": time}, _ITEM.text("summary-table")
     yield Draft((evidence,), change, params, ceiling="medium", confidence="C", summary=summary)
 
@@ -191,7 +191,7 @@ def _dynamic_shape_in_trace(facts: Facts, limits: Limits) -> Drafts:
     where = tuple(map(avoidable_waits.place, rows))
     evidence = Evidence(avoidable_waits.SUBJECT(), share, limits["gain_share"], "share", where)
     outermost = next(name for name in rows[0].operators if name in _SIZED)
-    change = avoidable_waits.change(gain, {Portion.operator(outermost): gain, WAITS: gain})
+    change = avoidable_waits.change(gain, {EventSet.operator(outermost): gain, WAITS: gain})
     calls = fsum(row.calls_per_step or 0.0 for row in rows)
     params = {"calls": calls, "gain": gain, "step": facts.step_ns, "operator": outermost}
     yield Draft((evidence,), change, params, ceiling="medium", figure="gain")
@@ -250,7 +250,7 @@ def _between_launches_in_trace(facts: Facts, limits: Limits) -> Drafts:
         return
     where = _most_frequent(rows)
     evidence = Evidence(_BETWEEN_LAUNCHES.text("subject")(), share, limits["gap_share"], "share", where)
-    claims = {Portion.operator(row.operators[-1]): time for row in rows} | {WAITS: time}
+    claims = {EventSet.operator(row.operators[-1]): time for row in rows} | {WAITS: time}
     basis, replayed = _BETWEEN_LAUNCHES.text("basis")(), _BETWEEN_LAUNCHES.text("replayed")()
     change = TimeSaved("host", (0.0, time), basis, (0.0, time), claims, replayed=replayed, at=waits_at)
     params = {

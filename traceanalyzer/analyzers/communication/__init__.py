@@ -21,7 +21,7 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.structure import recorded_collectives, typical
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.portions import Occurrences
+from traceanalyzer.structure.events import Occurrences
 from traceanalyzer.structure.recorded_collectives import described_by, kernels_of_collectives, times_of
 from traceanalyzer.structure.recording.frameworks import flat_bytes
 from traceanalyzer.structure.sums import count_by, group, least_by, most_by, sum_by

@@ -16,10 +16,10 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.events import Occurrences
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.idle_times import IdleTime, ended_earlier, summed
 from traceanalyzer.structure.operator_times import node_times
-from traceanalyzer.structure.portions import Occurrences
 from traceanalyzer.structure.sums import least_by, members, most_by
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.intervals import Intervals

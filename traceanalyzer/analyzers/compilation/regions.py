@@ -10,8 +10,8 @@ import numpy as np
 from traceanalyzer.analyzers.compilation.logged import LogSummary, place_of
 from traceanalyzer.knowledge import compiled_code, marks
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.events import Occurrences
 from traceanalyzer.structure.host_tree import NodeKind
-from traceanalyzer.structure.portions import Occurrences
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.steps import Steps
 from traceanalyzer.structure.sums import group, sum_by

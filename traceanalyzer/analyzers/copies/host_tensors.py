@@ -19,8 +19,8 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.structure import host_activity, typical
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.events import Occurrences
 from traceanalyzer.structure.host_tree import NodeKind
-from traceanalyzer.structure.portions import Occurrences
 from traceanalyzer.structure.steps import step_names
 from traceanalyzer.structure.sums import count_by, group
 from traceanalyzer.trace.distinct import distinct

@@ -19,10 +19,10 @@ from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.analysis import OPERATORS, Analysis
 from traceanalyzer.structure.autograd import ranges
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.events import Occurrences
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.module_calls import class_codes, class_name, owners
 from traceanalyzer.structure.operator_times import launched_by, node_times
-from traceanalyzer.structure.portions import Occurrences
 from traceanalyzer.structure.sums import count_by, group, most_by, sum_by
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.model import Trace

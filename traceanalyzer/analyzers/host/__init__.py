@@ -20,13 +20,13 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.structure import gaps, host_activity, typical
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.events import Occurrences
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.host_waits import outermost_loads
 from traceanalyzer.structure.mark_forest import is_mark
 from traceanalyzer.structure.owners import EVALUATION, OwnerIndex, owner_index
 from traceanalyzer.structure.owners.critical import device_idle
 from traceanalyzer.structure.owners.slices import broadcasts
-from traceanalyzer.structure.portions import Occurrences
 from traceanalyzer.structure.resources import busiest
 from traceanalyzer.structure.sums import Columns, count_by, group, members, sum_by
 from traceanalyzer.structure.unrecorded_work import unrecorded_work

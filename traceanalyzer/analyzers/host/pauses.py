@@ -18,10 +18,10 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.events import Occurrences
 from traceanalyzer.structure.gaps import times_of
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.owners import owner_index
-from traceanalyzer.structure.portions import Occurrences
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.sums import rows_by, sum_by
 from traceanalyzer.trace.distinct import ascending, distinct

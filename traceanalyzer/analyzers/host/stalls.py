@@ -19,9 +19,9 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.structure import gaps, host_activity
 from traceanalyzer.structure.analysis import OPERATORS, Analysis, Need
 from traceanalyzer.structure.context import Context, cached
+from traceanalyzer.structure.events import Occurrences
 from traceanalyzer.structure.launch_calls import blocked_calls
 from traceanalyzer.structure.operator_times import node_times
-from traceanalyzer.structure.portions import Occurrences
 from traceanalyzer.structure.sums import first_rows, members, rows_by
 from traceanalyzer.trace.distinct import distinct, is_among, ranked
 from traceanalyzer.trace.intervals import Intervals

@@ -16,8 +16,8 @@ from traceanalyzer.knowledge import op_models
 from traceanalyzer.report.message import Text
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.events import Occurrences
 from traceanalyzer.structure.operator_times import works_of
-from traceanalyzer.structure.portions import Occurrences
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.sums import sum_by
 from traceanalyzer.trace.table import I64

@@ -21,10 +21,10 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.structure import gap_causes, gaps, typical
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.events import WAITS, Occurrences
 from traceanalyzer.structure.gap_causes import CAUSES
 from traceanalyzer.structure.gaps import Gaps
 from traceanalyzer.structure.idle_times import DividedGaps, divide
-from traceanalyzer.structure.portions import WAITS, Occurrences
 from traceanalyzer.structure.recording import HostPart, typical_gaps
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.resources import busiest

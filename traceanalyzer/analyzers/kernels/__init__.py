@@ -19,8 +19,8 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.structure import typical
 from traceanalyzer.structure.analysis import KERNELS, SHAPES, Analysis, Need
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.events import Occurrences
 from traceanalyzer.structure.operator_times import launched_by
-from traceanalyzer.structure.portions import Occurrences
 from traceanalyzer.structure.resources import recorded
 from traceanalyzer.structure.sums import count_by, group, least_by, members, most_by, sum_by
 from traceanalyzer.trace.model import KernelSource, Trace

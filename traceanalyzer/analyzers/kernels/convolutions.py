@@ -26,9 +26,9 @@ from traceanalyzer.knowledge.inputs import Inputs
 from traceanalyzer.report.message import Text
 from traceanalyzer.structure.analysis import NO_CONVOLUTIONS, Analysis, Need
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.events import Occurrences
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.operator_times import launched_by, node_times
-from traceanalyzer.structure.portions import Occurrences
 from traceanalyzer.structure.sums import count_by, group, rows_by, sum_by
 from traceanalyzer.trace.distinct import distinct, ranked
 from traceanalyzer.trace.table import I64, Bool, take_or

@@ -21,10 +21,10 @@ from traceanalyzer.structure import typical
 from traceanalyzer.structure.analysis import KERNELS, SHAPES, Analysis
 from traceanalyzer.structure.autograd import ranges
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.events import Occurrences
 from traceanalyzer.structure.host_activity import innermost
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.module_calls import class_codes, class_name, owners
-from traceanalyzer.structure.portions import Occurrences
 from traceanalyzer.structure.sums import group, rows_by, sum_by
 from traceanalyzer.trace.distinct import ranked
 from traceanalyzer.trace.table import I64, Bool, take_or

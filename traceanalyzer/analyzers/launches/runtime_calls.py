@@ -19,8 +19,8 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.structure import host_activity, launch_calls
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.events import Occurrences
 from traceanalyzer.structure.gaps import times_of
-from traceanalyzer.structure.portions import Occurrences
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.steps import Steps
 from traceanalyzer.structure.sums import count_by, group, members

@@ -22,11 +22,11 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.structure import gaps, host_waits
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.events import Occurrences
 from traceanalyzer.structure.host_activity import own_line_tree
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.host_waits import epoch_turns, is_in_process, loader_waits, outermost_loads
 from traceanalyzer.structure.owners.critical import critical
-from traceanalyzer.structure.portions import Occurrences
 from traceanalyzer.structure.steps import step_names
 from traceanalyzer.structure.sums import members
 from traceanalyzer.trace.distinct import distinct

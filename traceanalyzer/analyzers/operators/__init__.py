@@ -21,10 +21,10 @@ from traceanalyzer.knowledge.op_shapes import implied
 from traceanalyzer.structure import typical
 from traceanalyzer.structure.analysis import KERNELS, OPERATORS, SHAPES, Analysis
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.events import Occurrences
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.module_calls import owners
 from traceanalyzer.structure.operator_times import Peer, Priced, node_times, peers
-from traceanalyzer.structure.portions import Occurrences
 from traceanalyzer.structure.sums import count_by, group, sum_by
 from traceanalyzer.trace.distinct import distinct, is_among
 from traceanalyzer.trace.table import I64, Bool

@@ -18,9 +18,9 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.structure import gaps, host_activity
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.events import Occurrences
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.module_calls import forward_nodes
-from traceanalyzer.structure.portions import Occurrences
 from traceanalyzer.structure.steps import step_names
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.intervals import Intervals

@@ -19,8 +19,8 @@ from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.autograd import has_closure, is_zero_grad, ranges
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.events import Occurrences
 from traceanalyzer.structure.idle_times import IdleTime, ended_earlier, starvation, summed
-from traceanalyzer.structure.portions import Occurrences
 from traceanalyzer.structure.sums import count_by, rows_by, sum_by
 from traceanalyzer.trace.distinct import ascending, ranked
 from traceanalyzer.trace.table import I64, Array, Bool, take_or

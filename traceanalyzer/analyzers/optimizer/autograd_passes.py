@@ -25,10 +25,10 @@ from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.autograd import Backward, backward, graph, optimizer_starts
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.events import Occurrences
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.module_calls import device_time, is_accumulation, owners
 from traceanalyzer.structure.owners import owner_index
-from traceanalyzer.structure.portions import Occurrences
 from traceanalyzer.structure.sums import count_by, group, least_by, members, most_by
 from traceanalyzer.trace.distinct import ascending, distinct
 from traceanalyzer.trace.intervals import Intervals

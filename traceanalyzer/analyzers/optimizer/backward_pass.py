@@ -28,9 +28,9 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.autograd import graph
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.events import Occurrences
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.module_calls import device_time, is_accumulation, owners
-from traceanalyzer.structure.portions import Occurrences
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.sums import group, most_by
 from traceanalyzer.trace.distinct import distinct

@@ -24,8 +24,8 @@ from traceanalyzer.knowledge.collectives import operation
 from traceanalyzer.structure import recorded_collectives
 from traceanalyzer.structure.autograd import AutogradGraph, backward, graph, optimizer_starts
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.events import Occurrences
 from traceanalyzer.structure.module_calls import owners
-from traceanalyzer.structure.portions import Occurrences
 from traceanalyzer.structure.recorded_collectives import communication_kernels
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.sums import members

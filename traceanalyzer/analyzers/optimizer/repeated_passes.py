@@ -17,9 +17,9 @@ from traceanalyzer.knowledge.inputs import Inputs
 from traceanalyzer.structure import autograd, host_activity
 from traceanalyzer.structure.autograd import backward, graph, optimizer_starts
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.events import Occurrences
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.module_calls import device_time, owners
-from traceanalyzer.structure.portions import Occurrences
 from traceanalyzer.structure.sums import group
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.table import I64, UNKNOWN, Bool, take_or

@@ -18,8 +18,8 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.events import Occurrences
 from traceanalyzer.structure.host_activity import innermost
-from traceanalyzer.structure.portions import Occurrences
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.sums import count_by, group, sum_by
 from traceanalyzer.trace.distinct import distinct

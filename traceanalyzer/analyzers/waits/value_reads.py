@@ -22,8 +22,8 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.structure import gaps, host_activity
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.events import Occurrences
 from traceanalyzer.structure.host_tree import NodeKind
-from traceanalyzer.structure.portions import Occurrences
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.sums import members, rows_by
 from traceanalyzer.trace.intervals import Intervals

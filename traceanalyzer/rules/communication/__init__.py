@@ -26,7 +26,7 @@ from traceanalyzer.rules.communication import parallel
 from traceanalyzer.rules.engine import late_rank
 from traceanalyzer.rules.engine.program import may_train
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
-from traceanalyzer.structure.portions import COMMUNICATION
+from traceanalyzer.structure.events import COMMUNICATION
 from traceanalyzer.structure.resources import StepResources
 from traceanalyzer.structure.typical import rows_of
 

@@ -20,7 +20,7 @@ from traceanalyzer.rules.engine.facts import OperatorFact, if_known
 from traceanalyzer.rules.engine.idle_time import claims, need_usual_idle_time
 from traceanalyzer.rules.engine.places import BACKWARD, of_operators
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
-from traceanalyzer.structure.portions import COMMUNICATION, Portion
+from traceanalyzer.structure.events import COMMUNICATION, EventSet
 from traceanalyzer.structure.typical import mean
 
 _WRAPPER = page("dataparallel")
@@ -194,7 +194,7 @@ def _buffers_on_host(facts: Facts, limits: Limits) -> Drafts:
     where = (host_owners.place(owners.rows[role.owner], time),)
     evidence = Evidence(_BUFFERS.text("subject-host")(), share, limits["idle_share"], "share", where)
     basis = _BUFFERS.text("basis-host-2")(least=_KEPT * time, most=_WITH_OTHERS)
-    claims = {Portion.other("buffers"): time}
+    claims = {EventSet.other("buffers"): time}
     interval, at = (_KEPT * time, min(_WITH_OTHERS * time, facts.step_ns)), partial(broadcasts_at, on_host=True)
     change = TimeSaved("host", interval, basis, claims=claims, at=at)
     params = {"host": time, "step": facts.step_ns, "share": share}
@@ -213,15 +213,15 @@ def _search(facts: Facts, limits: Limits) -> Drafts:
     if parameters > used > 0:
         return  # some have no gradient
     sinks = [rows[name] for name in _SINKS if name in rows]
-    claimed = {Portion.operator(row.name): facts.per_step(row.host_total_ns) for row in (search, *sinks)}
-    claimed |= {row.part: facts.per_step(row.host_total_ns) for row in notes}
+    claimed = {EventSet.operator(row.name): facts.per_step(row.host_total_ns) for row in (search, *sinks)}
+    claimed |= {row.events: facts.per_step(row.host_total_ns) for row in notes}
     time = fsum(claimed.values())
     share = time / facts.step_ns
     if share <= limits["host_share"]:
         return
     where = of_operators(facts, (search, *sinks, *notes)[:5], lambda row: facts.per_step(row.host_total_ns))
     evidence = Evidence(_SEARCH.text("subject")(), share, limits["host_share"], "share", where)
-    least = claimed[Portion.operator(_SEARCHING)]
+    least = claimed[EventSet.operator(_SEARCHING)]
     change = TimeSaved("host", (least, time), _SEARCH.text("basis")(), claims=claimed)
     params: dict[str, float] = {"time": time, "share": share}
     if parameters and parameters == used:

@@ -18,7 +18,7 @@ from traceanalyzer.rules.copies import within_memory
 from traceanalyzer.rules.engine import avoidable_waits, program
 from traceanalyzer.rules.engine.change import summed
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
-from traceanalyzer.structure.portions import Portion
+from traceanalyzer.structure.events import EventSet
 from traceanalyzer.trace.document import TableRow
 
 _PAGEABLE = page("h2d-pageable")
@@ -66,7 +66,7 @@ def _pageable_in_trace(facts: Facts, limits: Limits) -> Drafts:
     high = max(0.0, exposed - facts.on_device(size / fastest))
     high += facts.per_step(fsum(row.avoidable_ns or 0 for row in rows))
     time, interval = fsum(row.time_ns for row in rows), (low, high)
-    claims = {Portion.copies(row.name): high * row.time_ns / time for row in rows}
+    claims = {EventSet.copies(row.name): high * row.time_ns / time for row in rows}
     between = _PAGEABLE.text("basis-2")(least=bandwidth, most=fastest)
     basis = _PAGEABLE.text("basis")(bandwidth=bandwidth) if measured else between
     change = TimeSaved("gpu", interval, basis, interval, claims)
@@ -94,7 +94,7 @@ def _pageable_in_table(facts: Facts, limits: Limits) -> Drafts:
         return
     where = tuple(CodePlace("row", row.name, value=row.self_device_ns, unit="ns") for row in large)
     evidence = Evidence(_PAGEABLE.text("subject-table")(), share, limits["copy_share"], "share", where)
-    claims = {Portion.copies(row.name): facts.on_device(row.self_device_ns or 0) for row in large}
+    claims = {EventSet.copies(row.name): facts.on_device(row.self_device_ns or 0) for row in large}
     change = TimeSaved(_held_up(facts), (0.0, time), _PAGEABLE.text("basis-table")(), claims=claims)
     params, summary = {"time": time, "share": share}, _PAGEABLE.text("summary-table")
     yield Draft((evidence,), change, params, ceiling="medium", confidence="B", summary=summary)
@@ -115,7 +115,7 @@ def _blocking_in_trace(facts: Facts, limits: Limits) -> Drafts:
     times = {row.name: facts.per_step(row.avoidable_ns or 0) for row in rows}
     where = _callers(facts) or tuple(CodePlace("copy", name, value=time, unit="ns") for name, time in times.items())
     evidence = Evidence(avoidable_waits.SUBJECT(), share, limits["gain_share"], "share", where)
-    claims = {Portion.copies(name): time for name, time in times.items()}
+    claims = {EventSet.copies(name): time for name, time in times.items()}
     wait = facts.per_step(fsum(row.synchronized_ns or 0 for row in rows))
     calls = facts.per_step(sum(row.synchronized_calls or 0 for row in rows))
     params = {"calls": calls, "wait": wait, "gain": avoidable}
@@ -143,7 +143,7 @@ def _blocking_in_table(facts: Facts, limits: Limits) -> Drafts:
         return
     where = tuple(CodePlace("row", row.name, value=row.calls, unit="count") for row in (*waits, *copies))
     evidence = Evidence(_BLOCKING.text("subject-table")(), waited / copied, lowest, "number", where)
-    claims = {Portion.copies(row.name): wait * (row.calls or 0) / copied for row in copies}
+    claims = {EventSet.copies(row.name): wait * (row.calls or 0) / copied for row in copies}
     change = avoidable_waits.printed_change(facts, wait, claims)
     params = {"calls": facts.per_step(waited), "wait": wait}
     yield Draft((evidence,), change, params, ceiling="medium", confidence="B", summary=_BLOCKING.text("summary-table"))
@@ -168,7 +168,7 @@ def _created_in_trace(facts: Facts, limits: Limits) -> Drafts:
     calls = facts.per_step(fsum(row.calls for row in rows))
     where = tuple(_origin(row, facts.per_step(row.making_ns + row.moving_ns)) for row in rows)
     evidence = Evidence(_CREATED.text("subject")(), share, limits["host_share"], "share", where)
-    claims = summed((Portion.operator(row.operator), facts.per_step(row.making_ns + row.moving_ns)) for row in rows)
+    claims = summed((EventSet.operator(row.operator), facts.per_step(row.making_ns + row.moving_ns)) for row in rows)
     least = max(0.0, time - calls * _LAUNCH_NS)
     basis, at = _CREATED.text("basis")(launch=_LAUNCH_NS), partial(tensors_at, rows=rows)
     change = TimeSaved("host", (least, time), basis, claims=claims, at=at, is_at=True, is_removed=True)

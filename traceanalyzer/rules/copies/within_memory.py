@@ -22,7 +22,7 @@ from traceanalyzer.rules.engine.places import of_operators
 from traceanalyzer.rules.engine.processor import Processor
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.portions import Occurrences, Portion
+from traceanalyzer.structure.events import EventSet, Occurrences
 
 _MATERIALIZED = page("copies-materialized")
 _KEYS = page("keys-repeated")
@@ -93,7 +93,7 @@ class _Cost:
         return tuple(_place(row, self.processor.per_step(self._ns(row))) for row in self.rows)
 
     @property
-    def claims(self) -> dict[Portion, float]:
+    def claims(self) -> dict[EventSet, float]:
         """Time per step in ns that each list of shapes claims."""
         return summed((_part(row.input_shapes), self.processor.per_step(self._ns(row))) for row in self.rows)
 
@@ -112,8 +112,8 @@ def _place(row: Conversion, time_ns: float) -> CodePlace:
     return CodePlace("operator", row.operator, row.input_shapes or None, time_ns, "ns", row.start_ns)
 
 
-def _part(shapes: str) -> Portion:
-    return Portion.operator(_COPY, shapes)
+def _part(shapes: str) -> EventSet:
+    return EventSet.operator(_COPY, shapes)
 
 
 def _materialized_in_trace(facts: Facts, limits: Limits) -> Drafts:
@@ -209,8 +209,8 @@ def _materialized_in_table(facts: Facts, limits: Limits) -> Drafts:
     time = facts.on_device(total)
     rows = _shaped(facts, total) or [row for row in asked if row.device_total_ns]
     where = of_operators(facts, rows, lambda row: row.device_total_ns)
-    claims = {Portion.operator(_COPY): time}
-    claims |= {row.part: facts.on_device(row.device_total_ns) for row in rows}
+    claims = {EventSet.operator(_COPY): time}
+    claims |= {row.events: facts.on_device(row.device_total_ns) for row in rows}
     evidence = Evidence(_MATERIALIZED.text("subject")(), share, limits["gpu_share"], "share", where)
     change = TimeSaved("gpu", (_LEAST * time, time), _MATERIALIZED.text("basis")(least=_LEAST), claims=claims)
     calls = facts.per_step(sum(row.calls for row in rows if row.name == _COPY))
@@ -236,7 +236,7 @@ def _keys(facts: Facts, limits: Limits) -> Drafts:
         return
     rows.sort(key=lambda row: (-row.device_self_ns, row.shapes or ""))
     where = of_operators(facts, rows, lambda row: facts.on_device(row.device_self_ns))
-    claims = summed((row.part, facts.on_device(row.device_self_ns)) for row in rows)
+    claims = summed((row.events, facts.on_device(row.device_self_ns)) for row in rows)
     time = facts.on_device(total)
     least, basis = 0.0, _KEYS.text("basis-unsure")()
     if all(repeats[row.shapes or ""].by_flash for row in rows):

@@ -12,7 +12,7 @@ from traceanalyzer.rules.engine.budget import Budget
 from traceanalyzer.rules.engine.change import TimeSaved
 from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.rules.engine.places import at_line
-from traceanalyzer.structure.portions import Portion
+from traceanalyzer.structure.events import EventSet
 
 _FUNCTION = re.compile(r"^.+\(\d+\): ")
 _KEPT = 0.5
@@ -48,13 +48,13 @@ def avoidable_per_step(facts: Facts, total_ns: float) -> float:
     return min(own, max(0.0, typical.step_ns - typical.gpu_ns))
 
 
-def change(avoidable_ns: float, claims: Mapping[Portion, float]) -> TimeSaved:
+def change(avoidable_ns: float, claims: Mapping[EventSet, float]) -> TimeSaved:
     """Time per step that is saved if a trace's waits are removed."""
     interval = (_KEPT * avoidable_ns, avoidable_ns)
     return TimeSaved("host", interval, _BASIS(), interval, claims, replayed=_REPLAYED())
 
 
-def printed_change(facts: Facts, waiting_ns: float, claims: Mapping[Portion, float]) -> TimeSaved:
+def printed_change(facts: Facts, waiting_ns: float, claims: Mapping[EventSet, float]) -> TimeSaved:
     """Saving per step of waits in a table.
 
     It may be nothing, because a table does not show when the device had no work.

@@ -12,7 +12,7 @@ from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Arithmetic, Combined, Finding, Relief, Resources, Saving, shown_difference
 from traceanalyzer.rules.engine.change import Fix, Interval, TimeSaved
 from traceanalyzer.simulation import variation
-from traceanalyzer.structure.portions import Portion
+from traceanalyzer.structure.events import EventSet
 
 GAIN_SHARE = 0.01
 """Share of a step below which a saving is not distinguishable from noise (own choice)."""
@@ -192,7 +192,7 @@ def combine(budget: Budget, fixes: Sequence[Fix]) -> Combined | None:
     time that they remove, within the limits of the resources that remain. None if nothing saves anything.
     """
     low, most = budget, _Most(budget)
-    taken: dict[Portion, Interval] = {}
+    taken: dict[EventSet, Interval] = {}
     left, reliefs = list(fixes), []
     while left:
         direct = [_unclaimed(fix.change, taken) for fix in left]
@@ -256,14 +256,14 @@ class _Most(msgspec.Struct, frozen=True):
         return _Most(left, max(self.saved, min(offered, left.step - max(left.certain.values()))), offered)
 
 
-def _unclaimed(change: TimeSaved, taken: dict[Portion, Interval]) -> Interval:
+def _unclaimed(change: TimeSaved, taken: dict[EventSet, Interval]) -> Interval:
     """Least and greatest time of a change that earlier fixes have not already removed."""
     claimed = [(_ends(change, ns), taken.get(key, (0.0, 0.0))) for key, ns in change.claims.items()]
     low, high = (fsum(min(own[end], other[end]) for own, other in claimed) for end in (0, 1))
     return max(0.0, change.direct[0] - low), max(0.0, change.direct[1] - high)
 
 
-def _claim(change: TimeSaved, taken: dict[Portion, Interval]) -> None:
+def _claim(change: TimeSaved, taken: dict[EventSet, Interval]) -> None:
     for key, ns in change.claims.items():
         before, own = taken.get(key, (0.0, 0.0)), _ends(change, ns)
         taken[key] = (max(before[0], own[0]), max(before[1], own[1]))

@@ -5,10 +5,10 @@ step gets: for a trace, that is the result of a replay of the causal model with 
 tables, and if the model abstains, it is limited by the totals of the other resources (`budget`). So `direct` is time of
 the resource itself, in both cases.
 
-`claim_edits` turns a change into edits of the model. `resource` decides which edits, the parts in `claims` and `within`
-(`structure.portions`) decide where:
+`claim_edits` turns a change into edits of the model. `resource` decides which edits, the sets in `claims` and `within`
+(`structure.events`) decide where:
 
-    resource       parts                what is edited
+    resource       sets of events       what is edited
     loader         any                  all waits for the loader become shorter by the same share
     gpu            operators, kernels   the kernels of each, in proportion to what each claims; with `is_removed` also
                                         launches and host time, by the same share, or that of `calls`
@@ -25,7 +25,7 @@ the resource itself, in both cases.
     communication  any                  exposed parts of collectives, by the same share
 
 `within` has host time where the claims of a host change are the idle time that it causes. A share is the requested time
-divided by the recorded time per step, so that the requested time is removed from the resource; parts that the trace
+divided by the recorded time per step, so that the requested time is removed from the resource; sets that the trace
 does not have are ignored. On a CPU, the time of autograd's thread counts while the program's thread waits for it.
 
 Two changes with the same claim share it: the second removes only what the first has left. Changes of the same time
@@ -39,7 +39,7 @@ from dataclasses import dataclass, field
 
 from traceanalyzer.report.message import Message
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.portions import Occurrences, Portion
+from traceanalyzer.structure.events import EventSet, Occurrences
 
 Interval = tuple[float, float]
 """Least and greatest value in ns per step."""
@@ -58,12 +58,12 @@ class TimeSaved:
     exposed: Interval | None = None
     """The part that is not hidden behind other work, where a timeline tells it; limits a saving only where nothing can
     be replayed. None: unknown."""
-    claims: Mapping[Portion, float] = field(default_factory=dict)
+    claims: Mapping[EventSet, float] = field(default_factory=dict)
     """Which time is removed, so that two findings do not claim it twice, and where it is: a key of those above to ns
     per step. Empty: time that no other finding claims."""
-    within: tuple[Portion, ...] = ()
+    within: tuple[EventSet, ...] = ()
     """The removed host time, if the claims are idle time that it causes. Then changes within the
-    same parts share this time; the claims only matter if nothing can be replayed."""
+    same sets share this time; the claims only matter if nothing can be replayed."""
     is_removed: bool = False
     """Whether the claimed work itself is removed, not only its time on the device: its launches and operators take less
     host time by the same share."""
@@ -89,9 +89,9 @@ class TimeSaved:
         return self.exposed if self.resource == "communication" and self.exposed is not None else self.direct
 
 
-def summed(claims: Iterable[tuple[Portion, float]]) -> dict[Portion, float]:
+def summed(claims: Iterable[tuple[EventSet, float]]) -> dict[EventSet, float]:
     """Claims with their times in ns per step, where several may have the same key."""
-    sums: dict[Portion, float] = {}
+    sums: dict[EventSet, float] = {}
     for key, ns in claims:
         sums[key] = sums.get(key, 0.0) + ns
     return sums

@@ -20,11 +20,11 @@ from traceanalyzer.simulation.measured_edits import LoaderTime
 from traceanalyzer.simulation.model import Model
 from traceanalyzer.simulation.selectors import Selected, of_nodes
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.events import COMMUNICATION, LOADER, WAITS, EventSet, Occurrences, Of
 from traceanalyzer.structure.gap_causes import CAUSES
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.idle_times import starvation
 from traceanalyzer.structure.owners import owner_index
-from traceanalyzer.structure.portions import COMMUNICATION, LOADER, WAITS, Occurrences, Of, Portion
 from traceanalyzer.structure.sums import members, rows_by
 from traceanalyzer.structure.typical import mean
 from traceanalyzer.trace.distinct import distinct
@@ -35,7 +35,7 @@ from traceanalyzer.trace.tree import NO_PARENT
 ON_DEVICE = (Of.OPERATOR, Of.KERNEL, Of.COPIES)
 ON_HOST = (Of.OPERATOR, Of.OWNER, Of.COMMUNICATION)
 _KINDS = {Of.OPERATOR: "operator", Of.KERNEL: "kernel", Of.COPIES: "kernel", Of.OWNER: "owner"}
-"""How selectors call the kinds of parts that have names."""
+"""How selectors call the sets that have names."""
 
 _OF_THREADS = ("host", "call")
 """Kinds of occurrences whose places are threads."""
@@ -52,7 +52,7 @@ class Resolver:
         self.context = model.context
         self._loader = LoaderTime(model)
         self._steps = len(model.bounds.part)
-        self._found: dict[Portion, Selected | None] = {}
+        self._found: dict[EventSet, Selected | None] = {}
         self._removed: dict[Callable[[Context], Iterable[Occurrences]], float] = {}
         """Device time per step of what is launched at some places."""
         self._calls: dict[str, I64] = {}
@@ -60,7 +60,7 @@ class Resolver:
         self._before_gaps: dict[tuple[int, ...], tuple[HostTimes, float] | None] = {}
         """Host time before launches that end gaps of some causes, and how long it is in ns per step."""
 
-    def edits(self, change: TimeSaved, ns: float, gone: Mapping[Portion, float]) -> tuple[Edit, ...]:
+    def edits(self, change: TimeSaved, ns: float, gone: Mapping[EventSet, float]) -> tuple[Edit, ...]:
         """Edits that remove this much time per step from the events of a change.
 
         Args:
@@ -92,7 +92,7 @@ class Resolver:
         left = np.ceil(device.dur_ns[rows] - exposed * (1 - _left(ns + gone, total))).astype(np.int64)
         return (edits.ScaleEdit(rows, 0.0, left),)
 
-    def _on_device(self, change: TimeSaved, ns: float, gone: Mapping[Portion, float]) -> tuple[Edit, ...]:
+    def _on_device(self, change: TimeSaved, ns: float, gone: Mapping[EventSet, float]) -> tuple[Edit, ...]:
         """Make kernels shorter: the claimed ones, each by its part, or all kernels if none is named."""
         named = [(key, self.select(key), claim) for key, claim in change.claims.items() if key.of in ON_DEVICE]
         claims = [(key, each, claim) for key, each, claim in named if each is not None and claim > 0]
@@ -148,7 +148,7 @@ class Resolver:
         calls: I64 = host.call[held]
         return calls
 
-    def _on_host(self, change: TimeSaved, ns: float, gone: Mapping[Portion, float]) -> tuple[Edit, ...]:
+    def _on_host(self, change: TimeSaved, ns: float, gone: Mapping[EventSet, float]) -> tuple[Edit, ...]:
         """Remove waits or host time: the named part, else the part for which the device waits, else all of it."""
         calls = self.unblocked(change)
         if calls is not None:
@@ -225,14 +225,14 @@ class Resolver:
             return ()
         return (edits.HostEdit(every.thread, every.start_ns, every.end_ns, _left(ns, self._working_ns - named)),)
 
-    def _waits(self, claims: Mapping[Portion, float]) -> I64:
+    def _waits(self, claims: Mapping[EventSet, float]) -> I64:
         """The calls that no longer wait: those in the claimed operators, or else those that wait for a whole device."""
         named = [key.name for key in claims if key.of is Of.OPERATOR]
         found = [self._waiting_calls(name) for name in named or ("*DeviceSynchronize*",)]
         calls = [each.calls for each in found if each is not None]
         return np.concatenate(calls) if calls else np.empty(0, np.int64)
 
-    def _starved(self, claims: Mapping[Portion, float]) -> tuple[HostTimes, float] | None:
+    def _starved(self, claims: Mapping[EventSet, float]) -> tuple[HostTimes, float] | None:
         """Host time before launches that came too late for the device, mostly for the claimed causes; and in ns a step.
 
         Before the launch that ends a gap, as much host time as the gap is long: with less of it, the gap is shorter.
@@ -252,19 +252,19 @@ class Resolver:
         waiting = mean(self._waiting.within(*times[1:]).sum(), self._steps)
         return (times, float(self._host_ns(*times) - waiting)) if len(rows) else None
 
-    def select(self, part: Portion) -> Selected | None:
-        """The events of a part; None if the trace has none, or if no table counts them."""
-        if part not in self._found:
-            self._found[part] = self._selected(part)
-        return self._found[part]
+    def select(self, events: EventSet) -> Selected | None:
+        """What is in a set of events; None if the trace has none, or if no table counts them."""
+        if events not in self._found:
+            self._found[events] = self._selected(events)
+        return self._found[events]
 
-    def _selected(self, part: Portion) -> Selected | None:
-        if part.of is Of.OPERATOR and part.shapes is not None:
-            return of_nodes(self.context, part.name, self._with_shapes(part.name, part.shapes))
-        if part == COMMUNICATION:
+    def _selected(self, events: EventSet) -> Selected | None:
+        if events.of is Of.OPERATOR and events.shapes is not None:
+            return of_nodes(self.context, events.name, self._with_shapes(events.name, events.shapes))
+        if events == COMMUNICATION:
             return self._resource("communication")
-        kind = _KINDS.get(part.of)
-        return None if kind is None else selectors.exactly(self.context, kind, part.name)
+        kind = _KINDS.get(events.of)
+        return None if kind is None else selectors.exactly(self.context, kind, events.name)
 
     @cached_property
     def host(self) -> Selected | None:
@@ -341,7 +341,7 @@ class Resolver:
         return mean(critical or longest, self._steps)
 
 
-def is_about_waits(claims: Mapping[Portion, float]) -> bool:
+def is_about_waits(claims: Mapping[EventSet, float]) -> bool:
     """Whether only waits for the device and the operators around them are removed."""
     return WAITS in claims and all(key == WAITS or key.of is Of.OPERATOR for key in claims)
 

@@ -9,7 +9,7 @@ from math import fsum
 from traceanalyzer.rules.engine.change import Interval, TimeSaved
 from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.rules.engine.rule import Draft, Rule
-from traceanalyzer.structure.portions import WAITS, Of, Portion
+from traceanalyzer.structure.events import WAITS, EventSet, Of
 
 _EXPLAINED = 0.5
 """Share of a finding's time that others must claim to explain it (own choice: most of it)."""
@@ -51,18 +51,18 @@ def _is_part(entry: Found, found: Sequence[Found]) -> bool:
     return bool(own) and shared >= _EXPLAINED * fsum(own.values())
 
 
-def _largest(drafts: Sequence[Draft]) -> Mapping[Portion, float]:
+def _largest(drafts: Sequence[Draft]) -> Mapping[EventSet, float]:
     """What drafts claim together: of each time the largest claim, because they may claim the same."""
-    claimed: dict[Portion, float] = {}
+    claimed: dict[EventSet, float] = {}
     for change in (draft.change for draft in drafts):
         for key, ns in change.claims.items() if change is not None else ():
             claimed[key] = max(claimed.get(key, 0.0), ns)
     return claimed
 
 
-def _summed(drafts: Sequence[Draft]) -> Mapping[Portion, float]:
+def _summed(drafts: Sequence[Draft]) -> Mapping[EventSet, float]:
     """All claims of drafts: what would be claimed twice is rather left to them than promised again."""
-    claimed: dict[Portion, float] = {}
+    claimed: dict[EventSet, float] = {}
     for change in (draft.change for draft in drafts):
         for key, ns in change.claims.items() if change is not None else ():
             claimed[key] = claimed.get(key, 0.0) + (
@@ -71,7 +71,7 @@ def _summed(drafts: Sequence[Draft]) -> Mapping[Portion, float]:
     return claimed
 
 
-def _without(draft: Draft, claimed: Mapping[Portion, float]) -> Draft | None:
+def _without(draft: Draft, claimed: Mapping[EventSet, float]) -> Draft | None:
     """The draft, reduced to time that others do not claim; None if that is too little."""
     change = draft.change
     if change is None or not (total := fsum(change.claims.values())):
@@ -83,7 +83,7 @@ def _without(draft: Draft, claimed: Mapping[Portion, float]) -> Draft | None:
     return draft if part >= 1 else replace(draft, change=_scaled(change, part, claims))
 
 
-def _scaled(change: TimeSaved, part: float, claims: Mapping[Portion, float]) -> TimeSaved:
+def _scaled(change: TimeSaved, part: float, claims: Mapping[EventSet, float]) -> TimeSaved:
     def scaled(interval: Interval) -> Interval:
         return part * interval[0], part * interval[1]
 

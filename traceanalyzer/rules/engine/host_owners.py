@@ -13,7 +13,7 @@ from traceanalyzer.knowledge import host_roles
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import CodePlace
 from traceanalyzer.rules.engine.facts import Facts
-from traceanalyzer.structure.portions import Portion
+from traceanalyzer.structure.events import EventSet
 from traceanalyzer.structure.recording import HostPart
 from traceanalyzer.structure.typical import mean
 
@@ -123,14 +123,14 @@ def largest(facts: Facts) -> HostOwner | None:
     return max(rows, key=lambda row: row.idle_ns or 0, default=None)
 
 
-def claims(facts: Facts, time_ns: float) -> dict[Portion, float]:
+def claims(facts: Facts, time_ns: float) -> dict[EventSet, float]:
     """The idle time per step in ns that disappears with an owner's time: host code first, then launches."""
-    found_claims: dict[Portion, float] = {}
+    found_claims: dict[EventSet, float] = {}
     left = time_ns
     for cause in ("host_code", "launch_bound", "synchronization"):
         part = min(left, facts.idle_per_step(cause))
         if part > 0:
-            found_claims[Portion.idle(cause)] = part
+            found_claims[EventSet.idle(cause)] = part
             left -= part
     return found_claims
 

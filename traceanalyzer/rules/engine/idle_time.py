@@ -11,8 +11,8 @@ from traceanalyzer.analyzers.launches import LaunchFigures
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.rules.engine.facts import Facts, Missing
 from traceanalyzer.rules.engine.facts.sources import is_partial
+from traceanalyzer.structure.events import EventSet
 from traceanalyzer.structure.idle_times import IdleTime
-from traceanalyzer.structure.portions import Portion
 from traceanalyzer.structure.recording import Recording
 from traceanalyzer.structure.typical import mean
 
@@ -126,7 +126,7 @@ def only_in_first_step(idle: StepIdle, device: DeviceInSteps, *causes: str) -> f
     return max(0.0, first - mean(later, idle.later_steps)) if idle.later_steps else 0.0
 
 
-def claims(facts: Facts, times: Iterable[IdleTime]) -> dict[Portion, float]:
+def claims(facts: Facts, times: Iterable[IdleTime]) -> dict[EventSet, float]:
     """What a change claims of idle time that it removes, per step, by cause.
 
     Of separate parts, time spent waiting for the loader is not counted again once the loader is fixed. A claim is
@@ -137,10 +137,10 @@ def claims(facts: Facts, times: Iterable[IdleTime]) -> dict[Portion, float]:
     sums: Counter[str] = Counter()
     for idle in times:
         sums[idle.cause] += idle.time_ns
-    found: dict[Portion, float] = {}
+    found: dict[EventSet, float] = {}
     for cause, time in sums.items():
         own = facts.per_step(time)
         typical = min(own, facts.idle_per_step(cause)) if is_known else own
-        part = Portion.idle(cause)
+        part = EventSet.idle(cause)
         found[part] = found.get(part, 0.0) + typical
     return found

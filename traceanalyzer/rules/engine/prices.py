@@ -33,7 +33,7 @@ from traceanalyzer.simulation import critical_path, measured_edits, variation
 from traceanalyzer.simulation.edits import Edit
 from traceanalyzer.simulation.model import Model
 from traceanalyzer.structure import typical
-from traceanalyzer.structure.portions import Portion
+from traceanalyzer.structure.events import EventSet
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.trace.table import I64
 
@@ -298,7 +298,7 @@ class Prices:
         return self._steps_ns[key]
 
     def _edits(self, changes: Sequence[TimeSaved], scenario: _Scenario) -> list[Edit]:
-        taken: dict[Portion, float] = {}
+        taken: dict[EventSet, float] = {}
         found = [edit for change in changes for edit in self.resolver.edits(*_unclaimed(change, scenario.end, taken))]
         return [*found, *self._without_recording(scenario.cost)]
 
@@ -351,8 +351,8 @@ def _is_unsure(change: TimeSaved) -> bool:
 
 
 def _unclaimed(
-    change: TimeSaved, end: str, taken: dict[Portion, float]
-) -> tuple[TimeSaved, float, Mapping[Portion, float]]:
+    change: TimeSaved, end: str, taken: dict[EventSet, float]
+) -> tuple[TimeSaved, float, Mapping[EventSet, float]]:
     """A change without the claims of changes before it, its time at one end in ns per step, and the time taken so far.
 
     The claims of the change are added to the time taken.

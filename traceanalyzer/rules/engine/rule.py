@@ -21,10 +21,10 @@ from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules.engine.change import TimeSaved
 from traceanalyzer.rules.engine.facts import Facts, Missing
-from traceanalyzer.structure.portions import Portion
+from traceanalyzer.structure.events import EventSet
 
 __all__ = ["CodePlace", "Draft", "Drafts", "Evidence", "Facts", "Limits", "Missing", "Rule", "RulePage", "Threshold"]
-__all__ += ["Portion", "TimeSaved", "page", "pages"]
+__all__ += ["EventSet", "TimeSaved", "page", "pages"]
 
 HEADINGS = (
     "What it detects",

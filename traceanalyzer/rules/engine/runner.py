@@ -25,7 +25,7 @@ from traceanalyzer.rules.engine.headlines import headline, printed
 from traceanalyzer.rules.engine.prices import Prices
 from traceanalyzer.rules.engine.rule import Draft, Rule
 from traceanalyzer.rules.engine.selection import Chosen
-from traceanalyzer.structure.portions import Portion
+from traceanalyzer.structure.events import EventSet
 
 _ABSTAINS = Text(
     "saving-model-abstains",
@@ -384,7 +384,7 @@ def _check_change(found: TimeSaved | None) -> None:
         low, high = interval
         if not all(map(math.isfinite, interval)) or low < 0 or high < 0:
             raise ValueError(f"a change from {low} to {high} ns")
-    if not all(isinstance(key, Portion) and math.isfinite(ns) for key, ns in found.claims.items()):
+    if not all(isinstance(key, EventSet) and math.isfinite(ns) for key, ns in found.claims.items()):
         raise ValueError("claims that are no times")
 
 

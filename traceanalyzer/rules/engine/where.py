@@ -20,10 +20,10 @@ from traceanalyzer.rules.engine.change import TimeSaved
 from traceanalyzer.rules.engine.claim_edits import ON_DEVICE, ON_HOST, Resolver
 from traceanalyzer.structure import gaps, host_activity, host_waits, recorded_collectives, typical
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.events import COMMUNICATION, WAITS, Occurrences, Of
 from traceanalyzer.structure.gap_causes import CAUSES
 from traceanalyzer.structure.host_waits import outermost_loads
 from traceanalyzer.structure.owners import owner_index
-from traceanalyzer.structure.portions import COMMUNICATION, WAITS, Occurrences, Of
 from traceanalyzer.structure.recording import typical_gaps
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.resources import busiest

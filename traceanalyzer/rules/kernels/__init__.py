@@ -22,7 +22,7 @@ from traceanalyzer.rules.engine import program
 from traceanalyzer.rules.engine.change import summed
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
 from traceanalyzer.rules.kernels import double_precision, layers, precision, products
-from traceanalyzer.structure.portions import Portion
+from traceanalyzer.structure.events import EventSet
 
 _UNDERFILLED = page("sm-underfilled")
 _LOW = page("occupancy-low")
@@ -80,7 +80,7 @@ def _underfilled(facts: Facts, limits: Limits) -> Drafts:
         return
     rows.sort(key=lambda row: (-_lost(row), row.kernel, row.operator or "", row.grid))
     time = sum(row.total_ns for row in rows)
-    claims = summed((Portion.kernel(row.kernel), facts.on_device(_lost(row))) for row in rows)
+    claims = summed((EventSet.kernel(row.kernel), facts.on_device(_lost(row))) for row in rows)
     where = tuple(CodePlace("kernel", row.kernel, None, row.blocks_per_sm, "number") for row in rows)
     params = {
         "time": facts.on_device(time),
@@ -174,9 +174,9 @@ class _Norms(msgspec.Struct, frozen=True):
     norm_ns: int
     is_inference: bool
     """Nothing of a backward pass was recorded, and no batch norm computes statistics."""
-    bias_claims: Mapping[Portion, int]
+    bias_claims: Mapping[EventSet, int]
     """Keys of a change's claims to ns of the recording."""
-    norm_claims: Mapping[Portion, int]
+    norm_claims: Mapping[EventSet, int]
     places: tuple[CodePlace, ...]
 
 
@@ -190,7 +190,7 @@ def _transposes(facts: Facts, limits: Limits) -> Drafts:
         return
     rows.sort(key=lambda kernel: (-kernel.total_ns, kernel.name))
     time = facts.on_device(fsum(kernel.total_ns for kernel in rows))
-    claims = {Portion.kernel(kernel.name): facts.on_device(kernel.total_ns) for kernel in rows}
+    claims = {EventSet.kernel(kernel.name): facts.on_device(kernel.total_ns) for kernel in rows}
     basis = _TRANSPOSES.text("basis")(remains=_REMAINS)
     where = facts.kernel_places(rows)
     yield Draft(
@@ -256,8 +256,8 @@ def _recorded_norms(facts: Facts) -> _Norms:
         norms.bias_gradient_ns,
         norms.norm_ns,
         not norms.has_backward and not norms.trains,
-        {Portion.operator("aten::add_"): norms.bias_ns, Portion.operator("aten::sum"): norms.bias_gradient_ns},
-        {Portion.operator("aten::batch_norm"): norms.norm_ns},
+        {EventSet.operator("aten::add_"): norms.bias_ns, EventSet.operator("aten::sum"): norms.bias_gradient_ns},
+        {EventSet.operator("aten::batch_norm"): norms.norm_ns},
         where,
     )
 
@@ -282,8 +282,8 @@ def _printed_norms(facts: Facts) -> _Norms | None:
         0,
         norm,
         _is_inference(facts, calls),
-        {Portion.operator(_ADDITION): bias},
-        {Portion.operator("aten::batch_norm"): norm},
+        {EventSet.operator(_ADDITION): bias},
+        {EventSet.operator("aten::batch_norm"): norm},
         tuple(CodePlace("row", name, None, device[name], "ns") for name in names),
     )
 
@@ -310,7 +310,7 @@ def _algorithms(facts: Facts, limits: Limits) -> Drafts:
     savings = [facts.on_device(row.saving_ns) for row in rows]
     pairs = list(zip(rows, savings, strict=True))
     where = tuple(CodePlace("operator", row.name, row.input_shapes, saving, "ns") for row, saving in pairs)
-    claims = {Portion.operator(row.name, row.input_shapes): saving for row, saving in pairs}
+    claims = {EventSet.operator(row.name, row.input_shapes): saving for row, saving in pairs}
     slow, best = rows[0].algorithms[-1], rows[0].algorithms[0]
     params = {
         "count": len(rows),

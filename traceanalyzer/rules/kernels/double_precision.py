@@ -21,7 +21,7 @@ from traceanalyzer.rules.engine.facts import OperatorFact
 from traceanalyzer.rules.engine.processor import Processor
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, TimeSaved, page
 from traceanalyzer.rules.kernels.precision import PRODUCTS, capability
-from traceanalyzer.structure.portions import Portion
+from traceanalyzer.structure.events import EventSet
 
 _FP64 = page("fp64-on-gpu")
 
@@ -43,7 +43,7 @@ class _Double(msgspec.Struct, frozen=True):
     """Work in fp64 on a GPU: an operator with some shapes, or a kernel."""
 
     kernel: str
-    part: Portion
+    events: EventSet
     place: CodePlace
     time_ns: int
 
@@ -65,7 +65,7 @@ def _fp64(facts: Facts, limits: Limits) -> Drafts:
     if share <= limits["gpu_share"]:
         return
     parts = [(1 - 1 / (_MULTIPLIES if _multiplies(row.kernel) else _MOVES)) * row.time_ns for row in doubles]
-    claims = summed((row.part, facts.on_device(part)) for row, part in zip(doubles, parts, strict=True))
+    claims = summed((row.events, facts.on_device(part)) for row, part in zip(doubles, parts, strict=True))
     saved = facts.on_device((1 - 1 / _MOVES) * time), facts.on_device(fsum(parts))
     where = tuple(entry.place for entry in doubles)
     yield Draft(
@@ -100,7 +100,7 @@ def _fp64_on_cpu(processor: Processor, limits: Limits) -> Drafts:
     share = processor.share(time)
     if share <= processor.limit(limits):
         return
-    work = {row.part: processor.per_step(max(0, processor.self_ns(row) - _CALL_NS * row.calls)) for row in rows}
+    work = {row.events: processor.per_step(max(0, processor.self_ns(row) - _CALL_NS * row.calls)) for row in rows}
     least, most = _ON_CPU
     total = fsum(work.values())
     claims = {claim: most * ns for claim, ns in work.items()}
@@ -136,7 +136,7 @@ def _doubles_by_shape(facts: Facts) -> list[_Double]:
         call = op_models.call_of(row.operator, given) if "double" in (given.types or ()) else None
         if call is not None and _has_doubles_only(call):
             place = CodePlace("operator", row.operator, row.input_shapes or None, facts.at_place(row.total_ns), "ns")
-            doubles.append(_Double(row.kernel, Portion.operator(row.operator, row.input_shapes), place, row.total_ns))
+            doubles.append(_Double(row.kernel, EventSet.operator(row.operator, row.input_shapes), place, row.total_ns))
     return doubles
 
 
@@ -144,7 +144,7 @@ def _doubles_by_name(facts: Facts) -> list[_Double]:
     rows = [row for row in facts.kernels if is_fp64(row.name)]
     rows.sort(key=lambda row: (-row.total_ns, row.name))
     places = facts.kernel_places(rows)
-    return [_Double(k.name, Portion.kernel(k.name), where, k.total_ns) for k, where in zip(rows, places, strict=True)]
+    return [_Double(k.name, EventSet.kernel(k.name), where, k.total_ns) for k, where in zip(rows, places, strict=True)]
 
 
 def _multiplies(kernel: str) -> bool:

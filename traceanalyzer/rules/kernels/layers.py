@@ -22,7 +22,7 @@ from traceanalyzer.rules.engine.facts import OperatorFact
 from traceanalyzer.rules.engine.places import of_operators
 from traceanalyzer.rules.engine.processor import Processor
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, TimeSaved, page
-from traceanalyzer.structure.portions import Portion
+from traceanalyzer.structure.events import EventSet
 
 _UNFUSED = page("attention-unfused")
 _SDPA = page("sdpa-math")
@@ -131,7 +131,7 @@ def _unfused(facts: Facts, limits: Limits) -> Drafts:
         return
     least = _least_ns(rows, members, _NOTICEABLE * processor.total_ns)
     members.sort(key=lambda row: (-row.ns, row.operator.name, row.operator.shapes or ""))
-    claims = {row.operator.part: processor.per_step(row.ns) for row in members}
+    claims = {row.operator.events: processor.per_step(row.ns) for row in members}
     change = (_fused_on_cpu if processor.is_cpu else _fused_on_gpu)(processor, members, least, claims)
     operators = [row.operator for row in members]
     where = of_operators(facts, operators, lambda row: processor.per_step(processor.self_ns(row)))
@@ -190,7 +190,7 @@ def _least_ns(rows: Sequence[_Row], members: Sequence[_Row], noticeable_ns: floa
 
 
 def _fused_on_gpu(
-    processor: Processor, members: Sequence[_Row], least_ns: float, claims: Mapping[Portion, float]
+    processor: Processor, members: Sequence[_Row], least_ns: float, claims: Mapping[EventSet, float]
 ) -> TimeSaved:
     """The time saved on a GPU: all but that of fused operators, one for each softmax, forward and backward."""
     total, products = sum(row.ns for row in members), sum(row.ns for row in members if row.is_product)
@@ -210,7 +210,7 @@ def _is_fp32(members: Sequence[_Row]) -> bool:
 
 
 def _fused_on_cpu(
-    processor: Processor, members: Sequence[_Row], least_ns: float, claims: Mapping[Portion, float]
+    processor: Processor, members: Sequence[_Row], least_ns: float, claims: Mapping[EventSet, float]
 ) -> TimeSaved:
     """The time saved on a CPU: most of the time outside of products, and a part of the products."""
     total, products = sum(row.ns for row in members), sum(row.ns for row in members if row.is_product)
@@ -230,7 +230,7 @@ def _sdpa(facts: Facts, limits: Limits) -> Drafts:
     where = of_operators(facts, rows, lambda row: row.device_total_ns)
     time, calls = facts.on_device(total), facts.per_step(fsum(row.calls for row in rows))
     most = (1 - _LEAST_LEFT) * time
-    claims = {Portion.operator(_BY_PRODUCTS): most}
+    claims = {EventSet.operator(_BY_PRODUCTS): most}
     yield Draft(
         (Evidence(_SDPA.text("subject")(), share, limits["gpu_share"], "share", where),),
         TimeSaved("gpu", (0.0, most), _SDPA.text("basis")(left=_LEAST_LEFT), claims=claims),
@@ -248,7 +248,7 @@ def _chains(facts: Facts, limits: Limits) -> Drafts:
     ends = [_saved(row) for row in rows]
     direct = facts.on_device(fsum(low for low, _ in ends)), facts.on_device(fsum(high for _, high in ends))
     links = [link for row in rows for link in row.links]
-    claims = summed((Portion.operator(e.name, e.input_shapes), facts.on_device(e.device_ns)) for e in links)
+    claims = summed((EventSet.operator(e.name, e.input_shapes), facts.on_device(e.device_ns)) for e in links)
     basis, at = _CHAINS.text("basis")(passes=_PASSES), partial(chains_at, rows=rows)
     change = TimeSaved("gpu", direct, basis, claims=claims, is_removed=True, at=at)
     first, where = rows[0], tuple(_place(facts, row) for row in rows)
@@ -327,7 +327,7 @@ def _dense(facts: Facts, limits: Limits) -> Drafts:
         members.sort(key=lambda row: (-row.ns, row.operator.name, row.operator.shapes or ""))
         most = 1 - 1 / experts
         time = processor.per_step(total)
-        claims = {row.operator.part: processor.per_step(most * row.ns) for row in members}
+        claims = {row.operator.events: processor.per_step(most * row.ns) for row in members}
         direct, basis = (0.5 * most * time, most * time), _DENSE.text("basis")(most=most)
         where = of_operators(facts, [row.operator for row in members], processor.self_ns)
         params = {"experts": experts, "shapes": members[0].operator.shapes, "time": time, "share": share}
@@ -357,7 +357,7 @@ def _not_eval(facts: Facts, limits: Limits) -> Drafts:
         least = sum(map(processor.self_ns, draws))
         most = sum(map(processor.total_of, dropouts)) + (max(0, attention) if written else 0)
         direct = processor.per_step(least), processor.per_step(max(least, most))
-        claims = {row.part: processor.per_step(processor.self_ns(row)) for row in draws}
+        claims = {row.events: processor.per_step(processor.self_ns(row)) for row in draws}
         change = TimeSaved(processor.resource, direct, _NOT_EVAL.text("basis")(), claims=claims)
         subject = _NOT_EVAL.text("subject-dropout")()
         evidence = Evidence(subject, drawn / every, limits["counted"], "share", processor.places(draws))

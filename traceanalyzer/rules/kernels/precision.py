@@ -24,7 +24,7 @@ from traceanalyzer.rules.engine import program
 from traceanalyzer.rules.engine.change import Interval, summed
 from traceanalyzer.rules.engine.processor import intensities, roofline_rows
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
-from traceanalyzer.structure.portions import Portion
+from traceanalyzer.structure.events import EventSet
 
 _MIXED = page("mixed-precision-unused")
 _UNUSED = page("tensor-cores-unused")
@@ -73,7 +73,7 @@ class _Fp32Work(msgspec.Struct, frozen=True):
 
     time_ns: int
     saved_ns: Interval
-    claims: Mapping[Portion, float]
+    claims: Mapping[EventSet, float]
     places: tuple[CodePlace, ...]
     """The longest first."""
 
@@ -240,7 +240,7 @@ def _fp32_products(
     return _Fp32Work(
         sum(times.values()),
         (fsum(low for low, _ in saved.values()), fsum(high for _, high in saved.values())),
-        {Portion.operator(name, shapes): facts.on_device(high) for (name, shapes), (_, high) in saved.items()},
+        {EventSet.operator(name, shapes): facts.on_device(high) for (name, shapes), (_, high) in saved.items()},
         tuple(CodePlace("operator", key[0], key[1] or None, facts.at_place(times[key]), "ns") for key in order),
     )
 
@@ -252,7 +252,7 @@ def _further(facts: Facts, limits: Limits, is_wanted: Callable[[str], bool]) -> 
     return _Fp32Work(
         time,
         ((1 - 1 / least) * time, (1 - 1 / most) * time),
-        {Portion.kernel(kernel.name): facts.on_device((1 - 1 / most) * kernel.total_ns) for kernel in kernels},
+        {EventSet.kernel(kernel.name): facts.on_device((1 - 1 / most) * kernel.total_ns) for kernel in kernels},
         facts.kernel_places(kernels),
     )
 
@@ -267,7 +267,7 @@ def _by_kernel(facts: Facts, limits: Limits, tf32: bool, only: frozenset[KernelC
     return _Fp32Work(
         counted,
         ((1 - 1 / min(least, ratio)) * counted, (1 - 1 / ratio) * counted),
-        {Portion.kernel(kernel.name): facts.on_device(part * kernel.total_ns) for kernel in kernels},
+        {EventSet.kernel(kernel.name): facts.on_device(part * kernel.total_ns) for kernel in kernels},
         facts.kernel_places(sorted(kernels, key=lambda k: (-k.total_ns, k.name))),
     )
 

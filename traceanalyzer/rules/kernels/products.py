@@ -20,7 +20,7 @@ from traceanalyzer.rules.engine.change import Interval
 from traceanalyzer.rules.engine.facts import OperatorFact
 from traceanalyzer.rules.engine.processor import bandwidths, moved
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
-from traceanalyzer.structure.portions import Portion
+from traceanalyzer.structure.events import EventSet
 
 _MISALIGNED = page("matmul-dims-misaligned")
 _DEGENERATE = page("gemm-degenerate")
@@ -86,8 +86,8 @@ def _misaligned(facts: Facts, limits: Limits) -> Drafts:
     )
 
 
-def _part(row: RooflineRow) -> Portion:
-    return Portion.operator(row.name, row.input_shapes)
+def _part(row: RooflineRow) -> EventSet:
+    return EventSet.operator(row.name, row.input_shapes)
 
 
 def _places(facts: Facts, rows: Iterable[RooflineRow]) -> tuple[CodePlace, ...]:
@@ -198,7 +198,7 @@ def _degenerate(facts: Facts, limits: Limits) -> Drafts:
     excess = [row.device_self_ns - _floor(row, fast) for row in rows]
     least = fsum(max(0.0, row.device_self_ns - _floor(row, slow)) for row in rows)
     saved = facts.on_device(least), facts.on_device(fsum(excess))
-    claims = {row.part: facts.on_device(part) for row, part in zip(rows, excess, strict=True)}
+    claims = {row.events: facts.on_device(part) for row, part in zip(rows, excess, strict=True)}
     times = ((row, facts.at_place(row.device_self_ns)) for row in rows)
     where = tuple(CodePlace("operator", row.name, row.shapes, time, "ns") for row, time in times)
     yield Draft(

@@ -23,8 +23,8 @@ from traceanalyzer.rules.engine.program import has_torch
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, TimeSaved, page
 from traceanalyzer.rules.optimizer import passes
 from traceanalyzer.structure.autograd import is_zero_grad
+from traceanalyzer.structure.events import EventSet
 from traceanalyzer.structure.owners import EVALUATION
-from traceanalyzer.structure.portions import Portion
 
 _NOT_FUSED = page("optimizer-not-fused")
 _EXPENSIVE = page("optimizer-expensive")
@@ -105,7 +105,7 @@ def _not_fused(facts: Facts, limits: Limits) -> Drafts:
         direct, idle = (least * host, most * host), fsum(ended.values())
         exposed = min(direct[0], idle), min(direct[1], idle)
         basis = _NOT_FUSED.text("basis")(least=least, most=most)
-        within, at = (Portion.operator(row.name),), partial(optimizers_at, rows=(row,))
+        within, at = (EventSet.operator(row.name),), partial(optimizers_at, rows=(row,))
         change = TimeSaved("host", direct, basis, exposed, ended, within, at=at, is_at=True)
         params = {"optimizer": row.name, "launches": round(launches), "host": host, "share": share}
         params |= {"device": facts.per_step(row.device_ns)}
@@ -154,7 +154,7 @@ def _not_fused_on_cpu(facts: Facts, row: Optimizer, limits: Limits) -> Drafts:
             "host",
             (least * host, most * host),
             basis,
-            claims={Portion.operator(row.name): host},
+            claims={EventSet.operator(row.name): host},
             at=partial(optimizers_at, rows=(row,)),
         ),
         {"optimizer": row.name, "calls": round(each), "host": host, "share": share},
@@ -291,7 +291,7 @@ def _zero_grad(facts: Facts, limits: Limits) -> Drafts:
         _ZERO_GRAD.text("basis-2")(loop=_LOOP, part=_OF_ADDING),
         None if facts.resources.gpu_ns is None else ((1 - _LOOP) * starved, exposed),
         ended,
-        tuple(Portion.operator(row.name) for row in rows),
+        tuple(EventSet.operator(row.name) for row in rows),
         at=partial(optimizers_at, rows=rows),
         is_at=True,
         is_removed=True,
@@ -311,7 +311,7 @@ def _zero_grad_on_cpu(facts: Facts, rows: Sequence[Optimizer], limit: float) -> 
         "host",
         (least, most),
         basis,
-        claims={Portion.operator(rows[0].name): most},
+        claims={EventSet.operator(rows[0].name): most},
         at=partial(optimizers_at, rows=rows),
     )
     params = {"fills": _each(rows), "host": host, "added": added, "share": share}

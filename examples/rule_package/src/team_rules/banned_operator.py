@@ -29,7 +29,7 @@ from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules.engine.change import TimeSaved
 from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.rules.engine.rule import Draft, Rule, Threshold
-from traceanalyzer.structure.portions import Portion
+from traceanalyzer.structure.events import EventSet
 
 BANNED = {
     "aten::nonzero": "torch.where with three arguments",
@@ -52,7 +52,7 @@ def _find(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         return
     where = tuple(CodePlace("operator", row.name, value=row.calls, unit="count") for row in rows)
     evidence = Evidence(_SUBJECT(), calls, limits["calls"], "number", where)
-    claims = {Portion.operator(row.name): facts.on_device(row.device_total_ns) for row in rows}
+    claims = {EventSet.operator(row.name): facts.on_device(row.device_total_ns) for row in rows}
     time = math.fsum(claims.values())
     names = ", ".join(row.name for row in rows)
     instead = "; ".join(sorted({BANNED[row.name] for row in rows}))

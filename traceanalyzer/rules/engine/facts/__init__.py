@@ -27,7 +27,7 @@ from traceanalyzer.knowledge.kernel_names import uses_tensor_cores
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import CodePlace, Resources, TraceSummary
 from traceanalyzer.simulation.model import Model
-from traceanalyzer.structure.portions import Portion
+from traceanalyzer.structure.events import EventSet
 from traceanalyzer.structure.recording import Recording
 from traceanalyzer.structure.resources import StepResources
 from traceanalyzer.structure.step_breakdown import Average, StepBreakdown
@@ -73,9 +73,9 @@ class OperatorFact(msgspec.Struct, frozen=True):
     """Part of `host_self_ns` on threads other than the one that makes the steps; 0 if unknown, as in tables."""
 
     @property
-    def part(self) -> Portion:
-        """The calls as a part of the recording."""
-        return Portion.operator(self.name, self.shapes)
+    def events(self) -> EventSet:
+        """The calls as a set of events."""
+        return EventSet.operator(self.name, self.shapes)
 
     @property
     def inputs(self) -> Inputs:

@@ -1,6 +1,6 @@
-"""Parts of a recording: the events that one row of a table counts, or idle time of one cause.
+"""Sets of events of a recording: those that one row of a table counts, or idle time of one cause.
 
-Findings say with parts what their advice is about: the same part decides what is edited in the causal model, where the
+Findings say with them what their advice is about: the same set decides what is edited in the causal model, where the
 finding is in the timeline, and which findings are about the same time.
 """
 
@@ -19,7 +19,7 @@ from traceanalyzer.trace.tree import NO_PARENT
 
 
 class Of(StrEnum):
-    """What a part is a part of."""
+    """What the events of a set are."""
 
     LOADER = "loader"
     """Waits for a DataLoader."""
@@ -40,7 +40,7 @@ class Of(StrEnum):
 
 
 @dataclass(frozen=True)
-class Portion:
+class EventSet:
     """Events with one name, or idle time of one cause."""
 
     of: Of
@@ -50,39 +50,39 @@ class Portion:
     """Shapes of the inputs of an operator's calls; None for all calls."""
 
     @classmethod
-    def operator(cls, name: str, shapes: str | None = None) -> Portion:
+    def operator(cls, name: str, shapes: str | None = None) -> EventSet:
         """Calls of an operator, all or those with these shapes of inputs."""
         return cls(Of.OPERATOR, name, shapes)
 
     @classmethod
-    def kernel(cls, name: str) -> Portion:
+    def kernel(cls, name: str) -> EventSet:
         """Runs of a kernel."""
         return cls(Of.KERNEL, name)
 
     @classmethod
-    def copies(cls, name: str) -> Portion:
+    def copies(cls, name: str) -> EventSet:
         """Copies or fills of one kind, such as `Memcpy HtoD (Pageable -> Device)`."""
         return cls(Of.COPIES, name)
 
     @classmethod
-    def owner(cls, name: str) -> Portion:
+    def owner(cls, name: str) -> EventSet:
         """Host time of a mark, module or function."""
         return cls(Of.OWNER, name)
 
     @classmethod
-    def idle(cls, cause: str) -> Portion:
+    def idle(cls, cause: str) -> EventSet:
         """Idle time of the busiest device for one of `gap_causes.CAUSES`; waiting for the loader is the loader's."""
         return LOADER if cause == "dataloader" else cls(Of.IDLE, cause)
 
     @classmethod
-    def other(cls, name: str) -> Portion:
+    def other(cls, name: str) -> EventSet:
         """Time whose events no table counts in one row."""
         return cls(Of.OTHER, name)
 
 
-LOADER = Portion(Of.LOADER)
-COMMUNICATION = Portion(Of.COMMUNICATION)
-WAITS = Portion.idle("synchronization")
+LOADER = EventSet(Of.LOADER)
+COMMUNICATION = EventSet(Of.COMMUNICATION)
+WAITS = EventSet.idle("synchronization")
 """Idle time after a wait for the device that emptied its queue."""
 
 
