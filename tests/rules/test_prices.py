@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from decimal import Decimal
 from math import hypot
 from pathlib import Path
@@ -27,7 +27,7 @@ from traceanalyzer.rules.engine.budget import Budget
 from traceanalyzer.rules.engine.change import Fix, TimeSaved
 from traceanalyzer.rules.engine.prices import Prices
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.events import COMMUNICATION, LOADER, WAITS, EventSet, Occurrences
+from traceanalyzer.structure.events import COMMUNICATION, LOADER, WAITS, EventSet, Occurrences, event_set
 
 BASIS = Message("basis", {}, "because")
 OPERATOR = 1000 * mean(each.operator.median_ns for each in overheads()) / 1e6
@@ -154,14 +154,11 @@ def test_kernels_that_go_away_take_their_launches_along() -> None:
     )
 
 
-def within(start: int, end: int) -> Callable[[Context], Iterator[Occurrences]]:
+@event_set
+def within(_: Context, start: int, end: int) -> Iterator[Occurrences]:
     """The place of a change: a time of the program's thread."""
-
-    def at(_: Context) -> Iterator[Occurrences]:
-        span = np.array([start], np.int64) * 1000, np.array([end], np.int64) * 1000
-        yield Occurrences("host", "reading", np.zeros(1, np.int64), *span)
-
-    return at
+    span = np.array([start], np.int64) * 1000, np.array([end], np.int64) * 1000
+    yield Occurrences("host", "reading", np.zeros(1, np.int64), *span)
 
 
 def reading() -> TraceBuilder:

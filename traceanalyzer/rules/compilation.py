@@ -54,7 +54,7 @@ def _in_step(facts: Facts, limits: Limits) -> Drafts:
         exposed = facts.spread(min(calls.later_code_ns, _idle_of(facts)))
         basis = _IN_STEP.text("basis")(total=calls.later_code_ns, steps=calls.steps)
         direct = 0.0, facts.spread(calls.later_code_ns)
-        change = TimeSaved("host", direct, basis, (0.0, exposed), {EventSet.idle("compilation"): exposed}, at=code_at)
+        change = TimeSaved("host", direct, basis, (0.0, exposed), {EventSet.idle("compilation"): exposed}, at=code_at())
     params: dict[str, object] = {"time": calls.later_code_ns, "share": share}
     params |= {
         "calls": sum(row.later_calls for row in later),
@@ -84,7 +84,7 @@ def _each_step(facts: Facts, calls: RuntimeCalls) -> TimeSaved:
         compiling=calls.later_compiling_steps, steps=calls.steps - 1, kept=1 - _LEAST, more=_MOST - 1
     )
     direct, exposed = ((_LEAST * part, min(_MOST * part, facts.step_ns)) for part in (time, idle))
-    return TimeSaved("host", direct, basis, exposed, {EventSet.idle("compilation"): exposed[1]}, at=code_at)
+    return TimeSaved("host", direct, basis, exposed, {EventSet.idle("compilation"): exposed[1]}, at=code_at())
 
 
 def _again(facts: Facts) -> Compiling | None:
@@ -149,7 +149,7 @@ def _breaks(facts: Facts, limits: Limits) -> Drafts:
     interval = _saved_by_joining(facts, code, between)
     basis = _BREAKS.text("basis-cpu")(most=_JOINED)
     change = TimeSaved(
-        "host", interval, basis, interval, {EventSet.other("breaks of graphs"): interval[1]}, at=breaks_at
+        "host", interval, basis, interval, {EventSet.other("breaks of graphs"): interval[1]}, at=breaks_at()
     )
     params: dict[str, object] = {"breaks": breaks, "time": between}
     longest, summary = code.breaks[0], None

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from functools import partial
 from math import fsum
 
 from traceanalyzer.analyzers.communication import Communication
@@ -25,7 +24,7 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.rules.engine import host_owners, host_work, idle_time, program
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.events import EventSet, Occurrences
+from traceanalyzer.structure.events import EventSet, Occurrences, event_set
 from traceanalyzer.structure.recording import Recording
 from traceanalyzer.structure.typical import mean
 
@@ -88,7 +87,7 @@ def _python_gap_in_trace(facts: Facts, limits: Limits) -> Drafts:
         basis,
         interval,
         _claims(device, interval[1]),
-        at=partial(long_gaps_at, waits=idle_time.waits_again_and_again(idle, device)),
+        at=long_gaps_at(waits=idle_time.waits_again_and_again(idle, device)),
     )
     owners = [row for row in device.gap_owners if row.role not in OF_OTHER_RULES]
     where = host_owners.of_gaps(owners, idle.steps)
@@ -169,7 +168,7 @@ def _postprocessing(facts: Facts, limits: Limits) -> Drafts:
     evidence = Evidence(_OUTPUTS.text("subject")(), share, limits["idle_share"], "share", where)
     least = _LEAST_UNKNOWN * (_LEAST_UNKNOWN if facts.is_host_inflated else 1.0)
     interval, claims = (least * time, time), {EventSet.other(OUTPUTS): time}
-    at = partial(roles_at, roles=(OUTPUTS,), in_loader=False, name="outputs")
+    at = roles_at(roles=(OUTPUTS,), in_loader=False, name="outputs")
     change = TimeSaved("host", interval, _OUTPUTS.text("basis")(least=least), interval, claims, at=at, is_at=True)
     params = {"time": time, "step": facts.step_ns, "share": share, "owner": host_owners.name(rows[0])}
     yield Draft((evidence,), change, params)
@@ -186,7 +185,7 @@ def _prints_beside_device(facts: Facts, limits: Limits) -> Drafts:
     if share <= limits["share"]:
         return
     kept = host_work.without_recording(facts, time, mean(reads.printing_operators, reads.steps))
-    interval, at = (_LEAST * kept, printing), partial(value_runs_at, prints=True)
+    interval, at = (_LEAST * kept, printing), value_runs_at(prints=True)
     basis, subject = _WAITS_OR_LOGS.text("basis-share")(least=_LEAST), _WAITS_OR_LOGS.text("subject-prints")()
     change = TimeSaved("host", interval, basis, interval, at=at, is_at=True, is_removed=True)
     evidence = Evidence(subject, share, limits["share"], "share", _places(reads, None))
@@ -215,7 +214,7 @@ def _waits_or_logs_in_trace(facts: Facts, limits: Limits) -> Drafts:
         return
     asleep = host_work.asleep_ns(facts)
     kept = _least(printing, waiting, pauses, asleep or 0.0)
-    at = partial(_waits_and_prints, prints=bool(printing), waits=bool(waiting))
+    at = _waits_and_prints(prints=bool(printing), waits=bool(waiting))
     interval = (kept * host_work.without_recording(facts, time, recorded), host_work.most(facts, time))
     change = TimeSaved("host", interval, _WAITS_OR_LOGS.text("basis-share")(least=kept), interval, at=at)
     where = _places(reads, pauses)
@@ -238,12 +237,13 @@ def _waits_or_logs_in_trace(facts: Facts, limits: Limits) -> Drafts:
     yield replace(draft, summary=summary, advice=advice)
 
 
+@event_set
 def _waits_and_prints(context: Context, *, prints: bool, waits: bool) -> Iterator[Occurrences]:
     """When the program prints, and when it pauses."""
     if prints:
-        yield from value_runs_at(context, prints=True)
+        yield from value_runs_at(prints=True).found(context)
     if waits:
-        yield from pauses_at(context)
+        yield from pauses_at().found(context)
 
 
 def _least(printing: float, waiting: float, pauses: HostPauses | None, asleep: float) -> float:
@@ -295,7 +295,7 @@ def _oversubscribed_in_trace(facts: Facts, limits: Limits) -> Drafts:
         Evidence(_OVERSUBSCRIBED.text("subject")(), share, limits["share"], "share", where),
         Evidence(_OVERSUBSCRIBED.text("threads")(), ratio, limits["threads_per_core"], "number", ()),
     )
-    change = TimeSaved("host", interval, _OVERSUBSCRIBED.text("basis")(most=most), at=slow_at)
+    change = TimeSaved("host", interval, _OVERSUBSCRIBED.text("basis")(most=most), at=slow_at())
     params = {"threads": threads, "cpus": cpus, "beyond": beyond, "step": facts.step_ns}
     code = f"torch.set_num_threads({cpus})  # or OMP_NUM_THREADS={cpus} in the environment"
     yield Draft(evidence, change, params, code=code)
@@ -321,7 +321,7 @@ def _stalls(facts: Facts, limits: Limits) -> Drafts:
         for row in found.rows[:_STALLS_SHOWN]
     )
     evidence = Evidence(_STALLS.text("subject")(), share, least, "share", where)
-    change = TimeSaved("host", (_LEAST * time, time), _STALLS.text("basis")(), at=stalls_at)
+    change = TimeSaved("host", (_LEAST * time, time), _STALLS.text("basis")(), at=stalls_at())
     params: dict[str, object] = {"stalls": round(mean(found.stalls, steps)), "longest": found.longest_ns, "time": time}
     params |= {"step": facts.step_ns, "operator": found.rows[0].name}
     if is_alone:

@@ -57,9 +57,7 @@ def _launch_bound_in_trace(facts: Facts, limits: Limits) -> Drafts:
         claims[EventSet.idle("host_code")] = most * gaps["host_code"]
     text = _LAUNCH_BOUND.text("basis-measured") if measured else _LAUNCH_BOUND.text("basis")
     basis = _LAUNCH_BOUND.text("basis-all")(least=least) if most == 1 else text(least=least, most=most)
-    change = TimeSaved(
-        "host", interval, basis, interval, claims, at=partial(launching_gaps_at, waits=waits, whole=whole)
-    )
+    change = TimeSaved("host", interval, basis, interval, claims, at=launching_gaps_at(waits=waits, whole=whole))
     short = device.launching_gaps - (device.launching_gaps_after_waits if waits else 0)
     params = {
         "gaps": mean(short + (device.long_gaps if whole else 0), steps),

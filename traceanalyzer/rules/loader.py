@@ -9,7 +9,6 @@ prepares are preprocessing-in-step.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from math import hypot, sqrt
 from typing import Any
 
@@ -302,7 +301,7 @@ def _restarted_in_trace(facts: Facts, limits: Limits) -> Drafts:
     if epochs.turns >= _FEW_EPOCHS:
         interval, basis, ceiling = _varied(epochs, least, most), _RESTARTED.text("basis"), "critical"
     claims = {EventSet.other("start of an epoch"): most}
-    change = TimeSaved("host", interval, basis(), claims=claims, is_spread=True, is_wait=True, at=turns_at)
+    change = TimeSaved("host", interval, basis(), claims=claims, is_spread=True, is_wait=True, at=turns_at())
     params = {"turns": epochs.turns, "each": longer / epochs.turns, "share": share}
     params |= {"total": epochs.total_ns, "time": facts.spread(epochs.total_ns)}
     evidence = Evidence(_RESTARTED.text("subject")(), share, limits["share"], "share", where)
@@ -400,7 +399,7 @@ def _preprocessing_on_cpu(facts: Facts, limits: Limits) -> Drafts:
     where = tuple(host_owners.place(row, row.host_self_ns_per_step) for row in rows)
     evidence = Evidence(_PREPROCESSING.text("subject-cpu")(), share, limits["idle_share"], "share", where)
     params = {"time": time, "step": facts.step_ns, "share": share, "owner": host_owners.name(rows[0])}
-    at = partial(roles_at, roles=host_owners.INPUT_ROLES, in_loader=False)
+    at = roles_at(roles=host_owners.INPUT_ROLES, in_loader=False)
     change = TimeSaved("host", (0.0, time), _PREPROCESSING.text("basis-cpu")(), at=at)
     title, summary = _PREPROCESSING.text("title-cpu"), _PREPROCESSING.text("summary-cpu")
     advice = _PREPROCESSING.text("advice-cpu")
@@ -423,7 +422,7 @@ def _preprocessing_hidden(facts: Facts, time: float, *, is_loader: bool) -> Time
     if facts.is_host_inflated:
         hidden, basis = _STACKS * hidden, _PREPROCESSING.text("basis-stacks")()
     claims = {LOADER: time} if is_loader else host_owners.claims(facts, time)
-    at = partial(roles_at, roles=host_owners.INPUT_ROLES, in_loader=True) if is_loader else None
+    at = roles_at(roles=host_owners.INPUT_ROLES, in_loader=True) if is_loader else None
     return TimeSaved("loader" if is_loader else "host", (hidden, time), basis, (hidden, time), claims, at=at)
 
 

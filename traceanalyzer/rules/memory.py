@@ -6,7 +6,6 @@ The rules are memory-near-limit, memory-headroom, memory-growth, alloc-churn and
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 from itertools import pairwise
 from math import fsum
 from statistics import fmean, median
@@ -191,7 +190,7 @@ def _malloc(facts: Facts, limits: Limits) -> Drafts:
     idle = _idle_ns(facts, time, calls)
     exposed = None if idle is None else (min(time, idle), idle)
     direct = (time, time) if exposed is None else (exposed[0], max(time, idle or 0.0))
-    claims, at = {EventSet.idle("allocation"): direct[1]}, partial(set_up_at, names=frozenset(row.name for row in rows))
+    claims, at = {EventSet.idle("allocation"): direct[1]}, set_up_at(names=frozenset(row.name for row in rows))
     change = TimeSaved("host", direct, _MALLOC.text("basis")(), exposed, claims, at=at)
     params: dict[str, Any] = {"time": time, "all": time, "call": rows[0].name}
     params["calls"] = fsum(_per_step(row.recurring_calls, row, usual) for row in rows)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import string
 from collections.abc import Iterator, Sequence
-from functools import partial
 
 import msgspec
 
@@ -98,7 +97,7 @@ def _loop(facts: Facts, row: Repeat, limits: Limits) -> Drafts:
         least, most = _WITH_GRADIENTS if row.backward_ns else _OF_SMALL
         basis = _LOOP.text("basis-calls")(least=least, most=most)
     beside = not processor.is_cpu  # with the calls goes what they launch
-    direct, at = (least * removed, min(most * removed, facts.step_ns)), partial(loop_at, row=row)
+    direct, at = (least * removed, min(most * removed, facts.step_ns)), loop_at(row=row)
     change = TimeSaved("host", direct, basis, exposed, claims, at=at, is_at=beside, is_removed=beside)
     params = {"turns": row.most_turns, "operators": ", ".join(row.operators), "time": per_step(taken)}
     yield Draft((evidence,), change, params, ceiling="high")
@@ -197,7 +196,7 @@ def _without_blowup(processor: Processor, elements: int, time: int, members: Seq
         basis = _BLOWUP.text("basis-cpu")(elements=elements, least=least, most=most)
         # not only operators: time outside of them is saved as well
         claims = {EventSet.other(f"tensor of {elements} elements"): direct[1]}
-        at = partial(operators_at, rows=[(row.name, row.shapes, row.types) for row in members])
+        at = operators_at(rows=tuple((row.name, row.shapes, row.types) for row in members))
         return TimeSaved("host", direct, basis, claims=claims, at=at)
     device = processor.facts.gpu
     rate = (device.fp32 if device and device.fp32 else _TFLOPS) * 1000  # operations per ns

@@ -8,7 +8,6 @@ are reads that check the parameters of probability distributions.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from math import fsum
 
 from traceanalyzer.analyzers.idle.step_idle import AFTER_WAITS, waits_at
@@ -141,7 +140,7 @@ def _runs(facts: Facts, reads: ValueReads, certain: float, limit: float) -> Draf
     if _steps_environment(facts):
         least, basis, advice, code = 0.0, _ITEM.text("basis-environment")(), _ENVIRONMENT, ""
     subject = _ITEM.text("runs-idle") if beside else _ITEM.text("runs")
-    where, at = tuple(host_work.place(row, reads.steps) for row in reads.lines), partial(value_runs_at, prints=False)
+    where, at = tuple(host_work.place(row, reads.steps) for row in reads.lines), value_runs_at(prints=False)
     params = {"calls": mean(reads.readings, reads.steps), "time": time, "step": facts.step_ns}
     yield Draft(
         (Evidence(subject(), share, limit, "share", where),),
@@ -252,7 +251,7 @@ def _between_launches_in_trace(facts: Facts, limits: Limits) -> Drafts:
     evidence = Evidence(_BETWEEN_LAUNCHES.text("subject")(), share, limits["gap_share"], "share", where)
     claims = {EventSet.operator(row.operators[-1]): time for row in rows} | {WAITS: time}
     basis, replayed = _BETWEEN_LAUNCHES.text("basis")(), _BETWEEN_LAUNCHES.text("replayed")()
-    change = TimeSaved("host", (0.0, time), basis, (0.0, time), claims, replayed=replayed, at=waits_at)
+    change = TimeSaved("host", (0.0, time), basis, (0.0, time), claims, replayed=replayed, at=waits_at())
     params = {
         "waits": mean(idle.waits_apart or idle.waits, idle.steps),
         "launches": mean(device.events, idle.steps),
@@ -294,7 +293,7 @@ def _checks_in_trace(facts: Facts, limits: Limits) -> Drafts:
     host_work.need_cpu_steps(facts)
     least = _LEAST * host_work.without_recording(facts, time, mean(checks.operators, checks.steps))
     interval = (least, min(_MOST * time, facts.step_ns))
-    change = TimeSaved("host", interval, _CHECKS.text("basis")(), interval, at=checks_at)
+    change = TimeSaved("host", interval, _CHECKS.text("basis")(), interval, at=checks_at())
     evidence = Evidence(_CHECKS.text("share")(), share, limits["host_share"], "share", where)
     yield Draft((evidence,), change, params, ceiling="medium", figure="time")
 

@@ -6,8 +6,12 @@ finding is in the timeline, and which findings are about the same time.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import wraps
+from inspect import unwrap
+from typing import Concatenate, ParamSpec
 
 import numpy as np
 
@@ -16,6 +20,8 @@ from traceanalyzer.structure.sums import members, rows_by
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, take_or
 from traceanalyzer.trace.tree import NO_PARENT
+
+P = ParamSpec("P")
 
 
 class Of(StrEnum):
@@ -35,19 +41,30 @@ class Of(StrEnum):
     """Host time of a mark, module or function of the program."""
     IDLE = "idle"
     """Idle time of the busiest device for one cause."""
+    ANALYSIS = "analysis"
+    """Events that an analysis finds by a search of its own."""
     OTHER = "other"
     """Time whose events no table counts in one row; only compared with other claims of the same name."""
 
 
 @dataclass(frozen=True)
 class EventSet:
-    """Events with one name, or idle time of one cause."""
+    """A description of events: those with one name, idle time of one cause, or what a search of an analysis finds.
+
+    It holds no rows: it is small, it is equal to others of the same events, results of analyses and messages between
+    processes may contain it, and the events are searched for when somebody needs them.
+    """
 
     of: Of
     name: str = ""
     """As the table has it, without wildcards; empty for all waits for a loader and all collectives."""
     shapes: str | None = None
     """Shapes of the inputs of an operator's calls; None for all calls."""
+    search: Callable[..., EventSet] | None = None
+    """Of what an analysis finds: the function made by `event_set` that described it."""
+    arguments: tuple[Hashable, ...] = ()
+    options: tuple[tuple[str, Hashable], ...] = ()
+    """Arguments of the search by position and by name."""
 
     @classmethod
     def operator(cls, name: str, shapes: str | None = None) -> EventSet:
@@ -78,6 +95,26 @@ class EventSet:
     def other(cls, name: str) -> EventSet:
         """Time whose events no table counts in one row."""
         return cls(Of.OTHER, name)
+
+    def found(self, context: Context) -> tuple[Occurrences, ...]:
+        """What an analysis finds, searched for at the first request only; nothing for sets that have only a name."""
+        return context.cached(_found, self)
+
+
+def event_set(find: Callable[Concatenate[Context, P], Iterable[Occurrences]]) -> Callable[P, EventSet]:
+    """Makes a function that finds events describe them: called without the context, it returns their set."""
+
+    @wraps(find)
+    def describe(*arguments: P.args, **options: P.kwargs) -> EventSet:
+        return EventSet(Of.ANALYSIS, find.__name__, None, describe, arguments, tuple(sorted(options.items())))
+
+    return describe
+
+
+def _found(context: Context, events: EventSet) -> tuple[Occurrences, ...]:
+    if events.search is None:
+        return ()
+    return tuple(unwrap(events.search)(context, *events.arguments, **dict(events.options)))
 
 
 LOADER = EventSet(Of.LOADER)

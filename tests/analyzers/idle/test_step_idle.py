@@ -79,8 +79,8 @@ def test_places_of_launching_and_of_python_code_are_the_gaps_that_were_counted()
     (device,) = step_idle.analyze(context).devices
     assert times(device) == {"launch_bound": (3 * 4, 3 * 4), "host_code": (6 + 46 + 36, 6 + 36)}
     places = {
-        False: step_idle.launching_gaps_at(context, waits=False),
-        True: step_idle.long_gaps_at(context, waits=False),
+        False: step_idle.launching_gaps_at(waits=False).found(context),
+        True: step_idle.long_gaps_at(waits=False).found(context),
     }
     lengths = {is_long: sum(int((each.end_ns - each.start_ns).sum()) for each in at) for is_long, at in places.items()}
     assert lengths == {False: (3 * 4 + 6 + 36) * US, True: 46 * US}

@@ -10,7 +10,7 @@ their duration.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import msgspec
 import numpy as np
@@ -21,7 +21,7 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.structure import recorded_collectives, typical
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.events import Occurrences
+from traceanalyzer.structure.events import Occurrences, event_set
 from traceanalyzer.structure.recorded_collectives import described_by, kernels_of_collectives, times_of
 from traceanalyzer.structure.recording.frameworks import flat_bytes
 from traceanalyzer.structure.sums import count_by, group, least_by, most_by, sum_by
@@ -161,7 +161,8 @@ def _link(context: Context) -> GpuLink | None:
     return None if found is None else GpuLink(found.name, found.bandwidth, found.source)
 
 
-def collectives_at(context: Context, rows: Sequence[CollectiveRow]) -> Iterator[Occurrences]:
+@event_set
+def collectives_at(context: Context, rows: tuple[CollectiveRow, ...]) -> Iterator[Occurrences]:
     """When the kernels of some rows run."""
     kernels = np.flatnonzero(context.cached(kernels_of_collectives))
     wanted = {(row.operation, row.process_group, row.group_size, row.dtype, row.message_bytes) for row in rows}
@@ -270,6 +271,7 @@ class HostCollectives(msgspec.Struct, frozen=True):
     """Collectives by operation, the most exposed first."""
 
 
+@event_set
 def host_collectives_at(context: Context, kind: str) -> Iterator[Occurrences]:
     """When collectives of one operation run on the CPU."""
     trace, rows = context.trace, np.flatnonzero(context.cached(recorded_collectives.host_ranges))

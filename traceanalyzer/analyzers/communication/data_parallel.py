@@ -16,7 +16,7 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.events import Occurrences
+from traceanalyzer.structure.events import Occurrences, event_set
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.idle_times import IdleTime, ended_earlier, summed
 from traceanalyzer.structure.operator_times import node_times
@@ -91,6 +91,7 @@ def analyze(context: Context) -> DataParallel:
     )
 
 
+@event_set
 def wrapper_at(context: Context, *, all_distribution: bool) -> Iterator[Occurrences]:
     """When the wrapper itself works, and where it has several devices, when anything is distributed or collected."""
     for thread, times in _spreading(context, all_distribution=all_distribution).items():

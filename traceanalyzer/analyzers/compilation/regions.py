@@ -10,7 +10,7 @@ import numpy as np
 from traceanalyzer.analyzers.compilation.logged import LogSummary, place_of
 from traceanalyzer.knowledge import compiled_code, marks
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.events import Occurrences
+from traceanalyzer.structure.events import Occurrences, event_set
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.steps import Steps
@@ -115,6 +115,7 @@ def _find(context: Context, steps: Steps) -> _Regions:
     return _Regions(code, own, outer, thread, start, gap, _resumed(context, tree), entered)
 
 
+@event_set
 def breaks_at(context: Context) -> Iterator[Occurrences]:
     """The time between the regions before and after graph breaks, in typical steps."""
     found = _find(context, program_steps(context).typical)

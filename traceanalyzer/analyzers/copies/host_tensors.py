@@ -8,7 +8,7 @@ copy goes from the host to a device.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import msgspec
 import numpy as np
@@ -19,7 +19,7 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.structure import host_activity, typical
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.events import Occurrences
+from traceanalyzer.structure.events import Occurrences, event_set
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.steps import step_names
 from traceanalyzer.structure.sums import count_by, group
@@ -85,7 +85,8 @@ def analyze(context: Context) -> HostOrigins:
     return HostOrigins(copies, tuple(order[:_SHOWN]))
 
 
-def tensors_at(context: Context, rows: Sequence[HostOrigin]) -> Iterator[Occurrences]:
+@event_set
+def tensors_at(context: Context, rows: tuple[HostOrigin, ...]) -> Iterator[Occurrences]:
     """When some tensors are made and moved."""
     steady = typical.part(context)
     groups = steady.cached(_groups)[1].values()

@@ -8,7 +8,7 @@ out.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import msgspec
 import numpy as np
@@ -19,7 +19,7 @@ from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.analysis import OPERATORS, Analysis
 from traceanalyzer.structure.autograd import ranges
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.events import Occurrences
+from traceanalyzer.structure.events import Occurrences, event_set
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.module_calls import class_codes, class_name, owners
 from traceanalyzer.structure.operator_times import launched_by, node_times
@@ -132,7 +132,8 @@ def analyze(context: Context) -> Conversions:
     return Conversions(tuple(rows), max(0, count - _SHOWN), *within)
 
 
-def copies_at(context: Context, rows: Sequence[Conversion]) -> Iterator[Occurrences]:
+@event_set
+def copies_at(context: Context, rows: tuple[Conversion, ...]) -> Iterator[Occurrences]:
     """When some copies run on the device, those that are launched before the step in which they run, too.
 
     Copies in the memory of the host are the calls that made them.
@@ -144,12 +145,13 @@ def copies_at(context: Context, rows: Sequence[Conversion]) -> Iterator[Occurren
         yield Occurrences.of_nodes(context, rows[0].operator, distinct(asking))
 
 
-def calls_at(context: Context, rows: Sequence[Conversion]) -> Iterator[Occurrences]:
+@event_set
+def calls_at(context: Context, rows: tuple[Conversion, ...]) -> Iterator[Occurrences]:
     """When the host makes the calls that caused some copies, with what `Conversion.call_ns` counts."""
     yield Occurrences("host", rows[0].operator, *_made(context, distinct(_of_rows(context, rows)[1])))
 
 
-def _of_rows(context: Context, rows: Sequence[Conversion]) -> tuple[I64, I64]:
+def _of_rows(context: Context, rows: tuple[Conversion, ...]) -> tuple[I64, I64]:
     """The copies of some rows, and the outermost operators that only copy around them."""
     nodes = _copies(context)
     asking = _asking(context, nodes)

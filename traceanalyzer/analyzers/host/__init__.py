@@ -20,7 +20,7 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.structure import gaps, host_activity, typical
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.events import Occurrences
+from traceanalyzer.structure.events import Occurrences, event_set
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.host_waits import outermost_loads
 from traceanalyzer.structure.mark_forest import is_mark
@@ -170,6 +170,7 @@ class HostOwners(msgspec.Struct, frozen=True):
     """Further threads that launch work of a device or wait for a loader, the most work first."""
 
 
+@event_set
 def broadcasts_at(context: Context, *, on_host: bool) -> Iterator[Occurrences]:
     """When the busiest device is idle because buffers are broadcast; without a device or on the host, when they are."""
     device, _ = busiest(context, typical.times(context))
@@ -182,6 +183,7 @@ def broadcasts_at(context: Context, *, on_host: bool) -> Iterator[Occurrences]:
         yield Occurrences.idle("broadcast", device, times.start, times.end)
 
 
+@event_set
 def roles_at(
     context: Context, roles: Collection[str], *, in_loader: bool, name: str = "inputs"
 ) -> Iterator[Occurrences]:

@@ -18,7 +18,7 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.events import Occurrences
+from traceanalyzer.structure.events import Occurrences, event_set
 from traceanalyzer.structure.gaps import times_of
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.owners import owner_index
@@ -91,6 +91,7 @@ def analyze(context: Context) -> HostPauses:
     )
 
 
+@event_set
 def pauses_at(context: Context) -> Iterator[Occurrences]:
     """When the program's thread pauses."""
     found, main = context.cached(_pauses), context.cached(owner_index).critical.main

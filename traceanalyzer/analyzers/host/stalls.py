@@ -19,7 +19,7 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.structure import gaps, host_activity
 from traceanalyzer.structure.analysis import OPERATORS, Analysis, Need
 from traceanalyzer.structure.context import Context, cached
-from traceanalyzer.structure.events import Occurrences
+from traceanalyzer.structure.events import Occurrences, event_set
 from traceanalyzer.structure.launch_calls import blocked_calls
 from traceanalyzer.structure.operator_times import node_times
 from traceanalyzer.structure.sums import first_rows, members, rows_by
@@ -98,6 +98,7 @@ def analyze(context: Context) -> HostStalls:
     )
 
 
+@event_set
 def stalls_at(context: Context) -> Iterator[Occurrences]:
     """When threads of the host stand still."""
     found, tree, launches = context.cached(_find), context.host.tree, context.trace.launches

@@ -16,7 +16,7 @@ from traceanalyzer.knowledge import op_models
 from traceanalyzer.report.message import Text
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.events import Occurrences
+from traceanalyzer.structure.events import Occurrences, event_set
 from traceanalyzer.structure.operator_times import works_of
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.sums import sum_by
@@ -80,6 +80,7 @@ def analyze(context: Context) -> ThreadContention:
     )
 
 
+@event_set
 def slow_at(context: Context) -> Iterator[Occurrences]:
     """When operators run longer than their work explains."""
     slow, tree = context.cached(_slow), context.host.tree

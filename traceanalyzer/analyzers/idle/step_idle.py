@@ -21,7 +21,7 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.structure import gap_causes, gaps, typical
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.events import WAITS, Occurrences
+from traceanalyzer.structure.events import WAITS, Occurrences, event_set
 from traceanalyzer.structure.gap_causes import CAUSES
 from traceanalyzer.structure.gaps import Gaps
 from traceanalyzer.structure.idle_times import DividedGaps, divide
@@ -266,6 +266,7 @@ def _causes(part: DividedGaps, counts: Bool, short: Bool, named: Bool, waited: F
     return tuple(map(StepCause, CAUSES, *(times.tolist() for times in columns)))
 
 
+@event_set
 def launching_gaps_at(context: Context, *, waits: bool, whole: bool = False) -> Iterator[Occurrences]:
     """The time in short gaps in which the host runs operators and launches.
 
@@ -284,6 +285,7 @@ def launching_gaps_at(context: Context, *, waits: bool, whole: bool = False) -> 
         )
 
 
+@event_set
 def long_gaps_at(context: Context, *, waits: bool) -> Iterator[Occurrences]:
     """The time in long gaps in which the host does something else than wait; with stacks, that of Python in others."""
     for gap in _idle_gaps(context):
@@ -291,6 +293,7 @@ def long_gaps_at(context: Context, *, waits: bool) -> Iterator[Occurrences]:
         yield gap.times("host_code", (gap.is_long | gap.is_named, LAUNCHING[1:]), (calls, LAUNCHING[:1]))
 
 
+@event_set
 def waits_at(context: Context) -> Iterator[Occurrences]:
     """The idle time of `AFTER_WAITS` that would not be there without waits for the device."""
     for gap in _idle_gaps(context):

@@ -8,7 +8,7 @@ running kernels can fill: min(1, sum of their blocks per multiprocessor), as in 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import msgspec
 import numpy as np
@@ -19,7 +19,7 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.structure import typical
 from traceanalyzer.structure.analysis import KERNELS, SHAPES, Analysis, Need
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.events import Occurrences
+from traceanalyzer.structure.events import Occurrences, event_set
 from traceanalyzer.structure.operator_times import launched_by
 from traceanalyzer.structure.resources import recorded
 from traceanalyzer.structure.sums import count_by, group, least_by, members, most_by, sum_by
@@ -375,7 +375,8 @@ def _named(trace: Trace, keys: tuple[Array, Array, Array], first: I64) -> list[t
     return [(trace.names[name], trace.names[op] if op >= 0 else None, trace.dims[grid]) for name, op, grid in codes]
 
 
-def unfilled_at(context: Context, rows: Iterable[UnfilledKernel]) -> Iterator[Occurrences]:
+@event_set
+def unfilled_at(context: Context, rows: tuple[UnfilledKernel, ...]) -> Iterator[Occurrences]:
     """When some of these kernels run."""
     trace, device = context.trace, context.trace.device
     wanted = {(row.kernel, row.operator, row.grid) for row in rows}

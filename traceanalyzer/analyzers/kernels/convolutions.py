@@ -26,7 +26,7 @@ from traceanalyzer.knowledge.inputs import Inputs
 from traceanalyzer.report.message import Text
 from traceanalyzer.structure.analysis import NO_CONVOLUTIONS, Analysis, Need
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.events import Occurrences
+from traceanalyzer.structure.events import Occurrences, event_set
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.operator_times import launched_by, node_times
 from traceanalyzer.structure.sums import count_by, group, rows_by, sum_by
@@ -238,15 +238,17 @@ def _trains(context: Context) -> bool | None:
     return False if any(_INFERS.search(kernel) for kernel in kernels) else None
 
 
+@event_set
 def norms_at(context: Context) -> Iterator[Occurrences]:
     """When the batch norms after convolutions run, and when the biases of these convolutions are added."""
     calls = np.flatnonzero(_outermost(context, _CONVOLUTION) & (context.cached(node_times).device_total_ns > 0))
     follower = _follower(context, calls)
     norms = follower[take_or(_outermost(context, _NORM), follower, False)]
     yield Occurrences.launched_in(context, "batch_norm", norms)
-    yield from biases_at(context)
+    yield from biases_at().found(context)
 
 
+@event_set
 def biases_at(context: Context) -> Iterator[Occurrences]:
     """When biases of convolutions that a batch norm follows are added, and their gradients are summed."""
     calls = np.flatnonzero(_outermost(context, _CONVOLUTION) & (context.cached(node_times).device_total_ns > 0))

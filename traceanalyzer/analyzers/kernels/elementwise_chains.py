@@ -10,7 +10,7 @@ analysis.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import msgspec
 import numpy as np
@@ -21,7 +21,7 @@ from traceanalyzer.structure import typical
 from traceanalyzer.structure.analysis import KERNELS, SHAPES, Analysis
 from traceanalyzer.structure.autograd import ranges
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.events import Occurrences
+from traceanalyzer.structure.events import Occurrences, event_set
 from traceanalyzer.structure.host_activity import innermost
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.module_calls import class_codes, class_name, owners
@@ -142,7 +142,8 @@ def analyze(context: Context) -> Chains:
     return Chains(tuple(rows), max(0, len(example) - _SHOWN), int(total.sum()))
 
 
-def chains_at(context: Context, rows: Sequence[Chain]) -> Iterator[Occurrences]:
+@event_set
+def chains_at(context: Context, rows: tuple[Chain, ...]) -> Iterator[Occurrences]:
     """When the kernels of some chains run."""
     steady = typical.part(context)
     found = steady.cached(_find)

@@ -7,7 +7,7 @@ first step of a recording are counted apart from those in later ones.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from functools import reduce
 from operator import or_
 
@@ -19,7 +19,7 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.structure import host_activity, launch_calls
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.events import Occurrences
+from traceanalyzer.structure.events import Occurrences, event_set
 from traceanalyzer.structure.gaps import times_of
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.steps import Steps
@@ -139,13 +139,15 @@ def _allocations(context: Context) -> list[tuple[str, _Events]]:
     return [("allocation", _Events.of(table, np.flatnonzero(wanted[table.name])))]
 
 
-def set_up_at(context: Context, names: Collection[str]) -> Iterator[Occurrences]:
+@event_set
+def set_up_at(context: Context, names: frozenset[str]) -> Iterator[Occurrences]:
     """When the calls with some names run."""
     launches = context.trace.launches
     rows = np.flatnonzero(context.trace.names.where(names.__contains__)[launches.name])
     yield Occurrences.of_calls(context, min(names), rows)
 
 
+@event_set
 def code_at(context: Context) -> Iterator[Occurrences]:
     """When code is loaded or compiled."""
     found = [events for _, events in (*_loading(context), *_compiling(context))]

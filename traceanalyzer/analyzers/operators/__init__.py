@@ -10,7 +10,7 @@ operands.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import msgspec
 import numpy as np
@@ -21,7 +21,7 @@ from traceanalyzer.knowledge.op_shapes import implied
 from traceanalyzer.structure import typical
 from traceanalyzer.structure.analysis import KERNELS, OPERATORS, SHAPES, Analysis
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.events import Occurrences
+from traceanalyzer.structure.events import Occurrences, event_set
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.module_calls import owners
 from traceanalyzer.structure.operator_times import Peer, Priced, node_times, peers
@@ -113,7 +113,8 @@ def by_shape(context: Context) -> OperatorsByShape:
     return found
 
 
-def operators_at(context: Context, rows: Sequence[tuple[str, str | None, str | None]]) -> Iterator[Occurrences]:
+@event_set
+def operators_at(context: Context, rows: tuple[tuple[str, str | None, str | None], ...]) -> Iterator[Occurrences]:
     """When operators of some names, shapes and types run, without those that they call.
 
     As in the tables, only on threads that make the steps.

@@ -18,7 +18,7 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.structure import gaps, host_activity
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.events import Occurrences
+from traceanalyzer.structure.events import Occurrences, event_set
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.module_calls import forward_nodes
 from traceanalyzer.structure.steps import step_names
@@ -98,6 +98,7 @@ def analyze(context: Context) -> Repeats:
     return Repeats(tuple(sorted(rows, key=lambda row: (-row.host_ns, row.longest_start_ns))[:_SHOWN]))
 
 
+@event_set
 def loop_at(context: Context, row: Repeat) -> Iterator[Occurrences]:
     """When a sequence runs, and the evaluations of autograd for it."""
     tree, backward = context.host.tree, _Backward(context)

@@ -6,7 +6,7 @@ on streams are not read, so nothing counts twice. Optimizers that wrap another c
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -19,7 +19,7 @@ from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.autograd import has_closure, is_zero_grad, ranges
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.events import Occurrences
+from traceanalyzer.structure.events import Occurrences, event_set
 from traceanalyzer.structure.idle_times import IdleTime, ended_earlier, starvation, summed
 from traceanalyzer.structure.sums import count_by, rows_by, sum_by
 from traceanalyzer.trace.distinct import ascending, ranked
@@ -140,7 +140,8 @@ def _device_columns(context: Context, calls: I64, of_row: I64, count: int) -> di
     }
 
 
-def optimizers_at(context: Context, rows: Sequence[Optimizer]) -> Iterator[Occurrences]:
+@event_set
+def optimizers_at(context: Context, rows: tuple[Optimizer, ...]) -> Iterator[Occurrences]:
     """When some optimizers are called."""
     calls, host = context.cached(ranges), context.trace.host
     own = context.trace.names.where({row.name for row in rows}.__contains__)[host.name[calls]]

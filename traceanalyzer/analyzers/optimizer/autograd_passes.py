@@ -25,7 +25,7 @@ from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.autograd import Backward, backward, graph, optimizer_starts
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.events import Occurrences
+from traceanalyzer.structure.events import Occurrences, event_set
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.module_calls import device_time, is_accumulation, owners
 from traceanalyzer.structure.owners import owner_index
@@ -146,11 +146,12 @@ class Discarded(msgspec.Struct, frozen=True):
     """The passes with the most device time, at most five."""
 
 
+@event_set
 def passes_at(
     context: Context, row: Discarded | UnusedForward | RepeatedForward, *, on_device: bool
 ) -> Iterator[Occurrences]:
     """When passes whose results are not used run on the host, or what they launched on devices."""
-    found = _discarded_at(context) if isinstance(row, Discarded) else repeated_passes.repeated_at(context)
+    found = _discarded_at(context) if isinstance(row, Discarded) else repeated_passes.repeated_at().found(context)
     for part in _unused_at(context, row) if isinstance(row, UnusedForward) else found:
         if on_device:
             during = Intervals.union(part.start_ns, part.end_ns)

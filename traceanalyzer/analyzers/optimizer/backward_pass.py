@@ -28,7 +28,7 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.autograd import graph
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.events import Occurrences
+from traceanalyzer.structure.events import Occurrences, event_set
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.module_calls import device_time, is_accumulation, owners
 from traceanalyzer.structure.recording.program_steps import program_steps
@@ -149,6 +149,7 @@ def _pairs(kind: I64, nodes: I64, evaluation: I64, thread: I32) -> I64:
     return found
 
 
+@event_set
 def recomputed_at(context: Context, *, on_device: bool) -> Iterator[Occurrences]:
     """When typical steps compute parts of the forward pass again: what they launch, or the time on the host."""
     found, tree = context.cached(_segments), context.host.tree
@@ -235,6 +236,7 @@ def _checks(context: Context) -> _Checks:
     return _Checks(len(counted), checked.astype(np.int64), checks[first])
 
 
+@event_set
 def nan_checks_at(context: Context) -> Iterator[Occurrences]:
     """When typical steps look for NaN and format stacks."""
     tree, found = context.host.tree, context.cached(_checks)

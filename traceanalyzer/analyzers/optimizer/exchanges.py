@@ -24,7 +24,7 @@ from traceanalyzer.knowledge.collectives import operation
 from traceanalyzer.structure import recorded_collectives
 from traceanalyzer.structure.autograd import AutogradGraph, backward, graph, optimizer_starts
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.events import Occurrences
+from traceanalyzer.structure.events import Occurrences, event_set
 from traceanalyzer.structure.module_calls import owners
 from traceanalyzer.structure.recorded_collectives import communication_kernels
 from traceanalyzer.structure.recording.program_steps import program_steps
@@ -92,6 +92,7 @@ class _Early(msgspec.Struct, frozen=True):
     """Their all-reduces, positions in `reduces`."""
 
 
+@event_set
 def early_at(context: Context) -> Iterator[Occurrences]:
     """When exchanges run that come too early."""
     found = context.cached(_early)
@@ -307,6 +308,7 @@ def pipeline(context: Context) -> Pipeline | None:
     )
 
 
+@event_set
 def bubbles_at(context: Context) -> Iterator[Occurrences]:
     """When a stage waits while the pipeline fills and drains."""
     stage = context.cached(_stage)

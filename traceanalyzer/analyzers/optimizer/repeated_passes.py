@@ -17,7 +17,7 @@ from traceanalyzer.knowledge.inputs import Inputs
 from traceanalyzer.structure import autograd, host_activity
 from traceanalyzer.structure.autograd import backward, graph, optimizer_starts
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.events import Occurrences
+from traceanalyzer.structure.events import Occurrences, event_set
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.module_calls import device_time, owners
 from traceanalyzer.structure.sums import group
@@ -78,6 +78,7 @@ def find(context: Context) -> RepeatedForward | None:
     return _summed(context, *found) if found is not None and found[1] else None
 
 
+@event_set
 def repeated_at(context: Context) -> Iterator[Occurrences]:
     """When such passes run on the host."""
     found = _found(context)

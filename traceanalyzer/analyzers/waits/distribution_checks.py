@@ -18,7 +18,7 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.events import Occurrences
+from traceanalyzer.structure.events import Occurrences, event_set
 from traceanalyzer.structure.host_activity import innermost
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.sums import count_by, group, sum_by
@@ -117,6 +117,7 @@ def analyze(context: Context) -> DistributionChecks:
     )
 
 
+@event_set
 def checks_at(context: Context) -> Iterator[Occurrences]:
     """When arguments of distributions are checked in typical steps, by frames."""
     rows, frames = _in_steps(context, context.cached(check_frames).rows), context.trace.frames

@@ -22,7 +22,7 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.structure import gaps, host_activity
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.events import Occurrences
+from traceanalyzer.structure.events import Occurrences, event_set
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.sums import members, rows_by
@@ -130,6 +130,7 @@ class ValueRuns(msgspec.Struct, frozen=True):
         return Intervals.union(self.start_ns, self.end_ns)
 
 
+@event_set
 def value_runs_at(context: Context, *, prints: bool) -> Iterator[Occurrences]:
     """When values are read one after another in typical steps, to print them or not."""
     found = context.cached(value_runs)

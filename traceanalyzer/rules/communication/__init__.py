@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from functools import partial
 from math import fsum
 from typing import Any
 
@@ -297,7 +296,7 @@ def _many(facts: Facts, limits: Limits) -> Drafts:
     evidence = Evidence(_MANY.text("subject")(), calls, limits["calls"], "number", where)
     saved = 0.0, _FEWER * exposed
     basis = _MANY.text("basis")(most=_FEWER)
-    at = partial(collectives_at, rows=rows)
+    at = collectives_at(rows=tuple(rows))
     change = TimeSaved("communication", saved, basis, saved, {COMMUNICATION: saved[1]}, at=at)
     params = {"calls": round(calls), "mean": time / every, "total": facts.per_step(time), "exposed": exposed}
     yield Draft((evidence,), change, params, ceiling="high", figure="total")
@@ -320,7 +319,7 @@ def _many_on_host(facts: Facts, collectives: HostCollectives, limits: Limits) ->
     shortest = float(row.min_ns)
     fewer, most = facts.per_step(surplus * passes), max(0.0, exposed - shortest)
     interval = min(fewer * shortest, most), most
-    at = partial(host_collectives_at, kind=row.operation)
+    at = host_collectives_at(kind=row.operation)
     change = TimeSaved("host", interval, _MANY.text("basis-host")(), claims={COMMUNICATION: most}, at=at)
     where = (CodePlace("operator", f"gloo: {row.operation}", value=row.calls, unit="count"),)
     params = {"calls": round(facts.per_step(row.calls)), "mean": row.total_ns / row.calls, "exposed": exposed}

@@ -6,7 +6,6 @@ The rules are dataparallel, pipeline-bubble, ddp-sync-in-accumulation, ddp-buffe
 from __future__ import annotations
 
 import re
-from functools import partial
 from math import fsum
 
 from traceanalyzer.analyzers.communication import HostCollectives
@@ -73,12 +72,12 @@ def _wrapper(facts: Facts, limits: Limits) -> Drafts:
     direct = _WRAPPER_LEAST * time, time
     basis = (_WRAPPER.text("basis-many") if many else _WRAPPER.text("basis"))(least=_WRAPPER_LEAST)
     if many or not wrapper.devices:
-        at = partial(wrapper_at, all_distribution=many)
+        at = wrapper_at(all_distribution=many)
         change = TimeSaved("host", direct, basis, at=at)
     else:
         ended = claims(facts, wrapper.exposed)
         idle = fsum(ended.values())
-        at = partial(wrapper_at, all_distribution=False)
+        at = wrapper_at(all_distribution=False)
         change = TimeSaved("host", direct, basis, (min(direct[0], idle), min(time, idle)), ended, at=at, is_at=True)
     yield Draft(
         (evidence,),
@@ -117,12 +116,14 @@ def _bubble(facts: Facts, limits: Limits) -> Drafts:
     evidence = Evidence(_BUBBLE.text("subject")(), share, limits["waiting_share"], "share", where)
     claimed = {COMMUNICATION: time}
     if pipeline.is_on_host:
-        change = TimeSaved("host", (0.0, time), _BUBBLE.text("basis-host")(), claims=claimed, at=bubbles_at)
+        change = TimeSaved("host", (0.0, time), _BUBBLE.text("basis-host")(), claims=claimed, at=bubbles_at())
     else:
         stages = 3 if pipeline.is_between else 2
         bubble = facts.step_ns * (stages - 1) / (pipeline.micro_batches + stages - 1)
         saved = min(time, bubble) / 2, time
-        change = TimeSaved("communication", saved, _BUBBLE.text("basis")(stages=stages), saved, claimed, at=bubbles_at)
+        change = TimeSaved(
+            "communication", saved, _BUBBLE.text("basis")(stages=stages), saved, claimed, at=bubbles_at()
+        )
     params = {"micro_batches": pipeline.micro_batches, "time": time, "step": facts.step_ns, "share": share}
     code = (_BUBBLE.code or "").replace("n_microbatches=16", f"n_microbatches={2 * pipeline.micro_batches}")
     yield Draft((evidence,), change, params, ceiling="high", code=code)
@@ -140,7 +141,7 @@ def _accumulation(facts: Facts, limits: Limits) -> Drafts:
         yield Draft((evidence,), None, params, severity="info", summary=_ACCUMULATION.text("summary-host"))
         return
     time, exposed = facts.per_step(exchanges.time_ns), facts.per_step(exchanges.exposed_ns)
-    least, claimed, at = _EXCHANGE_LEAST * exposed, {COMMUNICATION: time}, early_at
+    least, claimed, at = _EXCHANGE_LEAST * exposed, {COMMUNICATION: time}, early_at()
     if exchanges.is_on_host:
         moving = sum(row.host_total_ns for row in facts.operators if _COPYING.match(row.name))
         copying = early / (early + exchanges.updates) * facts.per_step(moving)
@@ -173,7 +174,7 @@ def _buffers(facts: Facts, limits: Limits) -> Drafts:
     waiting = (own.exposed_communication_ns or 0.0) if own else 0.0
     least = max(time - waiting, _KEPT * time)
     basis = _BUFFERS.text("basis")(least=least)
-    at = partial(broadcasts_at, on_host=False)
+    at = broadcasts_at(on_host=False)
     change = TimeSaved("host", (least, time), basis, (least, time), host_owners.claims(facts, time), at=at)
     parts = owners.rows[role.owner].parts
     params = {"host": role.host_ns_per_step, "time": time, "step": facts.step_ns, "share": share}
@@ -195,7 +196,7 @@ def _buffers_on_host(facts: Facts, limits: Limits) -> Drafts:
     evidence = Evidence(_BUFFERS.text("subject-host")(), share, limits["idle_share"], "share", where)
     basis = _BUFFERS.text("basis-host-2")(least=_KEPT * time, most=_WITH_OTHERS)
     claims = {EventSet.other("buffers"): time}
-    interval, at = (_KEPT * time, min(_WITH_OTHERS * time, facts.step_ns)), partial(broadcasts_at, on_host=True)
+    interval, at = (_KEPT * time, min(_WITH_OTHERS * time, facts.step_ns)), broadcasts_at(on_host=True)
     change = TimeSaved("host", interval, basis, claims=claims, at=at)
     params = {"host": time, "step": facts.step_ns, "share": share}
     summary = _BUFFERS.text("summary-host")

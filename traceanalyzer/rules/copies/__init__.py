@@ -6,7 +6,6 @@ The rules here are h2d-pageable, h2d-blocking and tensor-created-on-cpu.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from math import fsum
 
 from traceanalyzer.analyzers.copies import Copies, Copy
@@ -170,7 +169,7 @@ def _created_in_trace(facts: Facts, limits: Limits) -> Drafts:
     evidence = Evidence(_CREATED.text("subject")(), share, limits["host_share"], "share", where)
     claims = summed((EventSet.operator(row.operator), facts.per_step(row.making_ns + row.moving_ns)) for row in rows)
     least = max(0.0, time - calls * _LAUNCH_NS)
-    basis, at = _CREATED.text("basis")(launch=_LAUNCH_NS), partial(tensors_at, rows=rows)
+    basis, at = _CREATED.text("basis")(launch=_LAUNCH_NS), tensors_at(rows=tuple(rows))
     change = TimeSaved("host", (least, time), basis, claims=claims, at=at, is_at=True, is_removed=True)
     params = {"calls": calls, "time": time, "share": share, "operator": rows[0].operator}
     yield Draft((evidence,), change, params, ceiling="low", figure="time")

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from math import fsum
 
 from traceanalyzer.analyzers.copies.within_memory import Conversion, Conversions, calls_at, copies_at
@@ -21,8 +20,7 @@ from traceanalyzer.rules.engine.facts import OperatorFact, if_known
 from traceanalyzer.rules.engine.places import of_operators
 from traceanalyzer.rules.engine.processor import Processor
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
-from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.events import EventSet, Occurrences
+from traceanalyzer.structure.events import EventSet
 
 _MATERIALIZED = page("copies-materialized")
 _KEYS = page("keys-repeated")
@@ -98,13 +96,13 @@ class _Cost:
         return summed((_part(row.input_shapes), self.processor.per_step(self._ns(row))) for row in self.rows)
 
     @property
-    def at(self) -> Callable[[Context], Iterable[Occurrences]]:
+    def at(self) -> EventSet:
         """When the copies are made."""
-        return partial(copies_at, rows=self.rows)
+        return copies_at(rows=tuple(self.rows))
 
     def saved(self, basis: Message, least: float) -> TimeSaved:
         """Time of the device that is saved without the copies, with the calls that made them; at least this part."""
-        interval, calls = (least * self.time, self.time), partial(calls_at, rows=self.rows)
+        interval, calls = (least * self.time, self.time), calls_at(rows=tuple(self.rows))
         return TimeSaved("gpu", interval, basis, claims=self.claims, is_removed=True, at=self.at, calls=calls)
 
 
@@ -186,7 +184,7 @@ def _cloned_in_a_row(facts: Facts, row: Conversion, limit: float) -> Draft:
     change: TimeSaved | None = None
     if cost >= _NOISE * facts.step_ns:
         resource = "gpu" if row.on_device else "host"
-        at = partial(copies_at, rows=(row,))
+        at = copies_at(rows=(row,))
         change = TimeSaved(resource, (_LEAST * cost, cost), basis, claims=claims, is_removed=True, at=at)
     where = [_place(row, time)]
     where += [CodePlace("python", row.python_line)] if row.python_line else []

@@ -34,12 +34,11 @@ under different names multiply: after two halves, a quarter is left.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from traceanalyzer.report.message import Message
-from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.events import EventSet, Occurrences
+from traceanalyzer.structure.events import EventSet
 
 Interval = tuple[float, float]
 """Least and greatest value in ns per step."""
@@ -76,9 +75,9 @@ class TimeSaved:
     """Whether the host only waits in it, for a process or another rank, which recording does not make longer."""
     is_of_joint_replay: bool = False
     """Whether it already is the time by which a step gets shorter, from a replay of all ranks, which nothing limits."""
-    at: Callable[[Context], Iterable[Occurrences]] | None = None
-    """Where it is in the trace, if that is not the events of its claims."""
-    calls: Callable[[Context], Iterable[Occurrences]] | None = None
+    at: EventSet | None = None
+    """What an analysis finds of it in the trace, if that is not the events of its claims."""
+    calls: EventSet | None = None
     """Host time that goes with device work that is removed, if that is not the time of its claims."""
     is_at: bool = False
     """Whether the removed host time is that of `at` alone; the claims then only keep it apart from other changes."""

@@ -5,7 +5,7 @@ A table in `change` shows which claims become which edits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from math import fsum
 
@@ -19,8 +19,7 @@ from traceanalyzer.simulation.gathering import works_after
 from traceanalyzer.simulation.measured_edits import LoaderTime
 from traceanalyzer.simulation.model import Model
 from traceanalyzer.simulation.selectors import Selected, of_nodes
-from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.events import COMMUNICATION, LOADER, WAITS, EventSet, Occurrences, Of
+from traceanalyzer.structure.events import COMMUNICATION, LOADER, WAITS, EventSet, Of
 from traceanalyzer.structure.gap_causes import CAUSES
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.idle_times import starvation
@@ -53,7 +52,7 @@ class Resolver:
         self._loader = LoaderTime(model)
         self._steps = len(model.bounds.part)
         self._found: dict[EventSet, Selected | None] = {}
-        self._removed: dict[Callable[[Context], Iterable[Occurrences]], float] = {}
+        self._removed: dict[EventSet, float] = {}
         """Device time per step of what is launched at some places."""
         self._calls: dict[str, I64] = {}
         """The host nodes that are calls of an operator, by its name."""
@@ -176,9 +175,9 @@ class Resolver:
             return (edits.HostEdit(*starved[0], _left(least, starved[1] - missing)),)
         return self._any_host_time(least, 0.0)
 
-    def _times(self, at: Callable[[Context], Iterable[Occurrences]] | None) -> HostTimes:
+    def _times(self, at: EventSet | None) -> HostTimes:
         """The host time that a change finds by itself."""
-        found = () if at is None else at(self.context)
+        found = () if at is None else at.found(self.context)
         spans = [(each.place, each.start_ns, each.end_ns) for each in found if each.kind in _OF_THREADS]
         nothing = np.empty(0, np.int64)
         thread, start, end = (np.concatenate(each) for each in zip((nothing,) * 3, *spans, strict=True))

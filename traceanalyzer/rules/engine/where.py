@@ -191,7 +191,7 @@ def _parts(resolver: Resolver, change: TimeSaved) -> Iterator[Occurrences]:
     """The events that a change claims."""
     context = resolver.context
     if change.at is not None:
-        yield from change.at(context)
+        yield from change.at.found(context)
     elif change.resource == "loader":
         yield from _of_loader(context)
     elif change.resource == "communication" or COMMUNICATION in change.claims:

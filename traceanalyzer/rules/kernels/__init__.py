@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from functools import partial
 from math import fsum
 
 import msgspec
@@ -94,7 +93,7 @@ def _underfilled(facts: Facts, limits: Limits) -> Drafts:
             (0.0, facts.on_device(lost)),
             _UNDERFILLED.text("basis")(),
             claims=claims,
-            at=partial(unfilled_at, rows=tuple(rows)),
+            at=unfilled_at(rows=tuple(rows)),
         ),
         params,
         ceiling="high",
@@ -212,7 +211,7 @@ def _bias(facts: Facts, limits: Limits) -> Drafts:
     claims = {key: facts.on_device(ns) for key, ns in norms.bias_claims.items() if ns}
     yield Draft(
         (Evidence(_BIAS.text("subject")(), share, limits["gpu_share"], "share", norms.places),),
-        TimeSaved("gpu", (time, time), _BIAS.text("basis")(), claims=claims, is_removed=True, at=biases_at),
+        TimeSaved("gpu", (time, time), _BIAS.text("basis")(), claims=claims, is_removed=True, at=biases_at()),
         {"time": time, "share": share, "calls": round(facts.per_step(norms.with_bias))},
     )
 
@@ -231,7 +230,7 @@ def _not_folded(facts: Facts, limits: Limits) -> Drafts:
     basis = _NOT_FOLDED.text("basis") if has_bias else _NOT_FOLDED.text("basis-no-bias")
     yield Draft(
         (Evidence(_NOT_FOLDED.text("subject")(), share, limits["gpu_share"], "share", norms.places),),
-        TimeSaved("gpu", direct, basis(), claims=claims, is_removed=True, at=norms_at),
+        TimeSaved("gpu", direct, basis(), claims=claims, is_removed=True, at=norms_at()),
         {"time": norm, "share": share, "calls": round(facts.per_step(norms.calls))},
     )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from math import fsum
 
 import msgspec
@@ -105,7 +104,7 @@ def _fp64_on_cpu(processor: Processor, limits: Limits) -> Drafts:
     total = fsum(work.values())
     claims = {claim: most * ns for claim, ns in work.items()}
     basis = _FP64.text("basis-cpu")(least=least, most=most)
-    at = partial(operators_at, rows=[(row.name, row.shapes, row.types) for row in rows])
+    at = operators_at(rows=tuple((row.name, row.shapes, row.types) for row in rows))
     yield Draft(
         (Evidence(_FP64.text("subject-cpu")(), share, processor.limit(limits), "share", processor.places(rows)),),
         TimeSaved("host", (least * total, most * total), basis, claims=claims, at=at),

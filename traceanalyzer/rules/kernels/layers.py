@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from math import fsum
 
 from traceanalyzer.analyzers.kernels.elementwise_chains import Chain, Chains, chains_at
@@ -249,7 +248,7 @@ def _chains(facts: Facts, limits: Limits) -> Drafts:
     direct = facts.on_device(fsum(low for low, _ in ends)), facts.on_device(fsum(high for _, high in ends))
     links = [link for row in rows for link in row.links]
     claims = summed((EventSet.operator(e.name, e.input_shapes), facts.on_device(e.device_ns)) for e in links)
-    basis, at = _CHAINS.text("basis")(passes=_PASSES), partial(chains_at, rows=rows)
+    basis, at = _CHAINS.text("basis")(passes=_PASSES), chains_at(rows=rows)
     change = TimeSaved("gpu", direct, basis, claims=claims, is_removed=True, at=at)
     first, where = rows[0], tuple(_place(facts, row) for row in rows)
     params = {

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import partial
 from math import fsum
 
 from traceanalyzer.analyzers.launches import LaunchFigures
@@ -105,7 +104,7 @@ def _not_fused(facts: Facts, limits: Limits) -> Drafts:
         direct, idle = (least * host, most * host), fsum(ended.values())
         exposed = min(direct[0], idle), min(direct[1], idle)
         basis = _NOT_FUSED.text("basis")(least=least, most=most)
-        within, at = (EventSet.operator(row.name),), partial(optimizers_at, rows=(row,))
+        within, at = (EventSet.operator(row.name),), optimizers_at(rows=(row,))
         change = TimeSaved("host", direct, basis, exposed, ended, within, at=at, is_at=True)
         params = {"optimizer": row.name, "launches": round(launches), "host": host, "share": share}
         params |= {"device": facts.per_step(row.device_ns)}
@@ -155,7 +154,7 @@ def _not_fused_on_cpu(facts: Facts, row: Optimizer, limits: Limits) -> Drafts:
             (least * host, most * host),
             basis,
             claims={EventSet.operator(row.name): host},
-            at=partial(optimizers_at, rows=(row,)),
+            at=optimizers_at(rows=(row,)),
         ),
         {"optimizer": row.name, "calls": round(each), "host": host, "share": share},
         summary=_NOT_FUSED.text("summary-cpu"),
@@ -292,7 +291,7 @@ def _zero_grad(facts: Facts, limits: Limits) -> Drafts:
         None if facts.resources.gpu_ns is None else ((1 - _LOOP) * starved, exposed),
         ended,
         tuple(EventSet.operator(row.name) for row in rows),
-        at=partial(optimizers_at, rows=rows),
+        at=optimizers_at(rows=tuple(rows)),
         is_at=True,
         is_removed=True,
     )
@@ -312,7 +311,7 @@ def _zero_grad_on_cpu(facts: Facts, rows: Sequence[Optimizer], limit: float) -> 
         (least, most),
         basis,
         claims={EventSet.operator(rows[0].name): most},
-        at=partial(optimizers_at, rows=rows),
+        at=optimizers_at(rows=tuple(rows)),
     )
     params = {"fills": _each(rows), "host": host, "added": added, "share": share}
     evidence = Evidence(_ZERO_GRAD.text("subject")(), share, limit, "share", _places(facts, rows))

@@ -5,8 +5,6 @@ The rules are redundant-passes, autograd-in-inference, anomaly-mode and activati
 
 from __future__ import annotations
 
-from functools import partial
-
 from traceanalyzer.analyzers.memory import MemoryUse
 from traceanalyzer.analyzers.optimizer.autograd_passes import Discarded, Passes, UnusedForward, passes_at
 from traceanalyzer.analyzers.optimizer.backward_pass import NanChecks, Recomputation, nan_checks_at, recomputed_at
@@ -98,7 +96,7 @@ _Pass = Discarded | UnusedForward | RepeatedForward
 def _without_passes(facts: Facts, row: _Pass) -> TimeSaved:
     """The saving on the resource that bounds the step, because a pass takes both host and GPU time."""
     time, on_device = _time(facts, row), _bounds_on_gpu(facts, row)
-    at = partial(passes_at, row=row, on_device=on_device)
+    at = passes_at(row=row, on_device=on_device)
     if Processor.of(facts).is_cpu:
         basis = _REDUNDANT.text("basis-cpu")(least=_LEAST, most=_MOST_ON_CPU)
         return TimeSaved("host", (_LEAST * time, min(_MOST_ON_CPU * time, facts.step_ns)), basis, at=at)
@@ -153,7 +151,7 @@ def _anomaly(facts: Facts, limits: Limits) -> Drafts:
     interval = (min(time, facts.step_ns), min(_MORE * time, facts.step_ns))
     where = CodePlace("operator", "aten::isnan", None, mean(checks.checks_ns, checks.steps), "ns", checks.start_ns)
     evidence = Evidence(_ANOMALY.text("subject")(), share, limits["checked_share"], "share", (where,))
-    change = TimeSaved("host", interval, _ANOMALY.text("basis")(), at=nan_checks_at)
+    change = TimeSaved("host", interval, _ANOMALY.text("basis")(), at=nan_checks_at())
     params = {"checks": mean(checks.checked, checks.steps), "time": time, "step": facts.step_ns, "stacks": stacks}
     yield Draft((evidence,), change, params, severity="medium")
 
@@ -176,7 +174,7 @@ def _recomputed(facts: Facts, limits: Limits) -> Drafts:
     evidence = Evidence(_RECOMPUTED.text("subject")(), share, limits["share"], "share", (where,))
     least, most = _RECOMPUTED_ON_GPU if on_device else _RECOMPUTED_ON_HOST
     basis = _RECOMPUTED.text("basis-gpu-2") if on_device else _RECOMPUTED.text("basis-cpu")
-    at = partial(recomputed_at, on_device=on_device)
+    at = recomputed_at(on_device=on_device)
     interval, resource = (least * time, min(most * time, facts.step_ns)), "gpu" if on_device else "host"
     change = TimeSaved(resource, interval, basis(least=least, more=most - 1), at=at)
     operators = ", ".join(again.names[:3])
