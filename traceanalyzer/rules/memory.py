@@ -155,7 +155,7 @@ def _churn(facts: Facts, limits: Limits) -> Drafts:
     evidence += _turnover(facts, limits["turnover"])
     if evidence and rows:
         calls = facts.per_step(fsum(row.calls for row in rows))
-        claims = {EventSet.operator(row.name): facts.per_step(row.host_self_ns) for row in rows}
+        claims = {row.events: facts.per_step(row.host_self_ns) for row in rows}
         change = TimeSaved("host", (0.0, host), _CHURN.text("basis")(), claims=claims)
         params = {"calls": round(calls), "host": host, "share": share}
         yield Draft(tuple(evidence), change, params, ceiling="low", figure="host")

@@ -11,6 +11,7 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.structure import host_activity, host_waits
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.events import EventSet
 from traceanalyzer.structure.sums import count_by, members, rows_by, sum_by
 from traceanalyzer.trace.distinct import ranked, stable_order
 from traceanalyzer.trace.intervals import Intervals
@@ -64,6 +65,11 @@ class Copy(msgspec.Struct, frozen=True):
     """Time of these copies in which no kernel runs on their device, in ns."""
     overlapped_ns: int
     """Time of these copies in which some kernel runs on their device, in ns; with `exposed_ns` it sums to `time_ns`."""
+
+    @property
+    def events(self) -> EventSet:
+        """The copies as a set of events."""
+        return EventSet.copies(self.name)
 
 
 class Copies(msgspec.Struct, frozen=True):

@@ -19,7 +19,7 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.structure import host_activity, typical
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.events import Occurrences, event_set
+from traceanalyzer.structure.events import EventSet, Occurrences, event_set
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.steps import step_names
 from traceanalyzer.structure.sums import count_by, group
@@ -66,6 +66,11 @@ class HostOrigin(msgspec.Struct, frozen=True):
     """Duration of the copies on the device in ns."""
     first_start_ns: int
     """Start of the first operator that made one, in ns since the first event."""
+
+    @property
+    def events(self) -> EventSet:
+        """The calls of the operator as a set of events."""
+        return EventSet.operator(self.operator)
 
 
 class HostOrigins(msgspec.Struct, frozen=True):

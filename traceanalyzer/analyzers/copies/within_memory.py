@@ -19,7 +19,7 @@ from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.analysis import OPERATORS, Analysis
 from traceanalyzer.structure.autograd import ranges
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.events import Occurrences, event_set
+from traceanalyzer.structure.events import EventSet, Occurrences, event_set
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.module_calls import class_codes, class_name, owners
 from traceanalyzer.structure.operator_times import launched_by, node_times
@@ -80,6 +80,11 @@ class Conversion(msgspec.Struct, frozen=True):
     call_ns: int = 0
     """Duration of the calls on the host in ns, with the evaluation by autograd around each and with the time since the
     operator before it, of which at most 20 us count: about what the program spends to make the calls."""
+
+    @property
+    def events(self) -> EventSet:
+        """The calls that copy tensors of these shapes and types, whatever asked for them, as a set of events."""
+        return EventSet.operator(_COPY, self.input_shapes)
 
 
 class Conversions(msgspec.Struct, frozen=True):

@@ -19,7 +19,7 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.structure import typical
 from traceanalyzer.structure.analysis import KERNELS, SHAPES, Analysis, Need
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.events import Occurrences, event_set
+from traceanalyzer.structure.events import EventSet, Occurrences, event_set
 from traceanalyzer.structure.operator_times import launched_by
 from traceanalyzer.structure.resources import recorded
 from traceanalyzer.structure.sums import count_by, group, least_by, members, most_by, sum_by
@@ -272,6 +272,11 @@ class KernelByShape(msgspec.Struct, frozen=True):
     tensor_cores: bool | None
     """Whether the kernel uses matrix units, by its name; null if the name does not show it."""
 
+    @property
+    def events(self) -> EventSet:
+        """The calls of the operator as a set of events."""
+        return EventSet.operator(self.operator, self.input_shapes)
+
 
 class KernelsByShape(msgspec.Struct, frozen=True):
     """Kernels by name, operator and inputs of the operator."""
@@ -329,6 +334,11 @@ class UnfilledKernel(msgspec.Struct, frozen=True):
     """Mean number of blocks per multiprocessor, weighted by duration; below 1."""
     fill: float
     """Share of the multiprocessors (0 to 1) that it and what ran beside it could fill, weighted by duration."""
+
+    @property
+    def events(self) -> EventSet:
+        """All runs of the kernel as a set of events."""
+        return EventSet.kernel(self.kernel)
 
 
 class SmFill(msgspec.Struct, frozen=True):

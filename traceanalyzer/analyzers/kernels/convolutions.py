@@ -26,7 +26,7 @@ from traceanalyzer.knowledge.inputs import Inputs
 from traceanalyzer.report.message import Text
 from traceanalyzer.structure.analysis import NO_CONVOLUTIONS, Analysis, Need
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.events import Occurrences, event_set
+from traceanalyzer.structure.events import EventSet, Occurrences, event_set
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.operator_times import launched_by, node_times
 from traceanalyzer.structure.sums import count_by, group, rows_by, sum_by
@@ -71,6 +71,11 @@ class ConvolutionChoice(msgspec.Struct, frozen=True):
     saving_ns: float
     """Device time in ns that all calls together would save with the cheapest algorithm that was seen at least twice; 0
     if there is none."""
+
+    @property
+    def events(self) -> EventSet:
+        """The calls as a set of events."""
+        return EventSet.operator(self.name, self.input_shapes)
 
 
 class ConvolutionAlgorithms(msgspec.Struct, frozen=True):

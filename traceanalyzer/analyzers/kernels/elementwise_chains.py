@@ -21,7 +21,7 @@ from traceanalyzer.structure import typical
 from traceanalyzer.structure.analysis import KERNELS, SHAPES, Analysis
 from traceanalyzer.structure.autograd import ranges
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.events import Occurrences, event_set
+from traceanalyzer.structure.events import EventSet, Occurrences, event_set
 from traceanalyzer.structure.host_activity import innermost
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.module_calls import class_codes, class_name, owners
@@ -54,6 +54,11 @@ class Link(msgspec.Struct, frozen=True):
     """Input shapes of the operator as recorded, as JSON."""
     device_ns: int
     """Time of this kernel in ns, summed over all repetitions of the chain."""
+
+    @property
+    def events(self) -> EventSet:
+        """The calls of the operator as a set of events."""
+        return EventSet.operator(self.name, self.input_shapes)
 
 
 class Chain(msgspec.Struct, frozen=True):

@@ -15,6 +15,7 @@ from traceanalyzer.knowledge.kernel_names import uses_tensor_cores
 from traceanalyzer.knowledge.op_models import Work
 from traceanalyzer.structure.analysis import KERNELS, SHAPES, Analysis
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.events import EventSet
 from traceanalyzer.structure.operator_times import PRODUCTS, launched_by, leaves, node_times, works_of
 from traceanalyzer.structure.sums import sum_by
 from traceanalyzer.trace.distinct import ranked
@@ -70,6 +71,11 @@ class RooflineRow(msgspec.Struct, frozen=True):
     (of families other than products the peak may be: they move bytes)."""
     bound: str | None
     """What limits the operator, `compute` or `memory`; null if the share is null."""
+
+    @property
+    def events(self) -> EventSet:
+        """The calls as a set of events."""
+        return EventSet.operator(self.name, self.input_shapes)
 
 
 class Roofline(msgspec.Struct, frozen=True):

@@ -19,7 +19,7 @@ from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.autograd import has_closure, is_zero_grad, ranges
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.events import Occurrences, event_set
+from traceanalyzer.structure.events import EventSet, Occurrences, event_set
 from traceanalyzer.structure.idle_times import IdleTime, ended_earlier, starvation, summed
 from traceanalyzer.structure.sums import count_by, rows_by, sum_by
 from traceanalyzer.trace.distinct import ascending, ranked
@@ -84,6 +84,11 @@ class Optimizer(msgspec.Struct, frozen=True):
     def exposed_ns(self) -> int:
         """Idle time that the calls cause, summed over all causes, in ns."""
         return sum(idle.time_ns for idle in self.exposed)
+
+    @property
+    def events(self) -> EventSet:
+        """The calls as a set of events."""
+        return EventSet.operator(self.name)
 
 
 class Optimizers(msgspec.Struct, frozen=True):

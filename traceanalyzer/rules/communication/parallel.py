@@ -214,15 +214,14 @@ def _search(facts: Facts, limits: Limits) -> Drafts:
     if parameters > used > 0:
         return  # some have no gradient
     sinks = [rows[name] for name in _SINKS if name in rows]
-    claimed = {EventSet.operator(row.name): facts.per_step(row.host_total_ns) for row in (search, *sinks)}
-    claimed |= {row.events: facts.per_step(row.host_total_ns) for row in notes}
+    claimed = {row.events: facts.per_step(row.host_total_ns) for row in (search, *sinks, *notes)}
     time = fsum(claimed.values())
     share = time / facts.step_ns
     if share <= limits["host_share"]:
         return
     where = of_operators(facts, (search, *sinks, *notes)[:5], lambda row: facts.per_step(row.host_total_ns))
     evidence = Evidence(_SEARCH.text("subject")(), share, limits["host_share"], "share", where)
-    least = claimed[EventSet.operator(_SEARCHING)]
+    least = claimed[search.events]
     change = TimeSaved("host", (least, time), _SEARCH.text("basis")(), claims=claimed)
     params: dict[str, float] = {"time": time, "share": share}
     if parameters and parameters == used:

@@ -65,7 +65,7 @@ def _pageable_in_trace(facts: Facts, limits: Limits) -> Drafts:
     high = max(0.0, exposed - facts.on_device(size / fastest))
     high += facts.per_step(fsum(row.avoidable_ns or 0 for row in rows))
     time, interval = fsum(row.time_ns for row in rows), (low, high)
-    claims = {EventSet.copies(row.name): high * row.time_ns / time for row in rows}
+    claims = {row.events: high * row.time_ns / time for row in rows}
     between = _PAGEABLE.text("basis-2")(least=bandwidth, most=fastest)
     basis = _PAGEABLE.text("basis")(bandwidth=bandwidth) if measured else between
     change = TimeSaved("gpu", interval, basis, interval, claims)
@@ -167,7 +167,7 @@ def _created_in_trace(facts: Facts, limits: Limits) -> Drafts:
     calls = facts.per_step(fsum(row.calls for row in rows))
     where = tuple(_origin(row, facts.per_step(row.making_ns + row.moving_ns)) for row in rows)
     evidence = Evidence(_CREATED.text("subject")(), share, limits["host_share"], "share", where)
-    claims = summed((EventSet.operator(row.operator), facts.per_step(row.making_ns + row.moving_ns)) for row in rows)
+    claims = summed((row.events, facts.per_step(row.making_ns + row.moving_ns)) for row in rows)
     least = max(0.0, time - calls * _LAUNCH_NS)
     basis, at = _CREATED.text("basis")(launch=_LAUNCH_NS), tensors_at(rows=tuple(rows))
     change = TimeSaved("host", (least, time), basis, claims=claims, at=at, is_at=True, is_removed=True)

@@ -93,7 +93,7 @@ class _Cost:
     @property
     def claims(self) -> dict[EventSet, float]:
         """Time per step in ns that each list of shapes claims."""
-        return summed((_part(row.input_shapes), self.processor.per_step(self._ns(row))) for row in self.rows)
+        return summed((row.events, self.processor.per_step(self._ns(row))) for row in self.rows)
 
     @property
     def at(self) -> EventSet:
@@ -108,10 +108,6 @@ class _Cost:
 
 def _place(row: Conversion, time_ns: float) -> CodePlace:
     return CodePlace("operator", row.operator, row.input_shapes or None, time_ns, "ns", row.start_ns)
-
-
-def _part(shapes: str) -> EventSet:
-    return EventSet.operator(_COPY, shapes)
 
 
 def _materialized_in_trace(facts: Facts, limits: Limits) -> Drafts:
@@ -179,7 +175,7 @@ def _cloned_in_a_row(facts: Facts, row: Conversion, limit: float) -> Draft:
     """Clones directly after each other."""
     time = facts.on_device(row.device_ns) if row.on_device else facts.per_step(row.host_ns)
     cost = time * ((row.longest_run - 1) / row.longest_run)
-    claims = {_part(row.input_shapes): cost} if row.on_device else {}
+    claims = {row.events: cost} if row.on_device else {}
     basis = _MATERIALIZED.text("basis-run")(run=row.longest_run, least=_LEAST)
     change: TimeSaved | None = None
     if cost >= _NOISE * facts.step_ns:

@@ -79,7 +79,7 @@ def _underfilled(facts: Facts, limits: Limits) -> Drafts:
         return
     rows.sort(key=lambda row: (-_lost(row), row.kernel, row.operator or "", row.grid))
     time = sum(row.total_ns for row in rows)
-    claims = summed((EventSet.kernel(row.kernel), facts.on_device(_lost(row))) for row in rows)
+    claims = summed((row.events, facts.on_device(_lost(row))) for row in rows)
     where = tuple(CodePlace("kernel", row.kernel, None, row.blocks_per_sm, "number") for row in rows)
     params = {
         "time": facts.on_device(time),
@@ -189,7 +189,7 @@ def _transposes(facts: Facts, limits: Limits) -> Drafts:
         return
     rows.sort(key=lambda kernel: (-kernel.total_ns, kernel.name))
     time = facts.on_device(fsum(kernel.total_ns for kernel in rows))
-    claims = {EventSet.kernel(kernel.name): facts.on_device(kernel.total_ns) for kernel in rows}
+    claims = {kernel.events: facts.on_device(kernel.total_ns) for kernel in rows}
     basis = _TRANSPOSES.text("basis")(remains=_REMAINS)
     where = facts.kernel_places(rows)
     yield Draft(
@@ -309,7 +309,7 @@ def _algorithms(facts: Facts, limits: Limits) -> Drafts:
     savings = [facts.on_device(row.saving_ns) for row in rows]
     pairs = list(zip(rows, savings, strict=True))
     where = tuple(CodePlace("operator", row.name, row.input_shapes, saving, "ns") for row, saving in pairs)
-    claims = {EventSet.operator(row.name, row.input_shapes): saving for row, saving in pairs}
+    claims = {row.events: saving for row, saving in pairs}
     slow, best = rows[0].algorithms[-1], rows[0].algorithms[0]
     params = {
         "count": len(rows),

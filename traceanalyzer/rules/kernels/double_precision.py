@@ -135,7 +135,7 @@ def _doubles_by_shape(facts: Facts) -> list[_Double]:
         call = op_models.call_of(row.operator, given) if "double" in (given.types or ()) else None
         if call is not None and _has_doubles_only(call):
             place = CodePlace("operator", row.operator, row.input_shapes or None, facts.at_place(row.total_ns), "ns")
-            doubles.append(_Double(row.kernel, EventSet.operator(row.operator, row.input_shapes), place, row.total_ns))
+            doubles.append(_Double(row.kernel, row.events, place, row.total_ns))
     return doubles
 
 
@@ -143,7 +143,7 @@ def _doubles_by_name(facts: Facts) -> list[_Double]:
     rows = [row for row in facts.kernels if is_fp64(row.name)]
     rows.sort(key=lambda row: (-row.total_ns, row.name))
     places = facts.kernel_places(rows)
-    return [_Double(k.name, EventSet.kernel(k.name), where, k.total_ns) for k, where in zip(rows, places, strict=True)]
+    return [_Double(k.name, k.events, where, k.total_ns) for k, where in zip(rows, places, strict=True)]
 
 
 def _multiplies(kernel: str) -> bool:

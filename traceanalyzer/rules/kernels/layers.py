@@ -247,7 +247,7 @@ def _chains(facts: Facts, limits: Limits) -> Drafts:
     ends = [_saved(row) for row in rows]
     direct = facts.on_device(fsum(low for low, _ in ends)), facts.on_device(fsum(high for _, high in ends))
     links = [link for row in rows for link in row.links]
-    claims = summed((EventSet.operator(e.name, e.input_shapes), facts.on_device(e.device_ns)) for e in links)
+    claims = summed((e.events, facts.on_device(e.device_ns)) for e in links)
     basis, at = _CHAINS.text("basis")(passes=_PASSES), chains_at(rows=rows)
     change = TimeSaved("gpu", direct, basis, claims=claims, is_removed=True, at=at)
     first, where = rows[0], tuple(_place(facts, row) for row in rows)

@@ -252,7 +252,7 @@ def _further(facts: Facts, limits: Limits, is_wanted: Callable[[str], bool]) -> 
     return _Fp32Work(
         time,
         ((1 - 1 / least) * time, (1 - 1 / most) * time),
-        {EventSet.kernel(kernel.name): facts.on_device((1 - 1 / most) * kernel.total_ns) for kernel in kernels},
+        {kernel.events: facts.on_device((1 - 1 / most) * kernel.total_ns) for kernel in kernels},
         facts.kernel_places(kernels),
     )
 
@@ -267,7 +267,7 @@ def _by_kernel(facts: Facts, limits: Limits, tf32: bool, only: frozenset[KernelC
     return _Fp32Work(
         counted,
         ((1 - 1 / min(least, ratio)) * counted, (1 - 1 / ratio) * counted),
-        {EventSet.kernel(kernel.name): facts.on_device(part * kernel.total_ns) for kernel in kernels},
+        {kernel.events: facts.on_device(part * kernel.total_ns) for kernel in kernels},
         facts.kernel_places(sorted(kernels, key=lambda k: (-k.total_ns, k.name))),
     )
 

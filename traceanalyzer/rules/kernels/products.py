@@ -20,7 +20,6 @@ from traceanalyzer.rules.engine.change import Interval
 from traceanalyzer.rules.engine.facts import OperatorFact
 from traceanalyzer.rules.engine.processor import bandwidths, moved
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
-from traceanalyzer.structure.events import EventSet
 
 _MISALIGNED = page("matmul-dims-misaligned")
 _DEGENERATE = page("gemm-degenerate")
@@ -67,7 +66,7 @@ def _misaligned(facts: Facts, limits: Limits) -> Drafts:
         return
     worst = slow[0]
     low, high = (facts.on_device(fsum(entry.saved_ns[end] for entry in slow)) for end in (0, 1))
-    claims = {_part(entry.row): facts.on_device(entry.saved_ns[1]) for entry in slow}
+    claims = {entry.row.events: facts.on_device(entry.saved_ns[1]) for entry in slow}
     where = _places(facts, (entry.row for entry in slow))
     params = {
         "time": facts.on_device(time),
@@ -84,10 +83,6 @@ def _misaligned(facts: Facts, limits: Limits) -> Drafts:
         ceiling="medium",
         summary=None if worst.has_peer else _MISALIGNED.text("summary-alone"),
     )
-
-
-def _part(row: RooflineRow) -> EventSet:
-    return EventSet.operator(row.name, row.input_shapes)
 
 
 def _places(facts: Facts, rows: Iterable[RooflineRow]) -> tuple[CodePlace, ...]:
@@ -236,7 +231,7 @@ def _below_roof(facts: Facts, limits: Limits) -> Drafts:
     best = max(_REACHABLE, *(row.compute_share or 0.0 for row in rows))
     excess = {row: row.device_ns * max(0.0, 1 - (row.compute_share or 0.0) / best) for row in rows}
     saved = facts.on_device(fsum(excess.values()))
-    claims = {_part(row): facts.on_device(ns) for row, ns in excess.items() if ns}
+    claims = {row.events: facts.on_device(ns) for row, ns in excess.items() if ns}
     params = {
         "time": facts.on_device(time),
         "share": share,

@@ -22,7 +22,6 @@ from traceanalyzer.rules.engine.program import has_torch
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, TimeSaved, page
 from traceanalyzer.rules.optimizer import passes
 from traceanalyzer.structure.autograd import is_zero_grad
-from traceanalyzer.structure.events import EventSet
 from traceanalyzer.structure.owners import EVALUATION
 
 _NOT_FUSED = page("optimizer-not-fused")
@@ -104,7 +103,7 @@ def _not_fused(facts: Facts, limits: Limits) -> Drafts:
         direct, idle = (least * host, most * host), fsum(ended.values())
         exposed = min(direct[0], idle), min(direct[1], idle)
         basis = _NOT_FUSED.text("basis")(least=least, most=most)
-        within, at = (EventSet.operator(row.name),), optimizers_at(rows=(row,))
+        within, at = (row.events,), optimizers_at(rows=(row,))
         change = TimeSaved("host", direct, basis, exposed, ended, within, at=at, is_at=True)
         params = {"optimizer": row.name, "launches": round(launches), "host": host, "share": share}
         params |= {"device": facts.per_step(row.device_ns)}
@@ -153,7 +152,7 @@ def _not_fused_on_cpu(facts: Facts, row: Optimizer, limits: Limits) -> Drafts:
             "host",
             (least * host, most * host),
             basis,
-            claims={EventSet.operator(row.name): host},
+            claims={row.events: host},
             at=optimizers_at(rows=(row,)),
         ),
         {"optimizer": row.name, "calls": round(each), "host": host, "share": share},
@@ -290,7 +289,7 @@ def _zero_grad(facts: Facts, limits: Limits) -> Drafts:
         _ZERO_GRAD.text("basis-2")(loop=_LOOP, part=_OF_ADDING),
         None if facts.resources.gpu_ns is None else ((1 - _LOOP) * starved, exposed),
         ended,
-        tuple(EventSet.operator(row.name) for row in rows),
+        tuple(row.events for row in rows),
         at=optimizers_at(rows=tuple(rows)),
         is_at=True,
         is_removed=True,
@@ -310,7 +309,7 @@ def _zero_grad_on_cpu(facts: Facts, rows: Sequence[Optimizer], limit: float) -> 
         "host",
         (least, most),
         basis,
-        claims={EventSet.operator(rows[0].name): most},
+        claims={rows[0].events: most},
         at=optimizers_at(rows=tuple(rows)),
     )
     params = {"fills": _each(rows), "host": host, "added": added, "share": share}

@@ -91,6 +91,11 @@ class KernelFact(msgspec.Struct, frozen=True):
     total_ns: int
     tensor_cores: bool | None
 
+    @property
+    def events(self) -> EventSet:
+        """The runs of the kernel as a set of events."""
+        return EventSet.kernel(self.name)
+
 
 def if_known(rows: Callable[[], tuple[R, ...]]) -> tuple[R, ...]:
     """Rows of facts, such as `lambda: facts.shaped`; none where they are missing."""
