@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -79,6 +80,10 @@ def test_no_rule_claims_more_than_it_removes(rule: str, changes: Changes) -> Non
     for situation in fires(rule):
         report(situation)
     assert claimed_twice(changes) == []
+    sets = [each for _, change in changes for each in (*change.claims, *change.within, change.at, change.calls)]
+    sent = pickle.loads(pickle.dumps(sets))
+    assert list(map(hash, sent)) == list(map(hash, sets)), "they are descriptions, which other processes understand"
+    assert sent == sets
 
 
 @pytest.mark.parametrize(("memory", "synchronizes"), [("Pageable", False), ("Pinned", True)])
