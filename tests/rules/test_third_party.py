@@ -132,6 +132,8 @@ BREAKING: dict[str, Callable[[Facts], object]] = {
     "exposed time that is not a number": _yields(change=_change(exposed=(_NAN, _NAN))),
     "claims that are no times": _yields(change=_change(claims={LOADER: "all"})),
     "claims that are not a number": _yields(change=_change(claims={LOADER: _NAN})),
+    "events that have only a name": _yields(change=_change(at=LOADER)),
+    "events that are no set": _yields(change=_change(calls=list)),
     "a basis that is no message": _yields(change=_change(basis="because")),
     "a giant text": _yields(code="x" * 5_000_000),
     "half a character": _yields(code=_LONE),

@@ -25,7 +25,7 @@ from traceanalyzer.rules.engine.headlines import headline, printed
 from traceanalyzer.rules.engine.prices import Prices
 from traceanalyzer.rules.engine.rule import Draft, Rule
 from traceanalyzer.rules.engine.selection import Chosen
-from traceanalyzer.structure.events import EventSet
+from traceanalyzer.structure.events import EventSet, Of
 
 _ABSTAINS = Text(
     "saving-model-abstains",
@@ -386,6 +386,9 @@ def _check_change(found: TimeSaved | None) -> None:
             raise ValueError(f"a change from {low} to {high} ns")
     if not all(isinstance(key, EventSet) and math.isfinite(ns) for key, ns in found.claims.items()):
         raise ValueError("claims that are no times")
+    for each in (found.at, found.calls):
+        if each is not None and not (isinstance(each, EventSet) and each.of is Of.ANALYSIS):
+            raise ValueError("events that no analysis finds")
 
 
 def _check_finding(found: Finding) -> None:
