@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from traceanalyzer.simulation.graph import NOTHING, DeviceChain, Graph, HostPoints, Inputs
+from traceanalyzer.simulation.graph import NOTHING, DeviceChain, Graph, HostPoints, TakenTimes
 from traceanalyzer.simulation.longest_path import replay
 
 THREADS, STREAMS = 2, 3
@@ -130,7 +130,7 @@ class Program:
             called_ns=np.full(len(device), 7),
             part=np.zeros(len(device), np.int64),
         )
-        return Graph(points, chain, Inputs())
+        return Graph(points, chain, TakenTimes())
 
 
 @given(operations)
@@ -149,6 +149,6 @@ def test_a_replay_with_shorter_durations_is_the_run_of_the_shorter_program(
     before, after = Program(done).graph(), Program(done, shorter).graph()
     host = replace(before.host, cost_ns=after.host.cost_ns)
     device = replace(before.device, dur_ns=after.device.dur_ns)
-    times = replay(Graph(host, device, Inputs()))
+    times = replay(Graph(host, device, TakenTimes()))
     assert times.point_ns.tolist() == after.host.time_ns.tolist()
     assert times.start_ns.tolist() == after.device.start_ns.tolist()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from traceanalyzer.simulation import streams, waits
-from traceanalyzer.simulation.graph import NOTHING, RECORDED, DeviceChain, HostPoints, Inputs, shifted
+from traceanalyzer.simulation.graph import NOTHING, RECORDED, DeviceChain, HostPoints, TakenTimes, shifted
 from traceanalyzer.simulation.host_points import PlacedPoints
 from traceanalyzer.simulation.streams import StreamEvents
 from traceanalyzer.simulation.waits import Releases
@@ -23,7 +23,7 @@ _LONGER_NS = 10_000
 
 def build(
     context: Context, window: ModelledWindow, tables: tuple[Calls, StreamEvents, Releases], placed: PlacedPoints
-) -> tuple[DeviceChain, Inputs]:
+) -> tuple[DeviceChain, TakenTimes]:
     """The device events with their causes.
 
     Args:
@@ -73,7 +73,7 @@ def build(
         part=np.where(inside, 0, NOTHING),
     )
     pinned = int((events.end_ns - events.start_ns)[unlinked & inside].sum())
-    return chain, Inputs(int(unrecorded.sum()), int(unlinked.sum()), released.unexplained, pinned)
+    return chain, TakenTimes(int(unrecorded.sum()), int(unlinked.sum()), released.unexplained, pinned)
 
 
 def _launches(

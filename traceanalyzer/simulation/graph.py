@@ -108,7 +108,7 @@ class DeviceChain(msgspec.Struct, frozen=True):
         return first
 
 
-class Inputs(msgspec.Struct, frozen=True):
+class TakenTimes(msgspec.Struct, frozen=True):
     """Numbers of times that the model takes from the recording because it knows no cause."""
 
     unrecorded_starts: int = 0
@@ -126,7 +126,7 @@ class Graph(msgspec.Struct, frozen=True):
 
     host: HostPoints
     device: DeviceChain
-    inputs: Inputs
+    inputs: TakenTimes
 
 
 def joined(graphs: Sequence[Graph]) -> Graph:
@@ -154,7 +154,7 @@ def joined(graphs: Sequence[Graph]) -> Graph:
     return Graph(
         HostPoints(**{each.name: column(each.name, hosts) for each in fields(HostPoints)}),
         DeviceChain(**{each.name: column(each.name, devices) for each in fields(DeviceChain)}),
-        Inputs(*(sum(int(getattr(one, each.name)) for one in inputs) for each in fields(Inputs))),
+        TakenTimes(*(sum(int(getattr(one, each.name)) for one in inputs) for each in fields(TakenTimes))),
     )
 
 

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import asdict
 
-from traceanalyzer.simulation.graph import NOTHING, RECORDED, DeviceChain, Graph, HostPoints, Inputs, shifted
+from traceanalyzer.simulation.graph import NOTHING, RECORDED, DeviceChain, Graph, HostPoints, TakenTimes, shifted
 from traceanalyzer.simulation.longest_path import (
     NEVER,
     ORIGIN,
@@ -195,7 +195,7 @@ def _round(graph: Graph, bounds: StepBounds, repeated: Repeated) -> _Round:
     parts = threads.part[points.is_earlier], chain.part[events.is_earlier]
     drains = repeated.is_main[points.row[points.is_earlier]] & ~ahead[parts[0]]
     begins = threads.time_ns[points.end], _ends_ns(events, chain.start_ns + chain.dur_ns)
-    small = contract(Graph(threads, chain, Inputs()))
+    small = contract(Graph(threads, chain, TakenTimes()))
     return _Round(chain, small, points, events, parts, drains, begins)
 
 

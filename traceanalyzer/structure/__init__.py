@@ -12,7 +12,7 @@
     gaps                   when devices are busy and idle
     gap_causes             why they are idle
     idle_times             idle time by cause, cut at steps once for the window, the steps and the typical step
-    portions               sets of events: what a row of a table counts, or idle time of one cause
+    events                 sets of events: what a row of a table counts, or idle time of one cause
     host_activity          what host threads do: waits, allocations, compilation, operators
     host_waits             waits for loaders and for devices
     launch_calls           which calls launch graphs

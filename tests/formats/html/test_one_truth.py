@@ -16,7 +16,7 @@ from tests import corpus_files
 from tests.formats.html.pages import VOID
 from tests.formats.samples import FIXTURES, SOUND, TRAINING, report_of
 from traceanalyzer.formats import environment, html
-from traceanalyzer.formats.html.figures import Figure, FigureLanguage, Marked, Name, cleaned, cleaned_code
+from traceanalyzer.formats.html.figures import Figure, FigureLanguage, Marked, NameInText, cleaned, cleaned_code
 from traceanalyzer.formats.language import CODES, ENGLISH, LOCALES, of, read_catalog
 from traceanalyzer.report.message import Message
 from traceanalyzer.report.model import Report
@@ -175,7 +175,7 @@ def test_a_text_with_figures_is_plain_wherever_only_text_can_be() -> None:
 
 
 FIGURE, WORDS = Figure("x", "page", "1200000"), "It takes "
-TEXT = Marked([(WORDS, None), ("1.2 ms", FIGURE), (" on ", None), ("<a>", Name())])
+TEXT = Marked([(WORDS, None), ("1.2 ms", FIGURE), (" on ", None), ("<a>", NameInText())])
 
 
 def test_parts_of_a_text_keep_whole_figures() -> None:
@@ -196,14 +196,14 @@ def test_texts_are_cleaned_and_their_figures_stay() -> None:
     assert isinstance(found, Marked)
     assert ("1.2 ms", FIGURE) in found.pieces
     assert cleaned(TEXT) is TEXT
-    code = cleaned_code(Marked([("if x:\n    f(  ", None), ("y", Name()), (")", None)]))
+    code = cleaned_code(Marked([("if x:\n    f(  ", None), ("y", NameInText()), (")", None)]))
     assert code == "if x:\n    f( y)"
     assert isinstance(code, Marked)
-    assert ("y", Name()) in code.pieces
+    assert ("y", NameInText()) in code.pieces
 
 
 def test_figures_and_names_are_escaped() -> None:
-    found = Marked([("<", None), ("<a>", Name()), ("1", Figure('"', "&", "<"))])
+    found = Marked([("<", None), ("<a>", NameInText()), ("1", Figure('"', "&", "<"))])
     assert printed("{{ text }}", text=found) == (
         '&lt;<bdi>&lt;a&gt;</bdi><data value="&lt;" data-concept="&#34;" data-base="&amp;">1</data>'
     )

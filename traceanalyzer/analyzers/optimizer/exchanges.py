@@ -127,8 +127,7 @@ def _early(context: Context) -> _Early | None:
         return None
     reduces = _reduces(context)
     start = context.cached(backward).start_ns[several]
-    # All-reduces are in the order of their calls, so those of each pass are a range of rows.
-    first = np.searchsorted(reduces.called, start)
+    first = np.searchsorted(reduces.called, start)  # they are in the order of calls: those of a pass are a range
     after = np.searchsorted(reduces.called, _until(context)[several])
     count = after - first
     time_until = np.concatenate(([0], np.cumsum(reduces.dur_ns)))

@@ -77,11 +77,11 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Name:
+class NameInText:
     """A name in a sentence, which may have letters of another direction."""
 
 
-Piece = tuple[str, Figure | Name | None]
+Piece = tuple[str, Figure | NameInText | None]
 """A part of a text, and what it is; None for words."""
 
 
@@ -139,8 +139,8 @@ def _pieces(text: str) -> tuple[Piece, ...]:
     return text.pieces if isinstance(text, Marked) else ((text, None),)
 
 
-def _element(text: str, what: Figure | Name | None) -> Markup:
-    if isinstance(what, Name):
+def _element(text: str, what: Figure | NameInText | None) -> Markup:
+    if isinstance(what, NameInText):
         return _NAME.format(text)
     if what is None:
         return Markup.escape(text)
@@ -198,7 +198,7 @@ class FigureLanguage(Translated):
         if not self._is_marking or not text or isinstance(text, Marked):
             return text
         if isinstance(value, str):
-            return Marked([(text, Name())])
+            return Marked([(text, NameInText())])
         if not any(map(str.isdigit, text)):
             return text
         known, base = shared(concept) or (concept, self._base)

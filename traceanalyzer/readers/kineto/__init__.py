@@ -32,7 +32,3 @@ Where `windows` comes to the first of the two, the part is joined to the columns
 Everything else is decoded in the main process: windows that a damaged event has shifted, that do not decode, or whose
 worker died. So the trace is identical for any number of processes.
 """
-
-from traceanalyzer.readers.kineto.reader import read
-
-__all__ = ["read"]
