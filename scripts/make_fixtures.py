@@ -34,8 +34,8 @@ def write(entry: Fixture) -> None:
     """Write a fixture, unless an equal one exists."""
     path = FOLDER / entry.path
     path.parent.mkdir(parents=True, exist_ok=True)
-    if entry.content is not None and not (path.exists() and entry.matches(path.read_bytes())):
-        path.write_bytes(entry.content)
+    if (content := entry.content) is not None and not (path.exists() and entry.matches(path.read_bytes())):
+        path.write_bytes(content)
 
 
 def differences(entries: list[Fixture]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,12 @@ from traceanalyzer.knowledge.profiler_overhead import overheads
 from traceanalyzer.rules.engine.rule import pages
 
 FOLDER = Path(__file__).parents[1] / "examples" / "lab"
-RUNS = {name: results.read(results.FOLDER / f"{name}.json") for name in lab_page.RUNS}
+
+
+@cache
+def runs() -> dict[str, Run]:
+    """What is kept of the lab's runs."""
+    return {name: results.read(results.FOLDER / f"{name}.json") for name in lab_page.RUNS}
 
 
 def side(turns: list[tuple[float, float, float]], *said: Said, step_ms: float = 10.0) -> Side:
@@ -25,7 +31,7 @@ def side(turns: list[tuple[float, float, float]], *said: Said, step_ms: float = 
 
 
 def one(fault: str, before: Side, after: Side) -> Score:
-    run = Run("", "", RUNS["first"].machine, {}, (Row(fault, "small", before, after),))
+    run = Run("", "", runs()["first"].machine, {}, (Row(fault, "small", before, after),))
     (scored,) = score(run, None)
     return scored
 
@@ -85,7 +91,7 @@ def test_each_fault_has_its_file_and_known_rules() -> None:
 
 def test_every_run_holds_every_fault_of_a_cpu_at_two_sizes() -> None:
     expected = {(fault.name, size) for fault in FAULTS if not fault.needs_gpu for size in ("small", "large")}
-    for name, run in RUNS.items():
+    for name, run in runs().items():
         assert run.versions.keys() == {"python", "torch", "traceanalyzer"}
         if run.machine.gpu is not None:
             continue
@@ -96,14 +102,14 @@ def test_every_run_holds_every_fault_of_a_cpu_at_two_sizes() -> None:
 
 
 def test_a_run_on_a_gpu_holds_the_faults_of_a_gpu() -> None:
-    (run,) = [run for run in RUNS.values() if run.machine.gpu is not None]
+    (run,) = [run for run in runs().values() if run.machine.gpu is not None]
     assert {fault.name for fault in FAULTS if fault.needs_gpu} <= {row.fault for row in run.rows}
 
 
 @pytest.mark.parametrize("name", keeping.KEPT)
 def test_kept_traces_are_of_both_sides_and_this_version_judges_them(name: str) -> None:
     folder = keeping.KEPT[name]
-    scored = score(RUNS[name], folder)
+    scored = score(runs()[name], folder)
     assert all(row.is_fresh for row in scored)
     expected = {
         keeping.kept(row.fault.name, row.row.size, side, folder, rank)

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -20,8 +21,10 @@ from tests.cli.running import PATIENCE_S, PROGRAM, ROOT, environment, spawn
 from traceanalyzer.batching import cluster
 from traceanalyzer.errors import UsageError
 
-pytest.importorskip("distributed", reason="distributed is not installed")
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
+pytestmark = [
+    pytest.mark.skipif(not find_spec("distributed"), reason="distributed is not installed"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning"),
+]
 
 
 def free_port() -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,15 +43,21 @@ class Fixture:
     shows: str
     expect: str
     made_by: str
-    content: bytes | None
-    """What the script writes; None: another script recorded the file."""
+    build: Callable[[], bytes] | None
+    """Computes what the script writes; None: another script recorded the file."""
+
+    @property
+    def content(self) -> bytes | None:
+        """What the script writes, if it does."""
+        return self.build() if self.build is not None else None
 
     def matches(self, stored: bytes) -> bool:
         """Whether stored bytes are this fixture; two compressions of the same text are the same."""
-        if self.content is None or stored == self.content:
+        content = self.content
+        if content is None or stored == content:
             return True
         both_compressed = self.path.startswith("synthetic/") and self.path.endswith(".gz")
-        return both_compressed and gzip.decompress(stored) == gzip.decompress(self.content)
+        return both_compressed and gzip.decompress(stored) == gzip.decompress(content)
 
 
 def fixtures() -> Iterator[Fixture]:
@@ -74,11 +80,12 @@ def fixtures() -> Iterator[Fixture]:
 
 
 def _synthetic(situation: Situation) -> Fixture:
-    data = situation.build().to_bytes(situation.layout)
-    if situation.suffix.endswith(".gz"):
-        data = gzip.compress(data, 9, mtime=0)
+    def build() -> bytes:
+        data = situation.build().to_bytes(situation.layout)
+        return gzip.compress(data, 9, mtime=0) if situation.suffix.endswith(".gz") else data
+
     shows = " ".join((situation.build.__doc__ or "").split())
-    return Fixture(f"synthetic/{situation.name}{situation.suffix}", shows, situation.expect, MAKER, data)
+    return Fixture(f"synthetic/{situation.name}{situation.suffix}", shows, situation.expect, MAKER, build)
 
 
 def _of_the_lab(path: Path) -> Fixture:
@@ -97,7 +104,7 @@ def _malformed(file: Malformed) -> Fixture:
     if file.usable and file.lost:
         expect += f", {file.lost} lost"
     shows = f"{file.wrong[0].upper()}{file.wrong[1:]}."
-    return Fixture(f"malformed/{file.name}", shows, expect, MAKER, file.data)
+    return Fixture(f"malformed/{file.name}", shows, expect, MAKER, lambda: file.data)
 
 
 def readme(entries: Iterable[Fixture], folder: Path = FOLDER) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
 
@@ -71,9 +71,9 @@ def changed(document: dict[str, Any], path: Path, value: Any) -> dict[str, Any]:
 
 
 @st.composite
-def mutants(draw: st.DrawFn, documents: tuple[dict[str, Any], ...]) -> dict[str, Any]:
+def mutants(draw: st.DrawFn, documents: Callable[[], tuple[dict[str, Any], ...]]) -> dict[str, Any]:
     """One of the documents, with one to three changes."""
-    document = draw(st.sampled_from(documents))
+    document = draw(st.sampled_from(documents()))
     for _ in range(draw(st.integers(1, 3))):
         path = draw(st.sampled_from(places(document)))
         document = changed(document, path, draw(_values(_at(document, path))))

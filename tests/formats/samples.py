@@ -21,7 +21,8 @@ DAMAGED = [FIXTURES / "malformed" / file.name for file in MALFORMED if file.usab
 EVERY = [*SOUND, *DAMAGED]
 TRAINING = FIXTURES / "synthetic" / "gpu_training.json.gz"
 NO_GPU = ["cpu_only.json", "mtia.json", "npu.json", "hpu.json", "plain.json.gz", "training_workers.json.gz"]
-"""Fixtures without a kernel."""
+"""Fixtures without a kernel, beside those that were captured, which are of a CPU."""
+WITH_GPU = [path for path in SOUND if path.parent.name == "synthetic" and path.name not in NO_GPU]
 
 HOSTILE = [
     "</details>",

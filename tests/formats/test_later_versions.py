@@ -159,7 +159,7 @@ def test_nothing_is_counted_where_nothing_is_known() -> None:
     assert "profiler tables" not in render(found, "html")
 
 
-@given(mutants(reports()), st.sampled_from(sorted(WAYS)), st.sampled_from(LANGUAGES))
+@given(mutants(reports), st.sampled_from(sorted(WAYS)), st.sampled_from(LANGUAGES))
 def test_no_report_falls_over(document: dict[str, Any], way: str, lang: str) -> None:
     text = refused = ""
     try:
@@ -173,7 +173,7 @@ def test_no_report_falls_over(document: dict[str, Any], way: str, lang: str) -> 
     assert "</script><b>" not in text or way in ("json", "sarif", "csv", "terminal")
 
 
-@given(mutants(differences()), st.sampled_from(difference_formats.FORMATS), st.sampled_from(LANGUAGES))
+@given(mutants(differences), st.sampled_from(difference_formats.FORMATS), st.sampled_from(LANGUAGES))
 def test_no_difference_falls_over(document: dict[str, Any], form: str, lang: str) -> None:
     text = refused = ""
     try:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from tests.builders import TraceBuilder
 from tests.formats import readback
-from tests.formats.samples import DAMAGED, EVERY, NO_GPU, SOUND, TRAINING, report_of
+from tests.formats.samples import DAMAGED, EVERY, NO_GPU, TRAINING, WITH_GPU, report_of
 from tests.reading import plain as analyses_of
 from tests.reading import read_built
 from traceanalyzer.formats import render
@@ -122,7 +122,7 @@ def test_without_a_gpu_there_is_no_section_about_one(name: str, form: str) -> No
 
 
 def test_with_a_gpu_there_are_those_sections() -> None:
-    with_gpu = [path for path in SOUND if path.name not in NO_GPU and path.parent.name == "synthetic"]
+    with_gpu = WITH_GPU
     assert len(with_gpu) > 5
     for path in with_gpu:
         titles = {title.removesuffix(" (whole recording)") for title in parts_of(path)}

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.builders import A100, ROCM, TraceBuilder
 from tests.formats import readback
-from tests.formats.samples import SOUND, TRAINING, report_of
+from tests.formats.samples import SOUND, TRAINING, WITH_GPU, report_of
 from tests.reading import plain, read_built
 from traceanalyzer.formats import render
 from traceanalyzer.pipeline import analyze
@@ -56,9 +56,11 @@ STEPS = {
     "DataLoader": "dataloader_ns",
     "Other": "other_ns",
 }
-with_gpu = pytest.mark.parametrize(
-    "path", [path for path in SOUND if plain(report_of(path)).get("kernels", {}).get("rows")], ids=lambda p: p.name
-)
+NOT_PROFILED = {"mtia.json", "no_profiler_step.json.gz", "serving_graphs.json.gz"}
+NOT_PROFILED |= {"autocast_stacks.json.gz", "inference_flops.json.gz", "modules_and_stacks.json.gz", "plain.json.gz"}
+NOT_PROFILED |= {"transformer_memory.json.gz", "two_threads.json.gz"}
+"""Fixtures in which no `ProfilerStep` marks the steps."""
+with_gpu = pytest.mark.parametrize("path", WITH_GPU, ids=lambda p: p.name)
 
 
 def quantity(text: str) -> float | None:
@@ -168,9 +170,13 @@ def test_gpus(path: Path) -> None:
     assert all(device[GPU[title]] is None for title in missing for device in devices)
 
 
-@pytest.mark.parametrize(
-    "path", [p for p in SOUND if report_of(p).trace.steps_from == "ProfilerStep"], ids=lambda p: p.name
-)  # type: ignore[union-attr]
+def test_which_fixtures_have_kernels_and_steps() -> None:
+    reports = {path: report_of(path) for path in SOUND}
+    assert [path for path in SOUND if plain(reports[path]).get("kernels", {}).get("rows")] == WITH_GPU
+    assert {path.name for path, found in reports.items() if found.trace.steps_from != "ProfilerStep"} == NOT_PROFILED  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("path", [p for p in SOUND if p.name not in NOT_PROFILED], ids=lambda p: p.name)
 def test_steps(path: Path) -> None:
     report = report_of(path)
     steps = plain(report)["step_breakdown"]["steps"]
