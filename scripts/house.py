@@ -3,7 +3,8 @@
 python scripts/house.py            print the figures
 python scripts/house.py --pairs    print the pairs of structs that mirror each other, too
 
-`scripts/density.py` measures how much of it a reader must hold in mind at a time.
+`scripts/density.py` measures how much of it a reader must hold in mind at a time, `scripts/commits.py` how far changes
+reach.
 
 Lines are lines of a file, blank ones and docstrings included. tests/test_house.py holds the limits of these figures.
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import io
 import re
 import sys
 import tokenize
@@ -197,8 +199,12 @@ def _parses_arguments(node: ast.expr) -> bool:
 @cache
 def code_tokens(file: str) -> tuple[tokenize.TokenInfo, ...]:
     """The tokens of a file that are code: neither ends of lines nor comments, indentation or docstrings."""
-    with tokenize.open(PACKAGE / file) as source:
-        tokens = [token for token in tokenize.generate_tokens(source.readline) if token.type not in _NO_CODE]
+    return tokens_of((PACKAGE / file).read_text("utf-8"))
+
+
+def tokens_of(text: str) -> tuple[tokenize.TokenInfo, ...]:
+    """The tokens of a text that are code."""
+    tokens = [token for token in tokenize.generate_tokens(io.StringIO(text).readline) if token.type not in _NO_CODE]
     before = [tokenize.NEWLINE, *(token.type for token in tokens)]
     return tuple(
         token

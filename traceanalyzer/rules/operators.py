@@ -93,7 +93,7 @@ def _loop(facts: Facts, row: Repeat, limits: Limits) -> Drafts:
     # not only the operator: on a CPU, time outside of operators is saved as well
     claims = {(EventSet.other if processor.is_cpu else EventSet.operator)(row.operators[0]): removed}
     least, most, basis = _KEPT, 1.0, _LOOP.text("basis")()
-    if _is_of_calls(row, is_cpu=processor.is_cpu):
+    if _is_call_bound(row, is_cpu=processor.is_cpu):
         least, most = _WITH_GRADIENTS if row.backward_ns else _OF_SMALL
         basis = _LOOP.text("basis-calls")(least=least, most=most)
     beside = not processor.is_cpu  # with the calls goes what they launch
@@ -103,7 +103,7 @@ def _loop(facts: Facts, row: Repeat, limits: Limits) -> Drafts:
     yield Draft((evidence,), change, params, ceiling="high")
 
 
-def _is_of_calls(row: Repeat, *, is_cpu: bool) -> bool:
+def _is_call_bound(row: Repeat, *, is_cpu: bool) -> bool:
     """Whether calling its operators is what takes most of a loop's time: they are short, or leave a device idle."""
     if is_cpu:
         return row.host_ns <= _SMALL_NS * row.turns * len(row.operators)

@@ -105,7 +105,7 @@ def on_device(context: Context, chosen: Bool) -> RecordedCollectives:
     trace, device = context.trace, context.trace.device
     kernels = np.flatnonzero(chosen)
     described, host_name = described_by(context, kernels)
-    sequence, shapes = _from_host(context, kernels)
+    sequence, shapes = _sequences_and_shapes_of_launches(context, kernels)
     own = context.cached(_sequences)[described]
     launch = context.links.launch[kernels]
     start, dur = device.start_ns[kernels], device.dur_ns[kernels]
@@ -128,7 +128,7 @@ def on_device(context: Context, chosen: Bool) -> RecordedCollectives:
     )
 
 
-def _from_host(context: Context, kernels: I64) -> tuple[I64, I64]:
+def _sequences_and_shapes_of_launches(context: Context, kernels: I64) -> tuple[I64, I64]:
     """Sequence number and input shapes of the host events around the launch; of the innermost that has them."""
     trace, host = context.trace, context.host
     tells = trace.names.where(lambda name: name.startswith(HOST_NAMES))

@@ -38,7 +38,7 @@ _NO_MEMORY = Text(
 )
 
 
-def _from_host(facts: Facts) -> list[Copy]:
+def _host_to_device_copies(facts: Facts) -> list[Copy]:
     """Select the copies that go from the host to a device.
 
     Raises:
@@ -51,7 +51,7 @@ def _from_host(facts: Facts) -> list[Copy]:
 
 
 def _pageable_in_trace(facts: Facts, limits: Limits) -> Drafts:
-    from_host = _from_host(facts)
+    from_host = _host_to_device_copies(facts)
     rows = [row for row in from_host if row.host_memory == "pageable" and row.calls > row.small_calls]
     exposed = facts.on_device(fsum(row.exposed_ns for row in rows))
     share = exposed / facts.step_ns if facts.step_ns else 0.0
@@ -106,7 +106,7 @@ def _held_up(facts: Facts) -> str:
 
 
 def _blocking_in_trace(facts: Facts, limits: Limits) -> Drafts:
-    rows = [row for row in _from_host(facts) if row.host_memory == "pinned" and row.synchronized_calls]
+    rows = [row for row in _host_to_device_copies(facts) if row.host_memory == "pinned" and row.synchronized_calls]
     avoidable = avoidable_waits.avoidable_per_step(facts, fsum(row.avoidable_ns or 0 for row in rows))
     share = avoidable / facts.step_ns if facts.step_ns else 0.0
     if not rows or share <= limits["gain_share"]:
