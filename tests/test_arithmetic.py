@@ -21,7 +21,7 @@ import pytest
 from scripts import house
 
 BOUNDED = {
-    "readers/kineto/values.py:value": "forms of a number, which are fewer than 256",
+    "readers/kineto/values.py:form": "forms of a number, which are fewer than 256",
     "structure/operator_times.py:number": "families of operators, an enumeration",
 }
 """Loops over groups of which there are never many."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import fsum
 from statistics import median
 
 from traceanalyzer.analyzers.kernels.accelerators import Accelerators
@@ -196,8 +195,12 @@ def _other_is(report: Report) -> str | None:
     found = {
         part.resource: part.ns_per_step for part in path.parts if part.resource in _OTHER and part.resource != "host"
     }
-    outside = fsum(each.host_ns_per_step for each in path.operators if each.operator is None)
-    found["host"] = outside - fsum(found.values()) - average.runtime_ns  # its calls in no operator are no other part
+    host = -average.runtime_ns  # calls in no operator, which are a part of their own
+    for each in path.operators:
+        host += each.host_ns_per_step if each.operator is None else 0.0
+    for known in found.values():
+        host -= known
+    found["host"] = host
     mostly = max(found, key=lambda resource: found[resource])
     return mostly if found[mostly] >= _MOSTLY * average.other_ns else None
 

@@ -130,10 +130,12 @@ def bars(parts: tuple[SectionPart, ...], width: int, language: Language, *, is_a
         (language.text(p.label), language.quantity(p.value, p.unit), language.quantity(p.share, "share")) for p in parts
     ]
     grid = RichTable(box=None, show_header=False, pad_edge=False, padding=(0, _GAP, 0, 0))
-    for justify in ("left", "right", "right", "left"):
+    label, *numbers = (max(map(cell_len, column)) + _GAP for column in zip(*rows, strict=True))
+    room = width - INDENT[3] - sum(numbers)
+    grid.add_column(no_wrap=True, max_width=max(1, min(label, room - 1) - _GAP))  # labels give way to numbers, too
+    for justify in ("right", "right", "left"):
         grid.add_column(justify=justify, no_wrap=True)
-    others = sum(max(map(cell_len, column)) + _GAP for column in zip(*rows, strict=True))
-    room = max(1, min(_BAR_WIDTH, width - INDENT[3] - others))
+    room = max(1, min(_BAR_WIDTH, room - label))
     for part, row in zip(parts, rows, strict=True):
         grid.add_row(*row, RichText(full * round(min(1.0, part.share) * room) or sliver, style="cyan"))
     return Padding(grid, INDENT, expand=False)
