@@ -217,7 +217,10 @@ def contained(compute: Callable[[], T], seconds: float) -> T:
 
 
 def _computed_in_a_fork(compute: Callable[[], Any], seconds: float) -> bytes:
-    """The result as it was sent; nothing if it cannot be sent, or there are no more processes."""
+    """The result as it was sent; nothing if it cannot be sent, or there are no more processes.
+
+    It is no `Child`, because workers of a batch may not have children that multiprocessing knows of.
+    """
     taking, giving = os.pipe()
     with no_interrupts(), warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # as for `Child`
@@ -253,6 +256,7 @@ def _give(compute: Callable[[], Any], giving: int, seconds: float) -> None:
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.alarm(math.ceil(min(seconds, _LONGEST_ALARM)) + 1)  # if the parent is killed
         warnings.simplefilter("ignore")
+        sys.path[:] = import_path()
         result = compute()
         try:
             sent = pickle.dumps(result)

@@ -6,6 +6,9 @@ import multiprocessing
 import os
 import pickle
 import signal
+import sys
+from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
@@ -42,6 +45,21 @@ def test_what_a_child_cannot_do_is_done_here() -> None:
     assert processes.shared(50, only_here, 3) == list(range(50))
     assert processes.shared(50, deadly, 3) == list(range(50))
     assert multiprocessing.active_children() == []
+
+
+def test_forked_processes_look_for_no_module_in_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A `-c` program or a notebook has the folder first on its path; traces of other people may lie there."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "not_asked_for.py").touch()
+    for first in ("", str(tmp_path)):
+        monkeypatch.setattr(sys, "path", [first, *sys.path])
+        assert find_spec("not_asked_for") is not None
+        assert processes.contained(lambda: find_spec("not_asked_for") is None, 30)
+        child = processes.Child(lambda connection: connection.send(find_spec("not_asked_for") is None), (), ())
+        assert child.connection.recv()
+        child.stop()
 
 
 def test_an_error_is_raised_here() -> None:

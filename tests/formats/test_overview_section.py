@@ -67,6 +67,17 @@ def test_a_recording_that_does_not_show_what_bounds_it_has_other_time() -> None:
     assert "Other" in parts(hardly)
 
 
+def test_without_operators_no_time_is_between_them() -> None:
+    """Of a recording of the GPU alone, the calls that launch are all that is known of the CPU."""
+    trace = TraceBuilder()
+    trace.step(0, 0, 20_000)
+    for number in range(20):
+        trace.launch_kernel("gemm", 1000 * number + 500, 300, at=1000 * number + 400)
+    found = parts(report(trace))
+    assert found["Other"][0] == "other"
+    assert "CPU between operators" not in found
+
+
 def report_with_bound(whole: Report, bound: str) -> Report:
     """The report with another bound in its headline."""
     return replace(whole, headlines=(replace(whole.headlines[0], bound=bound),))

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from statistics import median
 
 from traceanalyzer.analyzers.kernels.accelerators import Accelerators
+from traceanalyzer.analyzers.operators import Operators
 from traceanalyzer.knowledge import frameworks
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
@@ -185,7 +186,8 @@ def named(report: Report, part: str) -> tuple[str, Text]:
 def _other_is(report: Report) -> str | None:
     """What a typical step waits for in most of the time in which no event of its parts is active, as far as it shows.
 
-    That is no device that the parts do not cover, and no time in a recording that does not show what bounds it.
+    That is no device that the parts do not cover, and no time in a recording that does not show what bounds it; and
+    where no operator was recorded, no time is between some.
     """
     path, average = report.result("critical_path", CriticalPath), _average(report)
     others = report.result("accelerators", Accelerators)
@@ -200,7 +202,7 @@ def _other_is(report: Report) -> str | None:
         host += each.host_ns_per_step if each.operator is None else 0.0
     for known in found.values():
         host -= known
-    found["host"] = host
+    found["host"] = host if report.result("operators", Operators) else 0.0
     mostly = max(found, key=lambda resource: found[resource])
     return mostly if found[mostly] >= _MOSTLY * average.other_ns else None
 
