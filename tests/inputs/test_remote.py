@@ -16,6 +16,8 @@ from tests.batching.making import TABLE, Counted, batch, population, trace, tree
 from tests.cli.running import environment, spawn
 from traceanalyzer.batching import ReportOptions, Request
 from traceanalyzer.batching.run import run
+from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.inputs.opening import load
 
 pytest.importorskip("fsspec", reason="fsspec is not installed")
 
@@ -140,3 +142,21 @@ def test_a_report_of_somebody_else(tmp_path: Path) -> None:
     assert run(asked, told).counts.failed == 1
     assert "--force" in told.failures["part_0/step_00000.json.gz"]
     assert taken.read_bytes() == b"mine"
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("http://host/a.json?key=secret", "pip install 'fsspec[http]'"),
+        ("ftp://host/a.json", "pip install fsspec"),
+        ("s3://bucket/a.json", "pip install 'torch-traceanalyzer[s3]'"),
+        ("gs://bucket/a.json", "pip install 'torch-traceanalyzer[gs]'"),
+        ("http://[::1", "Invalid IPv6 URL; check how it is written"),
+    ],
+)
+def test_without_fsspec_one_line_says_what_to_install(url: str, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "fsspec", None)
+    with pytest.raises(TraceAnalyzerError) as error:
+        load(url)
+    assert str(error.value).endswith(told)
+    assert "secret" not in str(error.value)

@@ -253,17 +253,15 @@ def _resolve(url: str) -> tuple[Any, str]:
     protocol = url.split("://", 1)[0].lower()
     extra = _EXTRAS.get(protocol.rpartition("::")[2])
     try:
-        fsspec = import_module("fsspec")
-    except ImportError:
-        raise MissingDependencyError("fsspec", extra=extra or "s3") from None
-    try:
         urlsplit(url)
+        fsspec = import_module("fsspec")
         if protocol in _WEB:  # not by `url_to_fs`, which takes the "::" of an address of IPv6 for a chain
             return fsspec.filesystem(protocol), url
         return cast("tuple[Any, str]", fsspec.core.url_to_fs(url))
     except ImportError as error:
         if extra is None:
-            told = without_secrets_of(url, str(error))
+            library = "'fsspec[http]'" if protocol in _WEB else "fsspec"
+            told = f"{without_secrets_of(url, str(error))}; try pip install {library}"
             raise UsageError(f"{shown(url)}: {protocol}:// URLs need a library that is not installed: {told}") from None
         raise MissingDependencyError(f"what reads {protocol}:// URLs", extra=extra) from None
     except ValueError as error:
