@@ -194,17 +194,23 @@ def _other_is(report: Report) -> str | None:
     is_unclear = not report.headlines or report.headlines[0].bound == "none"
     if path is None or average is None or not average.other_ns or is_unclear or (others and others.devices):
         return None
-    found = {
+    times = _times_in_other(path, average, has_operators=report.result("operators", Operators) is not None)
+    mostly = max(times, key=lambda resource: times[resource])
+    return mostly if times[mostly] >= _MOSTLY * average.other_ns else None
+
+
+def _times_in_other(path: CriticalPath, average: Average, *, has_operators: bool) -> dict[str, float]:
+    """The time per step in ns of each resource in `_OTHER`, as far as the critical path shows it."""
+    times = {
         part.resource: part.ns_per_step for part in path.parts if part.resource in _OTHER and part.resource != "host"
     }
     host = -average.runtime_ns  # calls in no operator, which are a part of their own
     for each in path.operators:
         host += each.host_ns_per_step if each.operator is None else 0.0
-    for known in found.values():
+    for known in times.values():
         host -= known
-    found["host"] = host if report.result("operators", Operators) else 0.0
-    mostly = max(found, key=lambda resource: found[resource])
-    return mostly if found[mostly] >= _MOSTLY * average.other_ns else None
+    times["host"] = host if has_operators else 0.0
+    return times
 
 
 def _average(report: Report) -> Average | None:
