@@ -261,7 +261,7 @@ def _resolve(url: str) -> tuple[Any, str]:
     except ImportError as error:
         if extra is None:
             library = "'fsspec[http]'" if protocol in _WEB else "fsspec"
-            told = f"{without_secrets_of(url, str(error))}; try pip install {library}"
+            told = f"{without_secrets_of(url, str(error))}; {library} may be missing"
             raise UsageError(f"{shown(url)}: {protocol}:// URLs need a library that is not installed: {told}") from None
         raise MissingDependencyError(f"what reads {protocol}:// URLs", extra=extra) from None
     except ValueError as error:
