@@ -70,8 +70,11 @@ subject: "TODO: what was measured"
 ```
 """
 
-NEEDED = ("CodePlace", "Draft", "Drafts", "EventSet", "Evidence", "Facts", "Limits", "TimeSaved", "page")
-"""What a detection uses, all from `traceanalyzer.rules.engine.rule`."""
+NEEDED = {
+    "change": ("DeviceWork",),
+    "rule": ("CodePlace", "Draft", "Drafts", "EventSet", "Evidence", "Facts", "Limits", "OfEvents", "page"),
+}
+"""What a detection uses, by the module of `traceanalyzer.rules.engine`."""
 
 DETECTION = """
 
@@ -87,8 +90,8 @@ def _{module}(facts: Facts, limits: Limits) -> Drafts:
     where = tuple(CodePlace("kernel", row.name, value=row.total_ns, unit="ns") for row in rows[:5])
     evidence = Evidence(_{constant}.text("subject")(), share, limits["share"], "share", where)
     claims = {{EventSet.kernel(row.name): facts.on_device(row.total_ns) for row in rows}}
-    change = TimeSaved("gpu", (time, time), _{constant}.text("basis")(), claims=claims)
-    yield Draft((evidence,), change, {{"time": time, "share": share}})
+    change = DeviceWork((time, time), _{constant}.text("basis")(), claims=claims)
+    yield Draft((evidence,), change, {{"time": OfEvents(time), "share": OfEvents(time, is_share=True)}})
 
 """
 
@@ -177,7 +180,12 @@ def _extended(code: str, names: dict[str, str]) -> str:
     before, rules, last = code.rstrip().rpartition("\nRULES = (")
     detection = DETECTION.format(**names)
     entry = "    _{constant}.rule(trace=_{module}),".format(**names)
-    lines = [f"from traceanalyzer.rules.engine.rule import {name}" for name in NEEDED if name not in imported]
+    lines = [
+        f"from traceanalyzer.rules.engine.{module} import {name}"
+        for module, names in NEEDED.items()
+        for name in names
+        if name not in imported
+    ]
     head, first, tail = before.partition("\nfrom traceanalyzer")
     imports = "".join(f"\n{line}" for line in lines)
     listed = last.removesuffix(")").rstrip().removesuffix(",")

@@ -23,9 +23,9 @@ from traceanalyzer.knowledge.kernel_classes import kernel_class
 from traceanalyzer.simulation import model, variation
 from traceanalyzer.simulation.edits import Edit, HostEdit, ScaleEdit, UnblockEdit
 from traceanalyzer.simulation.model import Model
-from traceanalyzer.simulation.selectors import Selected, of_nodes
 from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.event_rows import EventRows, of_nodes
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.model import Trace
@@ -134,13 +134,13 @@ def _surplus(own: dict[str, I64], other: dict[str, I64]) -> I64:
     return np.concatenate(found)
 
 
-def _gone(before: Context, after: Context) -> Selected:
+def _gone(before: Context, after: Context) -> EventRows:
     """Calls that the second recording does not have, with the device work that they launch."""
     nodes = np.sort(_surplus(_outermost(before), _outermost(after)))
-    return of_nodes(before, "", nodes) or Selected("operator", "")
+    return of_nodes(before, "", nodes) or EventRows("operator", "")
 
 
-def _replaced(before: Context, after: Context, gone: Selected) -> list[Edit]:
+def _replaced(before: Context, after: Context, gone: EventRows) -> list[Edit]:
     """Removed calls leave no device work; new calls of the second recording take their place on the host."""
     new = _surplus(_outermost(after), _outermost(before))
     tree = after.host.tree

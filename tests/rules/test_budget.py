@@ -9,10 +9,11 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from tests.rules.kinds_of_change import KINDS
 from traceanalyzer.report.message import Message
 from traceanalyzer.report.model import Resources
 from traceanalyzer.rules.engine.budget import Budget, combine
-from traceanalyzer.rules.engine.change import Fix, TimeSaved
+from traceanalyzer.rules.engine.change import Fix, StepChange
 from traceanalyzer.structure.events import EventSet
 
 BASIS = Message("basis", {}, "because")
@@ -22,8 +23,8 @@ TIMES = st.floats(0, 1e9, allow_nan=False)
 RESOURCES = st.sampled_from(["gpu", "host", "loader", "communication"])
 
 
-def change(resource: str, low: float, high: float | None = None, **more: object) -> TimeSaved:
-    return TimeSaved(resource, (low, low if high is None else high), BASIS, **more)  # type: ignore[arg-type]
+def change(resource: str, low: float, high: float | None = None, **more: object) -> StepChange:
+    return KINDS[resource]((low, low if high is None else high), BASIS, **more)  # type: ignore[arg-type]
 
 
 def budget(step: float, gpu: float, host: float, loader: float = 0, *, is_estimate: bool = False) -> Budget:
@@ -40,11 +41,11 @@ def budgets(draw: st.DrawFn) -> Budget:
 
 
 @st.composite
-def changes(draw: st.DrawFn) -> TimeSaved:
+def changes(draw: st.DrawFn) -> StepChange:
     low, high = sorted((draw(TIMES), draw(TIMES)))
     exposed = tuple(sorted((draw(TIMES), draw(TIMES)))) if draw(st.booleans()) else None
     claims = draw(st.dictionaries(st.sampled_from([EventSet.other(name) for name in "abc"]), TIMES, max_size=2))
-    return TimeSaved(draw(RESOURCES), (low, high), BASIS, exposed, claims)  # type: ignore[arg-type]
+    return KINDS[draw(RESOURCES)]((low, high), BASIS, exposed, claims)  # type: ignore[arg-type]
 
 
 def test_host_time_that_may_be_waiting_limits_only_the_lower_end() -> None:
@@ -118,7 +119,7 @@ def test_a_latent_fix_counts_once_the_first_bottleneck_is_gone() -> None:
 
 
 @given(budgets(), changes())
-def test_a_saving_lies_within_its_bounds(run: Budget, wanted: TimeSaved) -> None:
+def test_a_saving_lies_within_its_bounds(run: Budget, wanted: StepChange) -> None:
     low, high = run.wall(wanted)
     assert 0 <= low <= high + 1e-6
     assert high <= max(wanted.direct[1], 0)
@@ -127,7 +128,7 @@ def test_a_saving_lies_within_its_bounds(run: Budget, wanted: TimeSaved) -> None
 
 
 @given(budgets(), st.lists(changes(), max_size=6))
-def test_together_they_never_save_more_than_the_step(run: Budget, wanted: list[TimeSaved]) -> None:
+def test_together_they_never_save_more_than_the_step(run: Budget, wanted: list[StepChange]) -> None:
     found = combine(run, [Fix(str(i), i, one) for i, one in enumerate(wanted)])
     assume(found is not None)
     low, high = found.wall_ns_per_step
@@ -136,7 +137,7 @@ def test_together_they_never_save_more_than_the_step(run: Budget, wanted: list[T
 
 
 @given(budgets(), changes())
-def test_shown_operands_give_the_shown_result(run: Budget, wanted: TimeSaved) -> None:
+def test_shown_operands_give_the_shown_result(run: Budget, wanted: StepChange) -> None:
     arithmetic = run.saving(wanted).arithmetic
     if arithmetic is not None:
         assert arithmetic.result_ns == arithmetic.minuend.ns - max(o.ns for o in arithmetic.subtrahends)
@@ -155,7 +156,7 @@ def test_what_one_resource_holds_back_comes_with_a_later_fix() -> None:
 
 
 @given(budgets(), st.lists(changes(), min_size=1, max_size=6))
-def test_together_is_what_is_taken_away_or_what_the_resources_leave(run: Budget, wanted: list[TimeSaved]) -> None:
+def test_together_is_what_is_taken_away_or_what_the_resources_leave(run: Budget, wanted: list[StepChange]) -> None:
     """Without a shared claim the upper end is no more and no less, so it contradicts neither cards nor resources."""
     run = msgspec.structs.replace(run, is_estimate=False)
     alone = [replace(one, claims={}) for one in wanted]
@@ -190,7 +191,7 @@ def test_a_loader_bounds_even_where_the_host_was_slowed_down() -> None:
 
 
 @given(budgets(), changes())
-def test_a_slowed_host_only_widens_the_interval(run: Budget, wanted: TimeSaved) -> None:
+def test_a_slowed_host_only_widens_the_interval(run: Budget, wanted: StepChange) -> None:
     low, high = run.wall(wanted)
     wide = msgspec.structs.replace(run, is_host_inflated=True).wall(wanted)
     assert wide[0] == low

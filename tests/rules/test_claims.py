@@ -12,7 +12,7 @@ from tests import corpus_files
 from tests.rules.judging import Situation, functions, report, situations, table
 from traceanalyzer import pipeline
 from traceanalyzer.config import Config
-from traceanalyzer.rules.engine.change import TimeSaved
+from traceanalyzer.rules.engine.change import StepChange
 from traceanalyzer.rules.engine.facts import Facts, Missing
 from traceanalyzer.rules.engine.runner import Advice, judge
 from traceanalyzer.rules.engine.selection import Chosen, builtin, choose
@@ -22,7 +22,7 @@ IDS = [rule.id for rule in builtin()]
 FIXTURES = sorted(path for path in (Path(__file__).parents[2] / "fixtures").glob("*/*.json.gz"))
 
 
-Changes = list[tuple[str, TimeSaved]]
+Changes = list[tuple[str, StepChange]]
 """What rules would change, with the rule's id."""
 
 
@@ -75,12 +75,18 @@ def fires(rule: str) -> list[Situation]:
     return [make() for make in functions(situations(rule), "fires").values()]
 
 
+def named(change: StepChange) -> list[EventSet | None]:
+    """All sets of events that a change has."""
+    fields = (getattr(change, name, None) for name in ("at", "within", "host", "device"))
+    return [*change.claims, *getattr(change, "shares", ()), *fields]
+
+
 @pytest.mark.parametrize("rule", IDS)
 def test_no_rule_claims_more_than_it_removes(rule: str, changes: Changes) -> None:
     for situation in fires(rule):
         report(situation)
     assert claimed_twice(changes) == []
-    sets = [each for _, change in changes for each in (*change.claims, *change.within, change.at, change.calls)]
+    sets = [events for _, change in changes for events in named(change)]
     sent = pickle.loads(pickle.dumps(sets))
     assert list(map(hash, sent)) == list(map(hash, sets)), "they are descriptions, which other processes understand"
     assert sent == sets

@@ -8,7 +8,7 @@ import pytest
 
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Evidence, Resources
-from traceanalyzer.rules.engine.change import TimeSaved
+from traceanalyzer.rules.engine.change import HostTime
 from traceanalyzer.rules.engine.duplicates import distinct
 from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.rules.engine.rule import Draft, Rule
@@ -27,7 +27,7 @@ SUM = replace(RULE, id="sum", sums_up_idle=True)
 def draft(*claims: tuple[EventSet, float]) -> Draft:
     keys = dict(claims)
     total = sum(keys.values())
-    change = TimeSaved("host", (total / 2, total), TEXT(), (total / 2, total), keys)
+    change = HostTime((total / 2, total), TEXT(), (total / 2, total), keys)
     return Draft((Evidence(TEXT(), 1.0, 0.0, "number", ()),), change if keys else None)
 
 

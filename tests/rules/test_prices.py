@@ -18,16 +18,17 @@ from tests.builders import TraceBuilder
 from tests.formats.samples import TRAINING, report_of
 from tests.random_traces import Plan, plans
 from tests.rules.judging import varied
+from tests.rules.kinds_of_change import KINDS
 from tests.simulation.replaying import model_of, modelled
 from traceanalyzer import analyze
 from traceanalyzer.knowledge.profiler_overhead import overheads
 from traceanalyzer.report.message import Message
 from traceanalyzer.report.model import Combined, Saving
 from traceanalyzer.rules.engine.budget import Budget
-from traceanalyzer.rules.engine.change import Fix, TimeSaved
+from traceanalyzer.rules.engine.change import Fix, StepChange, WaitsGone
 from traceanalyzer.rules.engine.prices import Prices
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.events import COMMUNICATION, LOADER, WAITS, EventSet, Occurrences, event_set
+from traceanalyzer.structure.events import COMMUNICATION, ITS_OWN, LOADER, WAITS, EventSet, Occurrences, event_set
 
 BASIS = Message("basis", {}, "because")
 OPERATOR = 1000 * mean(each.operator.median_ns for each in overheads()) / 1e6
@@ -45,9 +46,10 @@ def budget(step: float) -> Budget:
 MM, ADDMM, ADD = map(EventSet.operator, ("aten::mm", "aten::addmm", "aten::add_"))
 
 
-def takes(resource: str, low: float, high: float, *claims: EventSet, **details: object) -> TimeSaved:
+def takes(resource: str, low: float, high: float, *claims: EventSet, **details: object) -> StepChange:
+    kind = WaitsGone if resource == "host" and WAITS in claims else KINDS[resource]
     direct = low * 1000, high * 1000
-    return TimeSaved(resource, direct, BASIS, None, dict.fromkeys(claims, high * 1000), **details)  # type: ignore[arg-type]
+    return kind(direct, BASIS, None, dict.fromkeys(claims, high * 1000), **details)  # type: ignore[arg-type]
 
 
 def wall(saving: Saving | Combined | None) -> tuple[float, ...]:
@@ -148,7 +150,7 @@ def test_kernels_that_go_away_take_their_launches_along() -> None:
         trace.launch_kernel("gelu_kernel", start + 70, 10, at=start + 50, call_dur=10)
     found = prices(trace)
     assert wall(found.saving(takes("gpu", 10, 10, EventSet.operator("aten::gelu")), budget(250))) == (0, 0, 0)
-    removed = takes("gpu", 10, 10, EventSet.operator("aten::gelu"), is_removed=True)
+    removed = takes("gpu", 10, 10, EventSet.operator("aten::gelu"), host=ITS_OWN)
     assert wall(found.saving(removed, budget(250))) == with_steps(100, 100, 100), (
         "half of the operators, as half of the kernels"
     )
@@ -182,12 +184,12 @@ def test_what_is_launched_in_host_time_that_goes_away_goes_with_it() -> None:
     With half of it its kernel starts at 15, 5 after its launch as well, and takes 200: the second one starts at 216.
     """
     found, at = prices(reading()), within(0, 200)
-    only_host = takes("host", 200, 200, at=at, is_at=True)
+    only_host = takes("host", 200, 200, within=at)
     _, saved, _ = wall(found.saving(only_host, budget(1000)))
     assert saved == pytest.approx(10), "the first launch is at 0, not at 10"
     assert found.resolver.removed_device_ns(only_host) == 0
     for gone, starts in ((200, 60), (100, 216)):
-        change = takes("host", gone, gone, at=at, is_at=True, is_removed=True)
+        change = takes("host", gone, gone, within=at, device=ITS_OWN)
         saved = 421 - starts
         assert wall(found.saving(change, budget(1000))) == with_steps(saved, saved, saved)
         assert found.resolver.removed_device_ns(change) == 400_000, "so more than the 100 without work may be saved"
@@ -195,7 +197,7 @@ def test_what_is_launched_in_host_time_that_goes_away_goes_with_it() -> None:
 
 def test_host_time_beyond_the_place_of_a_change_is_around_it() -> None:
     """50 of the other 176 go away as well, of which nothing hides 126: 50 before the second launch, 76 at the end."""
-    change = takes("host", 250, 250, at=within(0, 200), is_at=True, is_removed=True)
+    change = takes("host", 250, 250, within=within(0, 200), device=ITS_OWN)
     saved = 361 + 126 * 50 / 176
     assert wall(prices(reading()).saving(change, budget(1000))) == with_steps(saved, saved, saved)
 
@@ -211,8 +213,8 @@ def test_nothing_waits_in_host_time_that_goes_away() -> None:
     trace.launch_kernel("gemm", 510, 50, at=500, call_dur=5)
     trace.launch("cudaStreamSynchronize", 530, 32)
     found, at = prices(trace), within(20, 220)
-    kept = takes("host", 200, 200, at=at, is_at=True)
-    removed = takes("host", 200, 200, at=at, is_at=True, is_removed=True)
+    kept = takes("host", 200, 200, within=at)
+    removed = takes("host", 200, 200, within=at, device=ITS_OWN)
     _, of_kept, _ = wall(found.saving(kept, budget(600)))
     _, of_removed, _ = wall(found.saving(removed, budget(600)))
     assert of_kept == pytest.approx(8), "the next operator begins at 212, not at 220"
@@ -333,20 +335,19 @@ KEYS = [
     WAITS,
 ]
 changes = st.builds(
-    lambda resource, low, more, keys, removed, within: takes(
-        resource, low, low + more, *keys, is_removed=removed, within=within
+    lambda resource, low, more, keys, goes_along: takes(
+        resource, low, low + more, *keys, **({"host": ITS_OWN} if goes_along and resource == "gpu" else {})
     ),
     st.sampled_from(["loader", "host", "gpu", "communication"]),
     st.integers(0, 20),
     st.integers(0, 20),
     st.lists(st.sampled_from(KEYS), max_size=2, unique=True),
     st.booleans(),
-    st.sampled_from([(), (EventSet.operator("aten::a"),)]),
 )
 
 
 @given(plans, st.lists(changes, max_size=4), st.sampled_from([None, 10.0]))
-def test_rows_add_up_in_every_scenario(plan: Plan, wanted: list[TimeSaved], plain: float | None) -> None:
+def test_rows_add_up_in_every_scenario(plan: Plan, wanted: list[StepChange], plain: float | None) -> None:
     found = Prices(modelled(plan), None if plain is None else plain * 1000)
     for change in wanted:
         low, point, high = wall(found.saving(change, budget(100)))
@@ -358,7 +359,7 @@ def test_rows_add_up_in_every_scenario(plan: Plan, wanted: list[TimeSaved], plai
 
 @settings(suppress_health_check=[HealthCheck.filter_too_much])
 @given(plans, changes)
-def test_one_fix_together_is_worth_what_it_is_alone(plan: Plan, change: TimeSaved) -> None:
+def test_one_fix_together_is_worth_what_it_is_alone(plan: Plan, change: StepChange) -> None:
     found = Prices(modelled(plan))
     alone, combined = found.saving(change, budget(100)), found.combine(budget(100), [Fix("only", 0, change)])
     assume((alone.point_ns_per_step or 0.0) > 0)

@@ -25,7 +25,7 @@ from traceanalyzer.errors import UsageError
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Evidence
 from traceanalyzer.rules.engine import selection
-from traceanalyzer.rules.engine.change import TimeSaved
+from traceanalyzer.rules.engine.change import DeviceWork, StepChange
 from traceanalyzer.rules.engine.facts import Facts, Missing
 from traceanalyzer.rules.engine.rule import Draft, Rule, Threshold
 from traceanalyzer.structure.events import LOADER
@@ -96,8 +96,8 @@ def _throws(error: BaseException) -> Callable[[Facts], Iterator[Draft]]:
     return detect
 
 
-def _change(**values: object) -> TimeSaved:
-    return TimeSaved(**{"resource": "gpu", "direct": (0.0, 1e6), "basis": _TEXT(), **values})  # type: ignore[arg-type]
+def _change(**values: object) -> DeviceWork:
+    return DeviceWork(**{"direct": (0.0, 1e6), "basis": _TEXT(), **values})  # type: ignore[arg-type]
 
 
 def _yields(**values: object) -> Callable[[Facts], list[Draft]]:
@@ -124,7 +124,7 @@ BREAKING: dict[str, Callable[[Facts], object]] = {
     "evidence in an unknown unit": _yields(evidence=(Evidence(_TEXT(), 1.0, 0.5, "miles", ()),)),
     "evidence without bounds": _yields(evidence=(Evidence(_TEXT(), float("inf"), 0.5, "share", ()),)),
     "a change that is none": _yields(change="faster"),
-    "a change of an unknown resource": _yields(change=_change(resource="disk")),
+    "a change of no known kind": _yields(change=StepChange((0.0, 1e6), _TEXT())),
     "a change that is not a number": _yields(change=_change(direct=(0.0, _NAN))),
     "a change below nothing": _yields(change=_change(direct=(-5.0, 1.0))),
     "a change without an end": _yields(change=_change(direct=(0.0, float("inf")))),
@@ -133,7 +133,7 @@ BREAKING: dict[str, Callable[[Facts], object]] = {
     "claims that are no times": _yields(change=_change(claims={LOADER: "all"})),
     "claims that are not a number": _yields(change=_change(claims={LOADER: _NAN})),
     "events that have only a name": _yields(change=_change(at=LOADER)),
-    "events that are no set": _yields(change=_change(calls=list)),
+    "events that are no set": _yields(change=_change(host=list)),
     "a basis that is no message": _yields(change=_change(basis="because")),
     "a giant text": _yields(code="x" * 5_000_000),
     "half a character": _yields(code=_LONE),

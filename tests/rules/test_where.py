@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from tests.builders import TraceBuilder
 from tests.reading import read_built
 from tests.rules.judging import functions, report, situations
+from tests.rules.kinds_of_change import KINDS
 from tests.simulation.replaying import model_of
 from traceanalyzer.formats import render
 from traceanalyzer.formats.cards import card
@@ -21,7 +22,7 @@ from traceanalyzer.report.message import Message
 from traceanalyzer.report.model import Finding, Report
 from traceanalyzer.report.selection import Once, Selection
 from traceanalyzer.rules.engine import where
-from traceanalyzer.rules.engine.change import TimeSaved
+from traceanalyzer.rules.engine.change import DeviceWork
 from traceanalyzer.rules.engine.claim_edits import Resolver
 from traceanalyzer.rules.engine.selection import builtin
 from traceanalyzer.structure import gaps, typical
@@ -107,7 +108,7 @@ def test_the_longest_times_are_kept() -> None:
             trace.op("aten::mm", at, 30)
             trace.launch_kernel("kernel", at + 25, 10 + 10 * (call % 2), at=at + 5, call_dur=5)
     basis = Message("basis", {}, "because")
-    change = TimeSaved("gpu", (1.0, 1.0), basis, None, {EventSet.operator("aten::mm"): 1.0})
+    change = DeviceWork((1.0, 1.0), basis, None, {EventSet.operator("aten::mm"): 1.0})
     (entry,) = where.selections(Resolver(model_of(trace)), change)
     assert len(entry.spans) == where.SPANS
     assert {length for _, length in entry.spans} == {20_000}
@@ -149,7 +150,7 @@ def test_what_lies_outside_of_the_steps_is_saved_once(
 ) -> None:
     model = model_of(with_a_tail())
     low, high = (1000 * ns for ns in direct)
-    change = TimeSaved(resource, (low, high), Message("basis", {}, "because"), None, {claim: high})
+    change = KINDS[resource]((low, high), Message("basis", {}, "because"), None, {claim: high})
     found = where.once(model.context, change, where.selections(Resolver(model), change))
     assert found == Once((1000 * wall[0], 1000 * wall[1]), 1000 * point, point / 600)
 
@@ -176,7 +177,7 @@ def test_what_is_saved_once_is_no_saving_per_step(monkeypatch: pytest.MonkeyPatc
 
 def test_what_lies_in_a_step_is_not_saved_once() -> None:
     model = model_of(with_a_tail())
-    change = TimeSaved("gpu", (1.0, 1.0), Message("basis", {}, "because"), None, {EventSet.kernel("gemm"): 1.0})
+    change = DeviceWork((1.0, 1.0), Message("basis", {}, "because"), None, {EventSet.kernel("gemm"): 1.0})
     assert where.once(model.context, change, where.selections(Resolver(model), change)) is None
     assert where.once(model.context, change, ()) is None, "a setting is nowhere"
 

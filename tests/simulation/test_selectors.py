@@ -13,8 +13,9 @@ from tests.random_traces import Plan, plans
 from tests.reading import read_built
 from traceanalyzer.errors import UsageError
 from traceanalyzer.simulation import selectors
-from traceanalyzer.simulation.selectors import Selected, of_nodes, select, waiting_calls
+from traceanalyzer.simulation.selectors import select, waiting_calls
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.event_rows import EventRows, of_nodes
 from traceanalyzer.trace.table import I64
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -138,7 +139,7 @@ def test_nodes_do_what_happens_within_them(plan: Plan, chosen: set[int]) -> None
     context = Context(read_built(plan.build()))
     tree, links = context.host.tree, context.links
     nodes = {node for node in chosen if node < len(tree)}
-    found = of_nodes(context, "", np.array(sorted(nodes), np.int64)) or Selected("operator", "")
+    found = of_nodes(context, "", np.array(sorted(nodes), np.int64)) or EventRows("operator", "")
     calls = np.flatnonzero(in_some(context, nodes, links.node))
     assert found.calls.tolist() == calls.tolist()
     assert found.device.tolist() == np.flatnonzero(np.isin(links.launch, calls)).tolist()

@@ -12,8 +12,9 @@ from traceanalyzer.analyzers.compilation.regions import GraphBreak, breaks_at
 from traceanalyzer.analyzers.idle import Idle
 from traceanalyzer.analyzers.launches.runtime_calls import RuntimeCalls, SetUp, code_at
 from traceanalyzer.report.names import code_place, named_code
+from traceanalyzer.rules.engine.change import HostTime, StepChange
 from traceanalyzer.rules.engine.places import of_set_up
-from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, TimeSaved, page
+from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, OfEvents, page
 from traceanalyzer.structure.events import EventSet
 from traceanalyzer.structure.recording import Recording
 from traceanalyzer.structure.typical import mean
@@ -54,20 +55,20 @@ def _in_step(facts: Facts, limits: Limits) -> Drafts:
         exposed = facts.spread(min(calls.later_code_ns, _idle_of(facts)))
         basis = _IN_STEP.text("basis")(total=calls.later_code_ns, steps=calls.steps)
         direct = 0.0, facts.spread(calls.later_code_ns)
-        change = TimeSaved("host", direct, basis, (0.0, exposed), {EventSet.idle("compilation"): exposed}, at=code_at())
+        change = HostTime(direct, basis, (0.0, exposed), {EventSet.idle("compilation"): exposed}, at=code_at())
     params: dict[str, object] = {"time": calls.later_code_ns, "share": share}
     params |= {
         "calls": sum(row.later_calls for row in later),
         "what": later[0].name,
-        "each": facts.spread(calls.later_code_ns),
+        "each": OfEvents(facts.spread(calls.later_code_ns)),
     }
     again = _again(facts)
     if again is None:
-        yield Draft((evidence,), change, params, ceiling="high", confidence=_confidence(later), figure="each")
+        yield Draft((evidence,), change, params, ceiling="high", confidence=_confidence(later))
         return
     params |= {"function": again.function or again.compilation, "reason": again.reasons[0].rstrip(".")}
     summary = _IN_STEP.text("summary-again")
-    yield Draft((evidence,), change, params, ceiling="high", confidence="A", summary=summary, figure="each")
+    yield Draft((evidence,), change, params, ceiling="high", confidence="A", summary=summary)
 
 
 def _fewest(facts: Facts) -> int:
@@ -76,7 +77,7 @@ def _fewest(facts: Facts) -> int:
     return _FEWEST - 1 if asked is not None and asked.wait + asked.warmup >= _FEWEST else _FEWEST
 
 
-def _each_step(facts: Facts, calls: RuntimeCalls) -> TimeSaved:
+def _each_step(facts: Facts, calls: RuntimeCalls) -> StepChange:
     """The time saved if something is compiled in each step."""
     time = calls.usual_compiling_ns_per_step or 0.0
     idle = time if facts.resources.gpu_ns is None else min(time, facts.idle_per_step("compilation"))
@@ -84,7 +85,7 @@ def _each_step(facts: Facts, calls: RuntimeCalls) -> TimeSaved:
         compiling=calls.later_compiling_steps, steps=calls.steps - 1, kept=1 - _LEAST, more=_MOST - 1
     )
     direct, exposed = ((_LEAST * part, min(_MOST * part, facts.step_ns)) for part in (time, idle))
-    return TimeSaved("host", direct, basis, exposed, {EventSet.idle("compilation"): exposed[1]}, at=code_at())
+    return HostTime(direct, basis, exposed, {EventSet.idle("compilation"): exposed[1]}, at=code_at())
 
 
 def _again(facts: Facts) -> Compiling | None:
@@ -148,10 +149,8 @@ def _breaks(facts: Facts, limits: Limits) -> Drafts:
     evidence = Evidence(_BREAKS.text("subject")(), breaks, limits["breaks"], "number", where)
     interval = _saved_by_joining(facts, code, between)
     basis = _BREAKS.text("basis-cpu")(most=_JOINED)
-    change = TimeSaved(
-        "host", interval, basis, interval, {EventSet.other("breaks of graphs"): interval[1]}, at=breaks_at()
-    )
-    params: dict[str, object] = {"breaks": breaks, "time": between}
+    change = HostTime(interval, basis, interval, {EventSet.other("breaks of graphs"): interval[1]}, at=breaks_at())
+    params: dict[str, object] = {"breaks": breaks, "time": OfEvents(between)}
     longest, summary = code.breaks[0], None
     place = _line(longest)
     if place is not None:

@@ -22,9 +22,10 @@ from traceanalyzer.analyzers.waits.value_reads import ValueReads, value_runs_at
 from traceanalyzer.knowledge.host_roles import OUTPUTS
 from traceanalyzer.report.message import Text
 from traceanalyzer.rules.engine import host_owners, host_work, idle_time, program
-from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
+from traceanalyzer.rules.engine.change import HostTime, RanksTogether
+from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, OfEvents, page
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.events import EventSet, Occurrences, event_set
+from traceanalyzer.structure.events import ITS_OWN, EventSet, Occurrences, event_set
 from traceanalyzer.structure.recording import Recording
 from traceanalyzer.structure.typical import mean
 
@@ -66,7 +67,7 @@ def _python_gap_in_trace(facts: Facts, limits: Limits) -> Drafts:
     is_whole = idle.steps_from == "whole-trace" and sum(row.gaps for row in device.host_gaps) >= _RECURRING
     if idle.steps_from in ("whole-trace", "device-events", "host-annotations") and not is_whole:
         raise Missing(_PYTHON_GAP.text("no-steps")())
-    step, time = facts.step_ns, device.typical_other_gap_ns
+    step, time, silent = facts.step_ns, device.typical_other_gap_ns, mean(device.silent_gap_ns, idle.steps)
     measured = program.gaps_without_profiler(facts, device)
     least, most = measured or ((1 / idle_time.STACKS, 0.5) if facts.is_host_inflated else (0.5, 1.0))
     share = most * time / step
@@ -75,20 +76,12 @@ def _python_gap_in_trace(facts: Facts, limits: Limits) -> Drafts:
     counted = most
     if measured and facts.is_replayed:
         least, most = 0.5, 1.0  # a replay takes what recording cost off all of the host's time
-    silent = mean(device.silent_gap_ns, idle.steps)
     if most == 1:  # what nothing recorded needs can be done elsewhere or later
         least = max(least, min(_LEAST, silent / time))
-    interval = (least * time, most * time)
     text = _PYTHON_GAP.text("basis-measured") if measured else _PYTHON_GAP.text("basis")
     basis = _PYTHON_GAP.text("basis-all")(least=least) if most == 1 else text(least=least, most=most)
-    change = TimeSaved(
-        "host",
-        interval,
-        basis,
-        interval,
-        _claims(device, interval[1]),
-        at=long_gaps_at(waits=idle_time.waits_again_and_again(idle, device)),
-    )
+    interval, gaps = (least * time, most * time), long_gaps_at(waits=idle_time.waits_again_and_again(idle, device))
+    change = HostTime(interval, basis, interval, _claims(device, interval[1]), at=gaps)
     owners = [row for row in device.gap_owners if row.role not in OF_OTHER_RULES]
     where = host_owners.of_gaps(owners, idle.steps)
     shown = host_owners.total(where)
@@ -104,10 +97,11 @@ def _python_gap_in_trace(facts: Facts, limits: Limits) -> Drafts:
         advice: Text | None = _PYTHON_GAP.text("advice-results")
     else:
         advice = _advice(first)
+    params: dict[str, object] = {"time": OfEvents(time), "step": step, "share": OfEvents(time, is_share=True)}
     yield Draft(
         (evidence,),
         change,
-        {"time": time, "step": step, "share": time / step, "what": what, "silent": min(silent, time)},
+        params | {"what": what, "silent": min(silent, time)},
         ceiling="high",
         summary=_PYTHON_GAP.text("summary-silent") if is_silent else None,
         confidence="C" if first is None or first.kind in ("operator", "call", "autograd") else None,
@@ -168,9 +162,14 @@ def _postprocessing(facts: Facts, limits: Limits) -> Drafts:
     evidence = Evidence(_OUTPUTS.text("subject")(), share, limits["idle_share"], "share", where)
     least = _LEAST_UNKNOWN * (_LEAST_UNKNOWN if facts.is_host_inflated else 1.0)
     interval, claims = (least * time, time), {EventSet.other(OUTPUTS): time}
-    at = roles_at(roles=(OUTPUTS,), in_loader=False, name="outputs")
-    change = TimeSaved("host", interval, _OUTPUTS.text("basis")(least=least), interval, claims, at=at, is_at=True)
-    params = {"time": time, "step": facts.step_ns, "share": share, "owner": host_owners.name(rows[0])}
+    within = roles_at(roles=(OUTPUTS,), in_loader=False, name="outputs")
+    change = HostTime(interval, _OUTPUTS.text("basis")(least=least), interval, claims, within=within)
+    params = {
+        "time": OfEvents(time),
+        "step": facts.step_ns,
+        "share": OfEvents(time, is_share=True),
+        "owner": host_owners.name(rows[0]),
+    }
     yield Draft((evidence,), change, params)
 
 
@@ -185,12 +184,12 @@ def _prints_beside_device(facts: Facts, limits: Limits) -> Drafts:
     if share <= limits["share"]:
         return
     kept = host_work.without_recording(facts, time, mean(reads.printing_operators, reads.steps))
-    interval, at = (_LEAST * kept, printing), value_runs_at(prints=True)
+    interval, within = (_LEAST * kept, printing), value_runs_at(prints=True)
     basis, subject = _WAITS_OR_LOGS.text("basis-share")(least=_LEAST), _WAITS_OR_LOGS.text("subject-prints")()
-    change = TimeSaved("host", interval, basis, interval, at=at, is_at=True, is_removed=True)
+    change = HostTime(interval, basis, interval, within=within, device=ITS_OWN)
     evidence = Evidence(subject, share, limits["share"], "share", _places(reads, None))
     params: dict[str, object] = {"time": time, "step": facts.step_ns, "printing": printing, "waiting": 0.0}
-    yield Draft((evidence,), change, params, ceiling="high", summary=_WAITS_OR_LOGS.text("summary-prints"), figure="")
+    yield Draft((evidence,), change, params, ceiling="high", summary=_WAITS_OR_LOGS.text("summary-prints"))
 
 
 def _waits_or_logs_in_trace(facts: Facts, limits: Limits) -> Drafts:
@@ -216,7 +215,7 @@ def _waits_or_logs_in_trace(facts: Facts, limits: Limits) -> Drafts:
     kept = _least(printing, waiting, pauses, asleep or 0.0)
     at = _waits_and_prints(prints=bool(printing), waits=bool(waiting))
     interval = (kept * host_work.without_recording(facts, time, recorded), host_work.most(facts, time))
-    change = TimeSaved("host", interval, _WAITS_OR_LOGS.text("basis-share")(least=kept), interval, at=at)
+    change = HostTime(interval, _WAITS_OR_LOGS.text("basis-share")(least=kept), interval, at=at)
     where = _places(reads, pauses)
     evidence = Evidence(_WAITS_OR_LOGS.text("subject")(), share, limits["share"], "share", where)
     params: dict[str, object] = {"time": time, "step": facts.step_ns, "printing": printing, "waiting": waiting}
@@ -233,7 +232,7 @@ def _waits_or_logs_in_trace(facts: Facts, limits: Limits) -> Drafts:
     is_told = pauses is not None and any(row.kind in told or row.role is not None for row in pauses.owners)
     confidence = None if is_told or 2 * waiting <= time else "C"  # most of the time is a pause of unknown purpose
     # at most "high": a part may be waiting for a core
-    draft = Draft((evidence,), change, params, ceiling="high", confidence=confidence, figure="")
+    draft = Draft((evidence,), change, params, ceiling="high", confidence=confidence)
     yield replace(draft, summary=summary, advice=advice)
 
 
@@ -295,7 +294,7 @@ def _oversubscribed_in_trace(facts: Facts, limits: Limits) -> Drafts:
         Evidence(_OVERSUBSCRIBED.text("subject")(), share, limits["share"], "share", where),
         Evidence(_OVERSUBSCRIBED.text("threads")(), ratio, limits["threads_per_core"], "number", ()),
     )
-    change = TimeSaved("host", interval, _OVERSUBSCRIBED.text("basis")(most=most), at=slow_at())
+    change = HostTime(interval, _OVERSUBSCRIBED.text("basis")(most=most), at=slow_at())
     params = {"threads": threads, "cpus": cpus, "beyond": beyond, "step": facts.step_ns}
     code = f"torch.set_num_threads({cpus})  # or OMP_NUM_THREADS={cpus} in the environment"
     yield Draft(evidence, change, params, code=code)
@@ -321,14 +320,18 @@ def _stalls(facts: Facts, limits: Limits) -> Drafts:
         for row in found.rows[:_STALLS_SHOWN]
     )
     evidence = Evidence(_STALLS.text("subject")(), share, least, "share", where)
-    change = TimeSaved("host", (_LEAST * time, time), _STALLS.text("basis")(), at=stalls_at())
-    params: dict[str, object] = {"stalls": round(mean(found.stalls, steps)), "longest": found.longest_ns, "time": time}
+    change = HostTime((_LEAST * time, time), _STALLS.text("basis")(), at=stalls_at())
+    params: dict[str, object] = {
+        "stalls": round(mean(found.stalls, steps)),
+        "longest": found.longest_ns,
+        "time": OfEvents(time),
+    }
     params |= {"step": facts.step_ns, "operator": found.rows[0].name}
     if is_alone:
-        draft = Draft((evidence,), change, params, confidence="C", figure="time")
+        draft = Draft((evidence,), change, params, confidence="C")
         yield replace(draft, summary=_STALLS.text("summary-alone"), advice=_STALLS.text("advice-alone"))
         return
-    yield Draft((evidence,), change, params, figure="time")
+    yield Draft((evidence,), change, params)
 
 
 def _stalls_of_ranks(facts: Facts, run: Ranks, limits: Limits) -> Drafts:
@@ -346,13 +349,11 @@ def _stalls_of_ranks(facts: Facts, run: Ranks, limits: Limits) -> Drafts:
     host = next((row.slowdown for row in replayed.by_kind if row.kind == "host"), 1.0) if replayed else 1.0
     most = step - step / host
     interval = min(stalled, most), most
-    change = TimeSaved(
-        "communication",
+    change = RanksTogether(
         interval,
         _STALLS.text("basis-ranks")(),
         interval,
         {EventSet.other("waiting for ranks"): most},
-        is_of_joint_replay=True,
     )
     params = {
         "ranks": len(rows),

@@ -10,7 +10,8 @@ from traceanalyzer.analyzers.launches import LaunchFigures
 from traceanalyzer.knowledge import marks
 from traceanalyzer.report.message import Text
 from traceanalyzer.rules.engine import host_owners, idle_time, program
-from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, TimeSaved, page
+from traceanalyzer.rules.engine.change import HostTime
+from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, OfEvents, page
 from traceanalyzer.structure.events import EventSet
 from traceanalyzer.structure.typical import mean
 
@@ -57,11 +58,11 @@ def _launch_bound_in_trace(facts: Facts, limits: Limits) -> Drafts:
         claims[EventSet.idle("host_code")] = most * gaps["host_code"]
     text = _LAUNCH_BOUND.text("basis-measured") if measured else _LAUNCH_BOUND.text("basis")
     basis = _LAUNCH_BOUND.text("basis-all")(least=least) if most == 1 else text(least=least, most=most)
-    change = TimeSaved("host", interval, basis, interval, claims, at=launching_gaps_at(waits=waits, whole=whole))
+    change = HostTime(interval, basis, interval, claims, at=launching_gaps_at(waits=waits, whole=whole))
     short = device.launching_gaps - (device.launching_gaps_after_waits if waits else 0)
     params = {
         "gaps": mean(short + (device.long_gaps if whole else 0), steps),
-        "time": total,
+        "time": OfEvents(total),
         "launches": mean(device.events, steps),
         "short": launches.short_kernels.calls_share,
     }

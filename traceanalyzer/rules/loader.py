@@ -9,6 +9,7 @@ prepares are preprocessing-in-step.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import hypot, sqrt
 from typing import Any
 
@@ -18,9 +19,9 @@ from traceanalyzer.analyzers.tables.kinds import RowKind, is_dataloader
 from traceanalyzer.knowledge.loaders import FETCH_NS, SLOWDOWN
 from traceanalyzer.report.message import Text
 from traceanalyzer.rules.engine import host_owners, host_work, idle_time, program
-from traceanalyzer.rules.engine.change import Interval
+from traceanalyzer.rules.engine.change import HostTime, Interval, LoaderShorter, ProcessesReady, StepChange
 from traceanalyzer.rules.engine.places import EPOCH
-from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
+from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, OfEvents, page
 from traceanalyzer.simulation import variation
 from traceanalyzer.structure.events import LOADER, EventSet
 from traceanalyzer.structure.host_waits import is_in_process
@@ -83,10 +84,11 @@ def _bound_in_trace(facts: Facts, limits: Limits) -> Drafts:
         evidence += (Evidence(_BOUND.text("subject-own")(), part, limit, "share", _longest_waits(in_process)),)
     params: dict[str, Any] = {"wait": wait, "step": average.duration_ns, "share": share}
     made_by = program.loader_maker(facts)
+    change: StepChange
     if _has_workers(facts):
         if wait > limits["ready_ns"]:
-            change = TimeSaved("loader", (0.0, wait), _BOUND.text("basis-workers")(), (0.0, wait), {LOADER: wait})
-            yield _bound_with_workers(facts, evidence, change, params)
+            change = LoaderShorter((0.0, wait), _BOUND.text("basis-workers")(), (0.0, wait), {LOADER: wait})
+            yield _bound_with_workers(facts, Draft(evidence, change, params))
     elif _is_too_short(facts, average):
         yield Draft(evidence, None, params, severity="info", advice=_BOUND.text("advice-short"), code="")
     elif made_by is not None:
@@ -108,18 +110,16 @@ def _wait_within_epochs(facts: Facts, average: Average) -> float:
     return average.dataloader_ns - min(max(0.0, turning), average.dataloader_ns)
 
 
-def _bound_with_workers(
-    facts: Facts, evidence: tuple[Evidence, ...], change: TimeSaved, params: dict[str, Any], summary: Text | None = None
-) -> Draft:
-    """The loader already has workers; the trace does not show how many would be enough."""
+def _bound_with_workers(facts: Facts, draft: Draft) -> Draft:
+    """The draft for a loader that already has workers; the trace does not show how many would be enough."""
     workers = program.workers(facts)
     more = "workers" if workers is None else 2 * workers
     code = f"DataLoader(dataset, num_workers={more}, prefetch_factor=4, persistent_workers=True)"
     if workers is None:
         code += "  # workers: more than now"
-        return Draft(evidence, change, params, summary=summary, advice=_BOUND.text("advice-some-workers"), code=code)
-    params = {**params, "workers": workers}
-    return Draft(evidence, change, params, summary=summary, advice=_BOUND.text("advice-workers"), code=code)
+        return replace(draft, advice=_BOUND.text("advice-some-workers"), code=code)
+    params = {**draft.params, "workers": workers}
+    return replace(draft, params=params, advice=_BOUND.text("advice-workers"), code=code)
 
 
 def _bound_in_table(facts: Facts, limits: Limits) -> Drafts:
@@ -133,10 +133,11 @@ def _bound_in_table(facts: Facts, limits: Limits) -> Drafts:
     evidence = Evidence(_BOUND.text("subject-table")(), share, limits["host_share"], "share", where)
     params = {"wait": loader, "step": facts.step_ns, "share": share}
     if _has_workers(facts):
-        change = TimeSaved("loader", (0.0, loader), _BOUND.text("basis-table-workers")(), claims={LOADER: loader})
-        yield _bound_with_workers(facts, (evidence,), change, params, _BOUND.text("summary-table"))
+        change = LoaderShorter((0.0, loader), _BOUND.text("basis-table-workers")(), claims={LOADER: loader})
+        draft = Draft((evidence,), change, params, summary=_BOUND.text("summary-table"))
+        yield _bound_with_workers(facts, draft)
         return
-    change = TimeSaved("loader", (loader, loader), _BOUND.text("basis-table")(), claims={LOADER: loader})
+    change = LoaderShorter((loader, loader), _BOUND.text("basis-table")(), claims={LOADER: loader})
     yield Draft((evidence,), change, params, summary=_BOUND.text("summary-table"))
 
 
@@ -167,7 +168,7 @@ def _single_process_in_table(facts: Facts, limits: Limits) -> Drafts:
     where = _printed_places(rows)
     evidence = Evidence(_SINGLE_PROCESS.text("subject-table")(), share, limits["host_share"], "share", where)
     wait = facts.per_step(total)
-    change = TimeSaved("loader", (wait, wait), _SINGLE_PROCESS.text("basis-table")(), claims={LOADER: wait})
+    change = LoaderShorter((wait, wait), _SINGLE_PROCESS.text("basis-table")(), claims={LOADER: wait})
     yield Draft((evidence,), change, {"wait": wait, "step": facts.step_ns, "share": share})
 
 
@@ -238,7 +239,7 @@ def _is_too_short(facts: Facts, average: Average, share: float = 1.0) -> bool:
     return not _room(facts).is_free and average.dataloader_ns * share < 2 * FETCH_NS
 
 
-def _saved_by_workers(facts: Facts, average: Average, share: float = 1.0) -> TimeSaved:
+def _saved_by_workers(facts: Facts, average: Average, share: float = 1.0) -> StepChange:
     """What workers save of a share of the waiting, if there are several loaders, and why it is no more or less."""
     room, asleep = _room(facts), _asleep(facts, average)
     saved = in_workers.saving(average, _loaders(facts), asleep, room, share)
@@ -250,7 +251,7 @@ def _saved_by_workers(facts: Facts, average: Average, share: float = 1.0) -> Tim
         basis = _FREE(**costs)
     else:
         basis = _UNKNOWN() if room.cores is None else _BUSY(cores=room.cores, threads=room.busy)
-    return TimeSaved("loader", saved, basis, saved, {LOADER: saved[1]})
+    return LoaderShorter(saved, basis, saved, {LOADER: saved[1]})
 
 
 def _stalls_in_trace(facts: Facts, limits: Limits) -> Drafts:
@@ -276,10 +277,15 @@ def _stalls_of(facts: Facts, loader: Loader, limits: Limits) -> Drafts:
         excess, calls = excess + loader.first_excess_ns, calls + 1
     if not evidence or facts.spread(excess) < limits["gain_share"] * facts.step_ns:
         return
-    change = TimeSaved("loader", (0.0, wait), _STALLS.text("basis")(), (0.0, wait), {LOADER: wait}) if wait else None
-    params = {"calls": calls, "all": loader.calls, "usual": loader.median_ns, "excess": excess}
-    params["wait"] = facts.resources.loader_ns or 0.0
-    yield Draft(tuple(evidence), change, params, severity="low", ceiling="high", figure="wait")
+    change = LoaderShorter((0.0, wait), _STALLS.text("basis")(), (0.0, wait), {LOADER: wait}) if wait else None
+    params = {
+        "calls": calls,
+        "all": loader.calls,
+        "usual": loader.median_ns,
+        "excess": excess,
+        "wait": OfEvents(facts.resources.loader_ns or 0.0),
+    }
+    yield Draft(tuple(evidence), change, params, severity="low", ceiling="high")
 
 
 def _restarted_in_trace(facts: Facts, limits: Limits) -> Drafts:
@@ -301,7 +307,7 @@ def _restarted_in_trace(facts: Facts, limits: Limits) -> Drafts:
     if epochs.turns >= _FEW_EPOCHS:
         interval, basis, ceiling = _varied(epochs, least, most), _RESTARTED.text("basis"), "critical"
     claims = {EventSet.other("start of an epoch"): most}
-    change = TimeSaved("host", interval, basis(), claims=claims, is_spread=True, is_wait=True, at=turns_at())
+    change = ProcessesReady(interval, basis(), claims=claims, at=turns_at())
     params = {"turns": epochs.turns, "each": longer / epochs.turns, "share": share}
     params |= {"total": epochs.total_ns, "time": facts.spread(epochs.total_ns)}
     evidence = Evidence(_RESTARTED.text("subject")(), share, limits["share"], "share", where)
@@ -372,7 +378,7 @@ def _preprocessing_in_trace(facts: Facts, limits: Limits) -> Drafts:
     where = tuple(host_owners.place(row, row.idle_self_ns_per_step) for row in rows if row.idle_self_ns)
     evidence = Evidence(_PREPROCESSING.text("subject")(), share, limits["idle_share"], "share", where)
     owner = host_owners.name(_most_idle(owners, roles))
-    params = {"time": time, "step": facts.step_ns, "share": share, "owner": owner}
+    params = {"time": OfEvents(time), "step": facts.step_ns, "share": OfEvents(time, is_share=True), "owner": owner}
     files = [row.file or "" for row in rows]
     # a processor of images of a library that has a fast variant on tensors
     advice, by_processor = None, any("transformers/" in file and "image_process" in file for file in files)
@@ -398,9 +404,14 @@ def _preprocessing_on_cpu(facts: Facts, limits: Limits) -> Drafts:
     rows = sorted(rows, key=lambda row: -row.host_self_ns)[:5]
     where = tuple(host_owners.place(row, row.host_self_ns_per_step) for row in rows)
     evidence = Evidence(_PREPROCESSING.text("subject-cpu")(), share, limits["idle_share"], "share", where)
-    params = {"time": time, "step": facts.step_ns, "share": share, "owner": host_owners.name(rows[0])}
+    params = {
+        "time": OfEvents(time),
+        "step": facts.step_ns,
+        "share": OfEvents(time, is_share=True),
+        "owner": host_owners.name(rows[0]),
+    }
     at = roles_at(roles=host_owners.INPUT_ROLES, in_loader=False)
-    change = TimeSaved("host", (0.0, time), _PREPROCESSING.text("basis-cpu")(), at=at)
+    change = HostTime((0.0, time), _PREPROCESSING.text("basis-cpu")(), at=at)
     title, summary = _PREPROCESSING.text("title-cpu"), _PREPROCESSING.text("summary-cpu")
     advice = _PREPROCESSING.text("advice-cpu")
     yield Draft((evidence,), change, params, title=title, summary=summary, advice=advice, ceiling="high")
@@ -415,7 +426,7 @@ def _most_idle(owners: HostOwners, roles: Sequence[RoleTimes]) -> HostOwner:
     return min(half or around or rows, key=lambda row: row.idle_ns or 0)
 
 
-def _preprocessing_hidden(facts: Facts, time: float, *, is_loader: bool) -> TimeSaved:
+def _preprocessing_hidden(facts: Facts, time: float, *, is_loader: bool) -> StepChange:
     """What is saved if workers prepare the inputs of the next step beside the rest of this one."""
     hidden = (1 - SLOWDOWN[1]) * min(time, facts.step_ns - time)
     basis = _PREPROCESSING.text("basis")(contention=SLOWDOWN[1])
@@ -423,7 +434,8 @@ def _preprocessing_hidden(facts: Facts, time: float, *, is_loader: bool) -> Time
         hidden, basis = _STACKS * hidden, _PREPROCESSING.text("basis-stacks")()
     claims = {LOADER: time} if is_loader else host_owners.claims(facts, time)
     at = roles_at(roles=host_owners.INPUT_ROLES, in_loader=True) if is_loader else None
-    return TimeSaved("loader" if is_loader else "host", (hidden, time), basis, (hidden, time), claims, at=at)
+    kind = LoaderShorter if is_loader else HostTime
+    return kind((hidden, time), basis, (hidden, time), claims, at)
 
 
 RULES = (

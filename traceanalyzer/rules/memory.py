@@ -14,9 +14,10 @@ from typing import Any
 from traceanalyzer.analyzers.launches.runtime_calls import RuntimeCalls, SetUp, set_up_at
 from traceanalyzer.analyzers.memory import DeviceMemory, MemoryUse
 from traceanalyzer.rules.engine import idle_time, program
+from traceanalyzer.rules.engine.change import HostTime
 from traceanalyzer.rules.engine.facts import if_known
 from traceanalyzer.rules.engine.places import of_set_up
-from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
+from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, OfEvents, page
 from traceanalyzer.structure.events import EventSet
 from traceanalyzer.structure.host_activity import is_free
 from traceanalyzer.structure.typical import mean
@@ -156,9 +157,9 @@ def _churn(facts: Facts, limits: Limits) -> Drafts:
     if evidence and rows:
         calls = facts.per_step(fsum(row.calls for row in rows))
         claims = {row.events: facts.per_step(row.host_self_ns) for row in rows}
-        change = TimeSaved("host", (0.0, host), _CHURN.text("basis")(), claims=claims)
-        params = {"calls": round(calls), "host": host, "share": share}
-        yield Draft(tuple(evidence), change, params, ceiling="low", figure="host")
+        change = HostTime((0.0, host), _CHURN.text("basis")(), claims=claims)
+        params = {"calls": round(calls), "host": OfEvents(host), "share": OfEvents(host, is_share=True)}
+        yield Draft(tuple(evidence), change, params, ceiling="low")
 
 
 def _turnover(facts: Facts, limit: float) -> Iterator[Evidence]:
@@ -191,15 +192,15 @@ def _malloc(facts: Facts, limits: Limits) -> Drafts:
     exposed = None if idle is None else (min(time, idle), idle)
     direct = (time, time) if exposed is None else (exposed[0], max(time, idle or 0.0))
     claims, at = {EventSet.idle("allocation"): direct[1]}, set_up_at(names=frozenset(row.name for row in rows))
-    change = TimeSaved("host", direct, _MALLOC.text("basis")(), exposed, claims, at=at)
-    params: dict[str, Any] = {"time": time, "all": time, "call": rows[0].name}
+    change = HostTime(direct, _MALLOC.text("basis")(), exposed, claims, at=at)
+    params: dict[str, Any] = {"time": time, "all": OfEvents(time), "call": rows[0].name}
     params["calls"] = fsum(_per_step(row.recurring_calls, row, usual) for row in rows)
     if _is_uncached(facts, rows, usual):
         summary, advice = _MALLOC.text("summary-uncached"), _MALLOC.text("advice-uncached")
         texts: dict[str, Any] = {"summary": summary, "advice": advice, "code": _CODE_CACHED}
     else:
         texts = {}
-    yield Draft((evidence,), change, params, ceiling="high", figure="all", **texts)
+    yield Draft((evidence,), change, params, ceiling="high", **texts)
 
 
 def _is_uncached(facts: Facts, rows: Sequence[SetUp], usual: int) -> bool:

@@ -14,12 +14,12 @@ from traceanalyzer.analyzers.operators.loops import Repeat, Repeats, loop_at
 from traceanalyzer.knowledge.inputs import Inputs, Shape
 from traceanalyzer.knowledge.op_shapes import BINARY, broadcast, sides_of
 from traceanalyzer.report.message import Text
-from traceanalyzer.rules.engine.change import Interval
+from traceanalyzer.rules.engine.change import DeviceWork, HostTime, Interval, StepChange
 from traceanalyzer.rules.engine.facts import OperatorFact
 from traceanalyzer.rules.engine.places import at_line
 from traceanalyzer.rules.engine.processor import FP32_BYTES, Processor, memory_bandwidth
-from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
-from traceanalyzer.structure.events import EventSet
+from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, OfEvents, page
+from traceanalyzer.structure.events import ITS_OWN, EventSet
 from traceanalyzer.structure.operator_times import Peer
 
 _LOOP = page("loop-vectorizable")
@@ -98,8 +98,11 @@ def _loop(facts: Facts, row: Repeat, limits: Limits) -> Drafts:
         basis = _LOOP.text("basis-calls")(least=least, most=most)
     beside = not processor.is_cpu  # with the calls goes what they launch
     direct, at = (least * removed, min(most * removed, facts.step_ns)), loop_at(row=row)
-    change = TimeSaved("host", direct, basis, exposed, claims, at=at, is_at=beside, is_removed=beside)
-    params = {"turns": row.most_turns, "operators": ", ".join(row.operators), "time": per_step(taken)}
+    if beside:
+        change = HostTime(direct, basis, exposed, claims, within=at, device=ITS_OWN)
+    else:
+        change = HostTime(direct, basis, exposed, claims, at)
+    params = {"turns": row.most_turns, "operators": ", ".join(row.operators), "time": OfEvents(per_step(taken))}
     yield Draft((evidence,), change, params, ceiling="high")
 
 
@@ -140,8 +143,8 @@ def _blowups(facts: Facts, limits: Limits) -> Drafts:
             "factor": factor,
             "elements": elements,
             "count": len(members),
-            "time": processor.per_step(time),
-            "share": share,
+            "time": OfEvents(processor.per_step(time)),
+            "share": OfEvents(processor.per_step(time), is_share=True) if processor.is_cpu else share,
         }
         yield Draft(
             (Evidence(_BLOWUP.text("subject")(), factor, limits["expansion"], "number", where),),
@@ -186,7 +189,7 @@ def _belongs(name: str, shapes: Sequence[Shape], elements: int) -> bool:
     return elements in sizes or (result is not None and math.prod(result) == elements)
 
 
-def _without_blowup(processor: Processor, elements: int, time: int, members: Sequence[OperatorFact]) -> TimeSaved:
+def _without_blowup(processor: Processor, elements: int, time: int, members: Sequence[OperatorFact]) -> StepChange:
     """The time of operators on tensors of that size, without a multiplication and an addition for each element."""
     calls = sum(row.calls for row in members)
     if processor.is_cpu:
@@ -197,13 +200,13 @@ def _without_blowup(processor: Processor, elements: int, time: int, members: Seq
         # not only operators: time outside of them is saved as well
         claims = {EventSet.other(f"tensor of {elements} elements"): direct[1]}
         at = operators_at(rows=tuple((row.name, row.shapes, row.types) for row in members))
-        return TimeSaved("host", direct, basis, claims=claims, at=at)
+        return HostTime(direct, basis, claims=claims, at=at)
     device = processor.facts.gpu
     rate = (device.fp32 if device and device.fp32 else _TFLOPS) * 1000  # operations per ns
     high = max(0.0, time - calls * _OPERATIONS * elements / rate)
     direct = processor.per_step(min(high, _FOR_SURE * time)), processor.per_step(high)
     claims = {row.events: processor.per_step(processor.self_ns(row)) * high / time for row in members}
-    return TimeSaved("gpu", direct, _BLOWUP.text("basis")(elements=elements, sure=_FOR_SURE), claims=claims)
+    return DeviceWork(direct, _BLOWUP.text("basis")(elements=elements, sure=_FOR_SURE), claims=claims)
 
 
 def _einsum(root: OperatorFact) -> str | None:
@@ -243,12 +246,12 @@ def _gap(facts: Facts, limits: Limits, gap: _Gap, share: float) -> Draft:
         "shapes": gap.shapes,
         "peer": peer.input_shapes if peer else None,
         "ratio": gap.ratio,
-        "time": facts.on_device(gap.time_ns),
+        "time": OfEvents(facts.on_device(gap.time_ns)),
         "share": share,
     }
     return Draft(
         (Evidence(subject(), gap.ratio, limits["ratio"], "number", tuple(where)),),
-        TimeSaved("gpu", (low, high), basis, claims=claims),
+        DeviceWork((low, high), basis, claims=claims),
         params,
         confidence=None if peer else "B",
         code=_swapped(gap),

@@ -11,9 +11,9 @@ from traceanalyzer.analyzers.ranks.model import Caused, Excess, Ranks
 from traceanalyzer.analyzers.ranks.rank_facts import RankFacts
 from traceanalyzer.report.message import Text
 from traceanalyzer.rules.engine import late_rank
-from traceanalyzer.rules.engine.change import Interval
+from traceanalyzer.rules.engine.change import CollectivesShorter, HostTime, Interval, RanksTogether, StepChange
 from traceanalyzer.rules.engine.late_rank import LateRanks
-from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
+from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, page
 from traceanalyzer.simulation import variation
 from traceanalyzer.structure.events import EventSet
 from traceanalyzer.structure.typical import mean
@@ -125,15 +125,13 @@ def _comparison(facts: Facts) -> Ranks | None:
     return run
 
 
-def _change(late: LateRanks, run: Ranks) -> TimeSaved:
+def _change(late: LateRanks, run: Ranks) -> StepChange:
     """A step of the run is as long on the late rank, which does not wait, as on those that wait."""
     interval = late.gap_ns, late.wait_ns
     if run.is_on_host:
         times = late_rank.usual_waits(late, run)
         saved = min(times[0], late.gap_ns), times[-1]
-        return TimeSaved(
-            "host", saved, _STRAGGLER.text("basis-host")(), claims={EventSet.other("waiting for ranks"): saved[1]}
-        )
+        return HostTime(saved, _STRAGGLER.text("basis-host")(), claims={EventSet.other("waiting for ranks"): saved[1]})
     interval = _varied(interval, late_rank.wait_by_step(late, run))
     one, two = (
         (_STRAGGLER.text("basis-replayed"), _STRAGGLER.text("basis-replayed-two"))
@@ -145,7 +143,8 @@ def _change(late: LateRanks, run: Ranks) -> TimeSaved:
         one, two, told = _STRAGGLER.text("basis-several"), _STRAGGLER.text("basis-several-two"), {"ranks": late.names}
     basis = (one if late.gap_ns > 0 else two)(**told)
     claims = {EventSet.other("waiting for ranks"): late.wait_ns}
-    return TimeSaved("communication", interval, basis, interval, claims, is_of_joint_replay=late.is_replayed)
+    kind = RanksTogether if late.is_replayed else CollectivesShorter
+    return kind(interval, basis, interval, claims)
 
 
 def _varied(interval: Interval, times: Sequence[float]) -> Interval:
@@ -205,7 +204,7 @@ def _experts(facts: Facts, limits: Limits) -> Drafts:
     evidence = Evidence(_EXPERTS.text("subject")(), share, limits["wait_share"], "share", where)
     saved = _LEAST_OF_WAITING * waiting, waiting
     claims = {EventSet.other("waiting for ranks"): waiting}
-    change = TimeSaved("communication", saved, _EXPERTS.text("basis")(), saved, claims)
+    change = CollectivesShorter(saved, _EXPERTS.text("basis")(), saved, claims)
     params = {
         "collectives": collectives,
         "wait": waiting,

@@ -18,11 +18,11 @@ from traceanalyzer.analyzers.phases.kinds import StepKind
 from traceanalyzer.analyzers.serving.decode_graphs import DecodeBatch, DecodeGraphs
 from traceanalyzer.analyzers.waits import Synchronizations
 from traceanalyzer.knowledge.inputs import Shape
-from traceanalyzer.rules.engine.change import summed
+from traceanalyzer.rules.engine.change import DeviceWork, summed
 from traceanalyzer.rules.engine.facts import OperatorFact
 from traceanalyzer.rules.engine.places import longest_steps
 from traceanalyzer.rules.engine.program import workload
-from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
+from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, OfEvents, page
 from traceanalyzer.structure.recording import Recording
 from traceanalyzer.structure.recording.left_out import COMMUNICATION, OTHER_PHASE, UNKNOWN
 from traceanalyzer.structure.typical import mean
@@ -143,7 +143,7 @@ def _padded(facts: Facts, limits: Limits) -> Drafts:
     }
     where = tuple(_place(row, row.median_device_ns) for row in rows)
     evidence = Evidence(_PADDED.text("subject")(), share, limits["share"], "share", where)
-    change = TimeSaved("gpu", (0.0, mean(padding, steps)), _PADDED.text("basis")())
+    change = DeviceWork((0.0, mean(padding, steps)), _PADDED.text("basis")())
     summary = None if first.is_exact else _PADDED.text("summary-at-least")
     yield Draft((evidence,), change, params, ceiling="low", summary=summary)
 
@@ -249,9 +249,14 @@ def _logits(facts: Facts, limits: Limits) -> Drafts:
     kind = facts.place_kind("operator")
     times = [(entry.row, facts.on_device(entry.row.device_self_ns)) for entry in large]
     where = tuple(CodePlace(kind, row.name, row.shapes, ns, "ns") for row, ns in times)
-    params = {"rows": large[0].count, "chosen": large[0].chosen, "time": facts.on_device(total), "share": share}
+    params = {
+        "rows": large[0].count,
+        "chosen": large[0].chosen,
+        "time": OfEvents(facts.on_device(total)),
+        "share": share,
+    }
     evidence = Evidence(_LOGITS.text("subject")(), share, limits["gpu_share"], "share", where)
-    yield Draft((evidence,), TimeSaved("gpu", saved, _LOGITS.text("basis")(), claims=claims), params)
+    yield Draft((evidence,), DeviceWork(saved, _LOGITS.text("basis")(), claims=claims), params)
 
 
 def _product(row: OperatorFact, tensors: Sequence[Shape], rows: _Rows, least: float) -> _Logits | None:

@@ -17,11 +17,12 @@ from traceanalyzer.analyzers.waits import Synchronization, Synchronizations
 from traceanalyzer.analyzers.waits.device_wide import DeviceSync, DeviceSyncs, is_device_wide
 from traceanalyzer.analyzers.waits.distribution_checks import DistributionChecks, checks_at
 from traceanalyzer.analyzers.waits.value_reads import ValueReads, value_runs_at
-from traceanalyzer.report.message import Text
+from traceanalyzer.report.message import Message, Text
 from traceanalyzer.rules.engine import avoidable_waits, host_work, idle_time, program
+from traceanalyzer.rules.engine.change import HostTime, Interval, WaitsGone
 from traceanalyzer.rules.engine.places import at_line
-from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
-from traceanalyzer.structure.events import WAITS, EventSet
+from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, OfEvents, page
+from traceanalyzer.structure.events import ITS_OWN, WAITS, EventSet
 from traceanalyzer.structure.gap_causes import CAUSES
 from traceanalyzer.structure.typical import mean
 
@@ -118,10 +119,10 @@ def _item_in_trace(facts: Facts, limits: Limits) -> Drafts:
     change = avoidable_waits.change(gain, claims)
     advice = None if program.may_train(facts) else _ITEM.text("advice-inference")
     if _steps_environment(facts):
-        change = TimeSaved("host", (0.0, gain), _ITEM.text("basis-environment")(), (0.0, gain), claims)
+        change = WaitsGone((0.0, gain), _ITEM.text("basis-environment")(), (0.0, gain), claims)
         advice = _ENVIRONMENT
-    params = {"calls": part * calls, "gain": gain, "step": facts.step_ns}
-    yield Draft(tuple(evidence), change, params, ceiling="high", advice=advice, figure="gain")
+    params = {"calls": part * calls, "gain": OfEvents(gain), "step": facts.step_ns}
+    yield Draft(tuple(evidence), change, params, ceiling="high", advice=advice)
 
 
 def _runs(facts: Facts, reads: ValueReads, certain: float, limit: float) -> Drafts:
@@ -140,19 +141,26 @@ def _runs(facts: Facts, reads: ValueReads, certain: float, limit: float) -> Draf
     if _steps_environment(facts):
         least, basis, advice, code = 0.0, _ITEM.text("basis-environment")(), _ENVIRONMENT, ""
     subject = _ITEM.text("runs-idle") if beside else _ITEM.text("runs")
-    where, at = tuple(host_work.place(row, reads.steps) for row in reads.lines), value_runs_at(prints=False)
-    params = {"calls": mean(reads.readings, reads.steps), "time": time, "step": facts.step_ns}
+    where = tuple(host_work.place(row, reads.steps) for row in reads.lines)
+    params = {"calls": mean(reads.readings, reads.steps), "time": OfEvents(time), "step": facts.step_ns}
     yield Draft(
         (Evidence(subject(), share, limit, "share", where),),
-        TimeSaved("host", (least, most), basis, (least, most), at=at, is_at=beside, is_removed=beside),
+        _without_reads((least, most), basis, beside_device=beside),
         params | ({"idle": certain} if beside else {}),
         ceiling="high",
         confidence=None if beside else "B",
         summary=_ITEM.text("summary-runs-idle") if beside else _ITEM.text("summary-cpu"),
         advice=advice,
         code=code,
-        figure="time",
     )
+
+
+def _without_reads(saved: Interval, basis: Message, *, beside_device: bool) -> HostTime:
+    """The time in which the program reads values; beside a device, what it launches meanwhile goes with it."""
+    reads = value_runs_at(prints=False)
+    if beside_device:
+        return HostTime(saved, basis, saved, within=reads, device=ITS_OWN)
+    return HostTime(saved, basis, saved, at=reads)
 
 
 def _scaler_calls(facts: Facts) -> float:
@@ -192,8 +200,8 @@ def _dynamic_shape_in_trace(facts: Facts, limits: Limits) -> Drafts:
     outermost = next(name for name in rows[0].operators if name in _SIZED)
     change = avoidable_waits.change(gain, {EventSet.operator(outermost): gain, WAITS: gain})
     calls = fsum(row.calls_per_step or 0.0 for row in rows)
-    params = {"calls": calls, "gain": gain, "step": facts.step_ns, "operator": outermost}
-    yield Draft((evidence,), change, params, ceiling="medium", figure="gain")
+    params = {"calls": calls, "gain": OfEvents(gain), "step": facts.step_ns, "operator": outermost}
+    yield Draft((evidence,), change, params, ceiling="medium")
 
 
 def _device_wide_in_trace(facts: Facts, limits: Limits) -> Drafts:
@@ -208,8 +216,8 @@ def _device_wide_in_trace(facts: Facts, limits: Limits) -> Drafts:
     where = tuple(map(_device_wide_place, rows))
     evidence = Evidence(avoidable_waits.SUBJECT(), share, limits["gain_share"], "share", where)
     change = avoidable_waits.change(gain, {WAITS: gain})
-    params = {"calls": calls, "gain": gain, "step": facts.step_ns}
-    yield Draft((evidence,), change, params, ceiling="high", figure="gain")
+    params = {"calls": calls, "gain": OfEvents(gain), "step": facts.step_ns}
+    yield Draft((evidence,), change, params, ceiling="high")
 
 
 def _device_wide_place(row: DeviceSync) -> CodePlace:
@@ -251,11 +259,11 @@ def _between_launches_in_trace(facts: Facts, limits: Limits) -> Drafts:
     evidence = Evidence(_BETWEEN_LAUNCHES.text("subject")(), share, limits["gap_share"], "share", where)
     claims = {EventSet.operator(row.operators[-1]): time for row in rows} | {WAITS: time}
     basis, replayed = _BETWEEN_LAUNCHES.text("basis")(), _BETWEEN_LAUNCHES.text("replayed")()
-    change = TimeSaved("host", (0.0, time), basis, (0.0, time), claims, replayed=replayed, at=waits_at())
+    change = WaitsGone((0.0, time), basis, (0.0, time), claims, waits_at(), replayed)
     params = {
         "waits": mean(idle.waits_apart or idle.waits, idle.steps),
         "launches": mean(device.events, idle.steps),
-        "time": time,
+        "time": OfEvents(time),
     }
     advice = _ENVIRONMENT if _steps_environment(facts) else None
     yield Draft((evidence,), change, params, ceiling="high", advice=advice)
@@ -278,7 +286,7 @@ def _checks_in_trace(facts: Facts, limits: Limits) -> Drafts:
     where = tuple(CodePlace("python", row.name, value=row.checks, unit="count") for row in checks.lines) or (
         CodePlace("operator", "aten::_is_all_true", value=checks.checks, unit="count"),
     )
-    params = {"calls": calls, "time": time, "step": facts.step_ns}
+    params = {"calls": calls, "time": OfEvents(time), "step": facts.step_ns}
     if facts.resources.gpu_ns is not None:
         if calls >= limits["calls_per_step"]:
             often = Evidence(_CHECKS.text("calls")(), calls, limits["calls_per_step"], "number", where)
@@ -293,9 +301,9 @@ def _checks_in_trace(facts: Facts, limits: Limits) -> Drafts:
     host_work.need_cpu_steps(facts)
     least = _LEAST * host_work.without_recording(facts, time, mean(checks.operators, checks.steps))
     interval = (least, min(_MOST * time, facts.step_ns))
-    change = TimeSaved("host", interval, _CHECKS.text("basis")(), interval, at=checks_at())
+    change = HostTime(interval, _CHECKS.text("basis")(), interval, at=checks_at())
     evidence = Evidence(_CHECKS.text("share")(), share, limits["host_share"], "share", where)
-    yield Draft((evidence,), change, params, ceiling="medium", figure="time")
+    yield Draft((evidence,), change, params, ceiling="medium")
 
 
 RULES = (

@@ -9,117 +9,37 @@ from __future__ import annotations
 import difflib
 import fnmatch
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 
 from traceanalyzer.errors import UsageError
 from traceanalyzer.knowledge.kernel_classes import KernelClass, kernel_class
-from traceanalyzer.simulation.graph import shifted
-from traceanalyzer.structure import host_activity
+from traceanalyzer.structure import event_rows, host_activity
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.event_rows import (
+    EventRows,
+    NameTest,
+    collectives_on_host,
+    named_operators,
+    of_threads,
+    operators,
+)
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.owners import owner_index
-from traceanalyzer.structure.recorded_collectives import communication_kernels, exposed_on_host
+from traceanalyzer.structure.recorded_collectives import communication_kernels
 from traceanalyzer.structure.sums import rows_by
-from traceanalyzer.trace.distinct import distinct, stable_order
+from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.intervals import Intervals
-from traceanalyzer.trace.table import I64, Array, Bool, take_or
+from traceanalyzer.trace.table import I64, Array, take_or
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
-
-_Test = Callable[[str], bool]
-"""Whether a name is meant."""
-
-
-def _nothing() -> I64:
-    return np.empty(0, np.int64)
-
-
-@dataclass(frozen=True)
-class Selected:
-    """The parts of a trace that were selected."""
-
-    kind: str
-    """`loader`, `gpu`, `host`, `communication`, `operator`, `kernel`, `class`, `owner` or `synchronization`."""
-    name: str
-    """The name without its kind, as requested."""
-    device: I64 = field(default_factory=_nothing)
-    """Rows of the device table."""
-    calls: I64 = field(default_factory=_nothing)
-    """Rows of the launch table."""
-    thread: I64 = field(default_factory=_nothing)
-    """Threads of the intervals of host time; intervals of one thread do not overlap."""
-    start_ns: I64 = field(default_factory=_nothing)
-    end_ns: I64 = field(default_factory=_nothing)
-
-
-def of_nodes(context: Context, name: str, nodes: I64) -> Selected | None:
-    """The work of some nodes of the host tree and all nodes inside them; None without nodes.
-
-    Args:
-        context: The trace.
-        name: What people call the nodes.
-        nodes: Their positions in the tree, ascending.
-    """
-    tree = context.host.tree
-    if not len(nodes):
-        return None
-    outer = nodes[nodes >= shifted(np.maximum.accumulate(tree.after[nodes]), 0)]
-    calls = context.cached(_calls_by_node).of(outer, tree.after[outer].astype(np.int64))
-    return Selected(
-        "operator",
-        name,
-        device=context.cached(_events_by_call).at(calls),
-        calls=calls,
-        thread=tree.thread[outer].astype(np.int64),
-        start_ns=tree.start_ns[outer],
-        end_ns=tree.end_ns[outer],
-    )
-
-
-@dataclass(frozen=True)
-class _Ordered:
-    """Rows of a table, by an integer that each has."""
-
-    row: I64
-    number: I64
-    """Of each row, ascending."""
-
-    @classmethod
-    def by(cls, numbers: I64) -> _Ordered:
-        """Order the rows of a table."""
-        order = stable_order(numbers)
-        return cls(order, numbers[order])
-
-    def at(self, numbers: I64) -> I64:
-        """The rows with one of some numbers, ascending."""
-        return self.of(numbers, numbers + 1)
-
-    def of(self, first: I64, after: I64) -> I64:
-        """The rows whose numbers lie in one of some ranges that do not overlap, ascending."""
-        opens, closes = np.searchsorted(self.number, first), np.searchsorted(self.number, after)
-        sizes = closes - opens
-        inside = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes - opens, sizes)
-        return np.sort(self.row[inside])
-
-
-def _calls_by_node(context: Context) -> _Ordered:
-    """Rows of the launch table by the node of the host tree in which each is."""
-    return _Ordered.by(context.links.node)
-
-
-def _events_by_call(context: Context) -> _Ordered:
-    """Rows of the device table by their launch."""
-    return _Ordered.by(context.links.launch)
-
 
 RESOURCES = ("loader", "gpu", "host", "communication")
 _SUGGESTED = 3
 _ALL = "*"
 
 
-def select(context: Context, text: str) -> Selected:
+def select(context: Context, text: str) -> EventRows:
     """Resolve a selector.
 
     Raises:
@@ -135,11 +55,6 @@ def select(context: Context, text: str) -> Selected:
     raise UsageError(_nothing_found(text, name, names(context, kind)))
 
 
-def exactly(context: Context, kind: str, name: str) -> Selected | None:
-    """The operators, kernels or owners (`kind`) with a name, in which nothing is a wildcard; None if there are none."""
-    return _FINDERS[kind](context, name, name.__eq__)
-
-
 def split(text: str) -> tuple[str | None, str]:
     """Split a selector into its kind, or None, and the name."""
     kind, colon, name = text.partition(":")
@@ -150,7 +65,7 @@ def names(context: Context, kind: str | None = None) -> list[str]:
     """All names that selectors of one kind, or of all kinds, can have."""
     trace, host = context.trace, context.host
     names_of: dict[str, Callable[[], list[str]]] = {
-        "operator": lambda: _texts(trace.names, host.name[_operators(context)]),
+        "operator": lambda: _texts(trace.names, host.name[operators(context)]),
         "kernel": lambda: _texts(trace.names, trace.device.name),
         "class": lambda: [each.value for each in KernelClass],
         "owner": lambda: sorted({owner.name for owner in context.cached(owner_index).owners}),
@@ -159,7 +74,7 @@ def names(context: Context, kind: str | None = None) -> list[str]:
     return listed if kind else [*RESOURCES, *listed]
 
 
-def waiting_calls(context: Context, text: str) -> Selected:
+def waiting_calls(context: Context, text: str) -> EventRows:
     """Calls that wait for the device: all, those of a runtime function, or those in an operator or owner.
 
     Raises:
@@ -169,96 +84,57 @@ def waiting_calls(context: Context, text: str) -> Selected:
     if text == _ALL or not len(waits):
         if not len(waits):
             raise UsageError(f"--no-sync {text}: no call in the trace waits for the device")
-        return Selected("synchronization", text, calls=waits)
+        return EventRows("synchronization", text, calls=waits)
     launches = context.trace.launches
     is_named = _matches(text)
     rows = waits[context.trace.names.where(is_named)[launches.name[waits]]]
     if len(rows):
-        return Selected("synchronization", text, calls=rows)
-    marked = _named(context, is_named)
+        return EventRows("synchronization", text, calls=rows)
+    marked = named_operators(context, is_named)
     around = take_or(context.host.tree.nearest(marked), context.links.node[waits], NO_PARENT)
     rows = waits[around != NO_PARENT]
     if len(rows):
-        return Selected("synchronization", text, calls=rows)
+        return EventRows("synchronization", text, calls=rows)
     near = [*_texts(context.trace.names, launches.name[waits]), *_operators_around(context, waits)]
     raise UsageError(_nothing_found(text, text, near, "no call that waits for the device"))
 
 
-def _resource(context: Context, name: str) -> Selected:
+def _resource(context: Context, name: str) -> EventRows:
     device = context.trace.device
     if name == "loader":
         if not (context.kind == NodeKind.DATALOADER).any():
             raise UsageError("loader: the trace has no waits for a DataLoader")
-        return Selected("loader", name)
+        return EventRows("loader", name)
     if name == "communication":
-        rows = np.flatnonzero(communication_kernels(context.trace))
-        on_host = _collectives_on_host(context)
-        if on_host:
-            thread = np.full(len(on_host), context.cached(owner_index).critical.main)
-            return Selected("communication", name, thread=thread, start_ns=on_host.start, end_ns=on_host.end)
-        if not len(rows):
+        collectives = event_rows.collectives(context)
+        if collectives is None:
             raise UsageError("communication: the trace has no kernels that communicate")
-        return Selected("communication", name, device=rows)
+        return collectives
     if name == "gpu":
         if not len(device):
             raise UsageError("gpu: nothing in the trace ran on a device")
-        return Selected("gpu", name, device=np.arange(len(device)))
-    return Selected("host", name, **_own_work(context))
-
-
-def _collectives_on_host(context: Context) -> Intervals:
-    """When the program waits for collectives that run on the CPU; none where a device works."""
-    return Intervals.none() if len(context.trace.device) else context.cached(exposed_on_host)
+        return EventRows("gpu", name, device=np.arange(len(device)))
+    return EventRows("host", name, **_own_work(context))
 
 
 def _own_work(context: Context) -> dict[str, I64]:
-    """All time of host threads but waits for the loader, and for collectives, as interval fields of `Selected`."""
+    """All time of host threads but waits for the loader, and for collectives, as interval fields of `EventRows`."""
     host, every = context.trace.host, Intervals.union(np.array([0]), np.array([_LATER]))
     loads = np.flatnonzero(context.kind == NodeKind.DATALOADER)
     numbers = distinct(np.concatenate((context.trace.launches.thread, host.thread))).tolist()
     if not numbers:
         return {}
-    times, of_thread, others = [], rows_by(host.thread[loads]), _collectives_on_host(context)
+    times, of_thread, others = [], rows_by(host.thread[loads]), collectives_on_host(context)
     for thread in numbers:
         rows = loads[of_thread(thread)]
         times.append(every - Intervals.union(host.start_ns[rows], host.end_ns[rows]) - others)
-    return _of_threads(numbers, times)
-
-
-def _of_threads(numbers: Sequence[int], times: Sequence[Intervals]) -> dict[str, I64]:
-    """The times of some threads as interval fields of `Selected`."""
-    return {
-        "thread": np.repeat(numbers, [len(each) for each in times]).astype(np.int64),
-        "start_ns": np.concatenate([each.start for each in times]),
-        "end_ns": np.concatenate([each.end for each in times]),
-    }
+    return of_threads(numbers, times)
 
 
 _LATER = 1 << 60
 
 
-def _operators(context: Context) -> Bool:
-    """Mask of the host nodes that are operators or optimizer steps."""
-    kind = context.host.kind
-    is_operator: Bool = (kind == NodeKind.OPERATOR) | (kind == NodeKind.OPTIMIZER) | (kind == NodeKind.PYTHON)
-    return is_operator
-
-
-def _named(context: Context, is_named: Callable[[str], bool]) -> Bool:
-    return _operators(context) & context.trace.names.where(is_named)[context.host.name]
-
-
-def _operator(context: Context, name: str, is_named: _Test) -> Selected | None:
-    return of_nodes(context, name, np.flatnonzero(_named(context, is_named)))
-
-
-def _kernel(context: Context, name: str, is_named: _Test) -> Selected | None:
-    device = context.trace.device
-    rows = np.flatnonzero(context.trace.names.where(is_named)[device.name])
-    return Selected("kernel", name, device=rows) if len(rows) else None
-
-
-def _class(context: Context, name: str, is_named: _Test) -> Selected | None:
+def _class(context: Context, name: str, is_named: NameTest) -> EventRows | None:
     device = context.trace.device
     known = [each.value for each in KernelClass if is_named(each.value)]
     if not known:
@@ -271,30 +147,14 @@ def _class(context: Context, name: str, is_named: _Test) -> Selected | None:
     is_class = context.trace.names.where(is_member)[device.name] & (device.category == Category.KERNEL) & ~communicates
     if KernelClass.COMMUNICATION.value in known:
         is_class |= communicates
-    return Selected("class", name, device=np.flatnonzero(is_class)) if is_class.any() else None
+    return EventRows("class", name, device=np.flatnonzero(is_class)) if is_class.any() else None
 
 
-def _owner(context: Context, name: str, is_named: _Test) -> Selected | None:
-    index = context.cached(owner_index)
-    known = np.array([number for number, owner in enumerate(index.owners) if is_named(owner.name)], np.int64)
-    segments = index.timeline
-    rows = np.flatnonzero(np.isin(segments.owner, known))
-    if not len(rows):
-        return None
-    collectives = _collectives_on_host(context)
-    thread, start, end = segments.thread[rows].astype(np.int64), segments.start_ns[rows], segments.end_ns[rows]
-    if not collectives:
-        return Selected("owner", name, thread=thread, start_ns=start, end_ns=end)
-    numbers = distinct(thread).tolist()
-    times = [Intervals.union(start[thread == number], end[thread == number]) - collectives for number in numbers]
-    return Selected("owner", name, **_of_threads(numbers, times))
-
-
-_FINDERS: dict[str, Callable[[Context, str, _Test], Selected | None]] = {
-    "operator": _operator,
-    "kernel": _kernel,
+_FINDERS: dict[str, Callable[[Context, str, NameTest], EventRows | None]] = {
+    "operator": event_rows.of_operators,
+    "kernel": event_rows.of_kernels,
     "class": _class,
-    "owner": _owner,
+    "owner": event_rows.of_owners,
 }
 
 

@@ -26,9 +26,9 @@ from traceanalyzer.simulation import critical_path, edits, measured_edits, model
 from traceanalyzer.simulation.edits import LEAST_FACTOR, MOST_FACTOR, Edit
 from traceanalyzer.simulation.model import Model
 from traceanalyzer.simulation.replay_error import Replay
-from traceanalyzer.simulation.selectors import Selected
 from traceanalyzer.structure import typical
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.event_rows import EventRows
 from traceanalyzer.structure.owners import owner_index
 from traceanalyzer.structure.recording.workload import mostly_startup_ns
 from traceanalyzer.structure.sums import sum_by
@@ -201,7 +201,7 @@ def _replayed_saving(causal: Model, every: Sequence[Edit], others: Sequence[list
     return min(low, 0.0), None, min(high, outcome.step_ns)
 
 
-def _applied(change: ChangeAsked, selected: Selected) -> AppliedChange:
+def _applied(change: ChangeAsked, selected: EventRows) -> AppliedChange:
     is_wait = change.kind == "loader"
     return AppliedChange(
         kind=change.kind,
@@ -214,7 +214,7 @@ def _applied(change: ChangeAsked, selected: Selected) -> AppliedChange:
     )
 
 
-def _resolved(context: Context, change: ChangeAsked) -> tuple[Selected, list[Edit]]:
+def _resolved(context: Context, change: ChangeAsked) -> tuple[EventRows, list[Edit]]:
     """The work that a change selects, and its edits.
 
     Raises:
@@ -238,7 +238,7 @@ def _resolved(context: Context, change: ChangeAsked) -> tuple[Selected, list[Edi
     return selected, _gone(selected) if change.kind == "gone" else _faster(selected, _share(factor))
 
 
-def _of_collectives(kind: str, collectives: Selected, share: float) -> list[Edit]:
+def _of_collectives(kind: str, collectives: EventRows, share: float) -> list[Edit]:
     """Edits that overlap collectives with computation, or reduce them to a share of their time."""
     if not len(collectives.device) and kind == "overlap":
         raise UsageError("--overlap: the trace has no kernels that communicate")
@@ -253,16 +253,16 @@ def _share(factor: float) -> float:
     return 1 / factor if factor else 0.0
 
 
-def _graphs(context: Context) -> tuple[Selected, list[Edit]]:
+def _graphs(context: Context) -> tuple[EventRows, list[Edit]]:
     """The edit that launches all kernels of a step by one graph."""
     device = context.trace.device
     rows = np.flatnonzero((device.category == Category.KERNEL) & (context.links.launch >= 0))
     if not len(rows):
         raise UsageError("--graphs: the trace has no kernels with launches")
-    return Selected("gpu", "", device=rows), [edits.RelaunchEdit(rows, GRAPH_LAUNCH_NS)]
+    return EventRows("gpu", "", device=rows), [edits.RelaunchEdit(rows, GRAPH_LAUNCH_NS)]
 
 
-def _faster(selected: Selected, share: float) -> list[Edit]:
+def _faster(selected: EventRows, share: float) -> list[Edit]:
     """Edits that reduce work to a share of its time where it runs, on a device or on the host; launches stay."""
     if selected.kind == "loader":
         return [edits.LoaderEdit(factor=share)]
@@ -271,7 +271,7 @@ def _faster(selected: Selected, share: float) -> list[Edit]:
     return [edits.ScaleEdit(selected.device, share)]
 
 
-def _gone(selected: Selected) -> list[Edit]:
+def _gone(selected: EventRows) -> list[Edit]:
     """Edits that remove the selected work with everything that launches it or waits for it."""
     if selected.kind == "loader" or _is_on_host(selected):
         return _faster(selected, 0.0)
@@ -280,12 +280,12 @@ def _gone(selected: Selected) -> list[Edit]:
     return [edits.DropEdit(selected.device), *around]
 
 
-def _is_of_host(change: ChangeAsked, selected: Selected) -> bool:
+def _is_of_host(change: ChangeAsked, selected: EventRows) -> bool:
     """Whether a change leaves the work of devices as it is: waits, launches, or work of the host."""
     return change.kind in ("no-sync", "graphs") or _is_on_host(selected)
 
 
-def _is_on_host(selected: Selected) -> bool:
+def _is_on_host(selected: EventRows) -> bool:
     of_host = ("owner", "host", "communication", "operator")
     return selected.kind in of_host and len(selected.thread) > 0 and not len(selected.device)
 
@@ -317,7 +317,7 @@ def _order(row: WhatHelps) -> tuple[float, float, str]:
     return -saved, -(row.once_ns or 0.0), row.selector
 
 
-def _once_ns(context: Context, selected: Selected) -> float | None:
+def _once_ns(context: Context, selected: EventRows) -> float | None:
     """How long some work takes that lies outside of the typical steps; None if some lies in them."""
     device, rows = context.trace.device, selected.device
     works = Intervals.union(device.start_ns[rows], device.end_ns[rows])

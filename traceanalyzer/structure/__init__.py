@@ -13,6 +13,7 @@
     gap_causes             why they are idle
     idle_times             idle time by cause, cut at steps once for the window, the steps and the typical step
     events                 sets of events: what a row of a table counts, or idle time of one cause
+    event_rows             the rows of the tables that a set of events contains
     host_activity          what host threads do: waits, allocations, compilation, operators
     host_waits             waits for loaders and for devices
     launch_calls           which calls launch graphs

@@ -7,7 +7,7 @@ finding is in the timeline, and which findings are about the same time.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import wraps
 from inspect import unwrap
@@ -47,6 +47,15 @@ class Of(StrEnum):
     """Time whose events no table counts in one row; only compared with other claims of the same name."""
 
 
+class Population(StrEnum):
+    """Over what the time per step of a set of events is a mean."""
+
+    STEP = "typical step"
+    """The typical steps, one of which the set's time is of."""
+    RECORDING = "recording"
+    """All recorded steps, because the events come now and then, such as at a new epoch."""
+
+
 @dataclass(frozen=True)
 class EventSet:
     """A description of events: those with one name, idle time of one cause, or what a search of an analysis finds.
@@ -65,6 +74,7 @@ class EventSet:
     arguments: tuple[Hashable, ...] = ()
     options: tuple[tuple[str, Hashable], ...] = ()
     """Arguments of the search by position and by name."""
+    population: Population = Population.STEP
 
     @classmethod
     def operator(cls, name: str, shapes: str | None = None) -> EventSet:
@@ -111,6 +121,16 @@ def event_set(find: Callable[Concatenate[Context, P], Iterable[Occurrences]]) ->
     return describe
 
 
+def of_whole_recording(describe: Callable[P, EventSet]) -> Callable[P, EventSet]:
+    """Makes the sets of a function with `event_set` those of events that come now and then in the whole recording."""
+
+    @wraps(describe)
+    def spread(*arguments: P.args, **options: P.kwargs) -> EventSet:
+        return replace(describe(*arguments, **options), search=spread, population=Population.RECORDING)
+
+    return spread
+
+
 def _found(context: Context, events: EventSet) -> tuple[Occurrences, ...]:
     if events.search is None:
         return ()
@@ -121,6 +141,8 @@ LOADER = EventSet(Of.LOADER)
 COMMUNICATION = EventSet(Of.COMMUNICATION)
 WAITS = EventSet.idle("synchronization")
 """Idle time after a wait for the device that emptied its queue."""
+ITS_OWN = EventSet.other("its own")
+"""What goes with other events by itself: the calls that launch work of a device, or the work that calls launch."""
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.structure import gaps, host_waits
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.events import Occurrences, event_set
+from traceanalyzer.structure.events import Occurrences, event_set, of_whole_recording
 from traceanalyzer.structure.host_activity import own_line_tree
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.host_waits import epoch_turns, is_in_process, loader_waits, outermost_loads
@@ -217,6 +217,7 @@ def epochs(context: Context) -> LoaderEpochs:
     )
 
 
+@of_whole_recording
 @event_set
 def turns_at(context: Context) -> Iterator[Occurrences]:
     """When one epoch ends and the next one begins."""

@@ -23,8 +23,9 @@ from traceanalyzer.knowledge.collectives import bus_factor
 from traceanalyzer.report.message import Message
 from traceanalyzer.rules.communication import parallel
 from traceanalyzer.rules.engine import late_rank
+from traceanalyzer.rules.engine.change import CollectivesShorter, DeviceWork, HostTime, StepChange
 from traceanalyzer.rules.engine.program import may_train
-from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
+from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, OfEvents, page
 from traceanalyzer.structure.events import COMMUNICATION
 from traceanalyzer.structure.resources import StepResources
 from traceanalyzer.structure.typical import rows_of
@@ -89,8 +90,8 @@ def _slow(facts: Facts, large: list[CollectiveRow], limits: Limits) -> Drafts:
     share, where = slow[0][1], tuple(_sized_place(facts, row) for _, _, row in slow)
     evidence = Evidence(_INEFFICIENT.text("slow")(), share, limits["of_best"], "share", where)
     change = _faster(facts, direct, _INEFFICIENT.text("basis")())
-    params = {"share": share, "time": direct, "total": facts.resources.communication_ns or 0.0}
-    yield Draft((evidence,), change, params, ceiling="low", confidence="C", figure="total", code="")  # may have waited
+    params = {"share": share, "time": direct, "total": OfEvents(facts.resources.communication_ns or 0.0)}
+    yield Draft((evidence,), change, params, ceiling="low", confidence="C", code="")  # may have waited
 
 
 def _below_link(facts: Facts, communication: Communication, large: list[CollectiveRow], limits: Limits) -> Drafts:
@@ -115,12 +116,11 @@ def _below_link(facts: Facts, communication: Communication, large: list[Collecti
             "link": link.name,
             "most": link.gb_per_s,
             "time": direct,
-            "total": facts.resources.communication_ns or 0.0,
+            "total": OfEvents(facts.resources.communication_ns or 0.0),
         },
         ceiling="medium",
         confidence="C",
         summary=_INEFFICIENT.text("summary-link"),
-        figure="total",
         advice=_INEFFICIENT.text("advice-link"),
         code="",
     )
@@ -142,11 +142,17 @@ def _small(facts: Facts, communication: Communication, small: list[CollectiveRow
     size = int(limits["small_bytes"])
     subject = _INEFFICIENT.text("small") if share == in_number else _INEFFICIENT.text("small-time")
     evidence = Evidence(subject(size=size), share, limits["small_share"], "share", _longest(facts, small))
-    params = {"small": calls, "calls": every, "size": size, "time": facts.in_collectives(time), "share": 0.0}
-    params["total"] = facts.resources.communication_ns or 0.0
+    params = {
+        "small": calls,
+        "calls": every,
+        "size": size,
+        "time": facts.in_collectives(time),
+        "share": 0.0,
+        "total": OfEvents(facts.resources.communication_ns or 0.0),
+    }
     summary, advice = _INEFFICIENT.text("summary-small"), _INEFFICIENT.text("advice-small")
     change = _faster(facts, direct, _INEFFICIENT.text("basis")())
-    yield Draft((evidence,), change, params, summary=summary, advice=advice, figure="total")
+    yield Draft((evidence,), change, params, summary=summary, advice=advice)
 
 
 def _size(row: CollectiveRow) -> int:
@@ -169,10 +175,10 @@ def _excess(row: CollectiveRow, best: float) -> float:
     return max(0.0, row.total_ns - row.calls * _size(row) / best)
 
 
-def _faster(facts: Facts, direct: float, basis: Message) -> TimeSaved:
+def _faster(facts: Facts, direct: float, basis: Message) -> StepChange:
     """The saving of collectives that are shorter by some time per step, of which a part may be hidden."""
     exposed = facts.need_step_resources().exposed_communication_ns or 0.0
-    return TimeSaved("gpu", (0.0, direct), basis, (0.0, min(direct, exposed)), {COMMUNICATION: direct})
+    return DeviceWork((0.0, direct), basis, (0.0, min(direct, exposed)), {COMMUNICATION: direct})
 
 
 def _longest(facts: Facts, rows: list[CollectiveRow]) -> tuple[CodePlace, ...]:
@@ -206,7 +212,7 @@ def _exposed(facts: Facts, limits: Limits) -> Drafts:
     missing = "" if ranks is None else late_rank.missing(ranks)
     hideable = min(exposed, max(0.0, resources.gpu_ns - (resources.communication_ns or 0.0)))
     basis = _EXPOSED.text("basis")() if ranks is None else _EXPOSED.text("basis-ranks")()
-    change = TimeSaved("communication", (0.0, exposed), basis, (0.0, hideable), {COMMUNICATION: exposed})
+    change = CollectivesShorter((0.0, exposed), basis, (0.0, hideable), {COMMUNICATION: exposed})
     params: dict[str, Any] = {"exposed": exposed, "total": total, "step": resources.step_ns, "share": share}
     kinds = _kinds(communication)
     summary = None
@@ -297,9 +303,9 @@ def _many(facts: Facts, limits: Limits) -> Drafts:
     saved = 0.0, _FEWER * exposed
     basis = _MANY.text("basis")(most=_FEWER)
     at = collectives_at(rows=tuple(rows))
-    change = TimeSaved("communication", saved, basis, saved, {COMMUNICATION: saved[1]}, at=at)
-    params = {"calls": round(calls), "mean": time / every, "total": facts.per_step(time), "exposed": exposed}
-    yield Draft((evidence,), change, params, ceiling="high", figure="total")
+    change = CollectivesShorter(saved, basis, saved, {COMMUNICATION: saved[1]}, at=at)
+    params = {"calls": round(calls), "mean": time / every, "total": OfEvents(facts.per_step(time)), "exposed": exposed}
+    yield Draft((evidence,), change, params, ceiling="high")
 
 
 def _many_on_host(facts: Facts, collectives: HostCollectives, limits: Limits) -> Drafts:
@@ -320,12 +326,16 @@ def _many_on_host(facts: Facts, collectives: HostCollectives, limits: Limits) ->
     fewer, most = facts.per_step(surplus * passes), max(0.0, exposed - shortest)
     interval = min(fewer * shortest, most), most
     at = host_collectives_at(kind=row.operation)
-    change = TimeSaved("host", interval, _MANY.text("basis-host")(), claims={COMMUNICATION: most}, at=at)
+    change = HostTime(interval, _MANY.text("basis-host")(), claims={COMMUNICATION: most}, at=at)
     where = (CodePlace("operator", f"gloo: {row.operation}", value=row.calls, unit="count"),)
-    params = {"calls": round(facts.per_step(row.calls)), "mean": row.total_ns / row.calls, "exposed": exposed}
-    params["total"] = facts.per_step(row.total_ns)
+    params = {
+        "calls": round(facts.per_step(row.calls)),
+        "mean": row.total_ns / row.calls,
+        "exposed": exposed,
+        "total": OfEvents(facts.per_step(row.total_ns)),
+    }
     evidence = Evidence(_MANY.text("surplus")(), surplus, limits["surplus"], "number", where)
-    yield Draft((evidence,), change, params, advice=_MANY.text("advice-host"), code=_CODE_HOST, figure="total")
+    yield Draft((evidence,), change, params, advice=_MANY.text("advice-host"), code=_CODE_HOST)
 
 
 RULES = (

@@ -15,10 +15,11 @@ from traceanalyzer.analyzers.optimizer.autograd_passes import Passes
 from traceanalyzer.analyzers.optimizer.exchanges import bubbles_at, early_at
 from traceanalyzer.knowledge.host_roles import BUFFERS
 from traceanalyzer.rules.engine import host_owners
+from traceanalyzer.rules.engine.change import CollectivesShorter, HostTime, StepChange
 from traceanalyzer.rules.engine.facts import OperatorFact, if_known
 from traceanalyzer.rules.engine.idle_time import claims, need_usual_idle_time
 from traceanalyzer.rules.engine.places import BACKWARD, of_operators
-from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
+from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, OfEvents, page
 from traceanalyzer.structure.events import COMMUNICATION, EventSet
 from traceanalyzer.structure.typical import mean
 
@@ -73,16 +74,16 @@ def _wrapper(facts: Facts, limits: Limits) -> Drafts:
     basis = (_WRAPPER.text("basis-many") if many else _WRAPPER.text("basis"))(least=_WRAPPER_LEAST)
     if many or not wrapper.devices:
         at = wrapper_at(all_distribution=many)
-        change = TimeSaved("host", direct, basis, at=at)
+        change = HostTime(direct, basis, at=at)
     else:
         ended = claims(facts, wrapper.exposed)
         idle = fsum(ended.values())
-        at = wrapper_at(all_distribution=False)
-        change = TimeSaved("host", direct, basis, (min(direct[0], idle), min(time, idle)), ended, at=at, is_at=True)
+        within = wrapper_at(all_distribution=False)
+        change = HostTime(direct, basis, (min(direct[0], idle), min(time, idle)), ended, within=within)
     yield Draft(
         (evidence,),
         change,
-        {"devices": len(wrapper.devices), "time": time},
+        {"devices": len(wrapper.devices), "time": OfEvents(time)},
         confidence=None if wrapper.is_marked else "B",
         summary=_WRAPPER.text("summary-many") if many else None,
         advice=_WRAPPER.text("advice-many") if many else None,
@@ -99,7 +100,7 @@ def _wrapper_in_table(facts: Facts, limits: Limits) -> Drafts:
     own = facts.per_step(fsum(row.self_cpu_ns or 0 for row in rows))
     where = tuple(CodePlace("row", row.name, value=row.self_cpu_ns, unit="ns") for row in rows)
     evidence = Evidence(_WRAPPER.text("subject")(), calls, limits["calls_per_step"], "number", where)
-    change = TimeSaved("host", (0.0, own), _WRAPPER.text("basis-table")())
+    change = HostTime((0.0, own), _WRAPPER.text("basis-table")())
     summary, advice = _WRAPPER.text("summary-table"), _WRAPPER.text("advice-table")
     yield Draft((evidence,), change, {"time": own}, summary=summary, advice=advice)
 
@@ -115,16 +116,20 @@ def _bubble(facts: Facts, limits: Limits) -> Drafts:
     where = tuple(CodePlace("time", wait.place, None, wait.time_ns, "ns", wait.start_ns) for wait in pipeline.examples)
     evidence = Evidence(_BUBBLE.text("subject")(), share, limits["waiting_share"], "share", where)
     claimed = {COMMUNICATION: time}
+    change: StepChange
     if pipeline.is_on_host:
-        change = TimeSaved("host", (0.0, time), _BUBBLE.text("basis-host")(), claims=claimed, at=bubbles_at())
+        change = HostTime((0.0, time), _BUBBLE.text("basis-host")(), claims=claimed, at=bubbles_at())
     else:
         stages = 3 if pipeline.is_between else 2
         bubble = facts.step_ns * (stages - 1) / (pipeline.micro_batches + stages - 1)
         saved = min(time, bubble) / 2, time
-        change = TimeSaved(
-            "communication", saved, _BUBBLE.text("basis")(stages=stages), saved, claimed, at=bubbles_at()
-        )
-    params = {"micro_batches": pipeline.micro_batches, "time": time, "step": facts.step_ns, "share": share}
+        change = CollectivesShorter(saved, _BUBBLE.text("basis")(stages=stages), saved, claimed, at=bubbles_at())
+    params = {
+        "micro_batches": pipeline.micro_batches,
+        "time": OfEvents(time),
+        "step": facts.step_ns,
+        "share": OfEvents(time, is_share=True),
+    }
     code = (_BUBBLE.code or "").replace("n_microbatches=16", f"n_microbatches={2 * pipeline.micro_batches}")
     yield Draft((evidence,), change, params, ceiling="high", code=code)
 
@@ -142,15 +147,16 @@ def _accumulation(facts: Facts, limits: Limits) -> Drafts:
         return
     time, exposed = facts.per_step(exchanges.time_ns), facts.per_step(exchanges.exposed_ns)
     least, claimed, at = _EXCHANGE_LEAST * exposed, {COMMUNICATION: time}, early_at()
+    change: StepChange
     if exchanges.is_on_host:
         moving = sum(row.host_total_ns for row in facts.operators if _COPYING.match(row.name))
         copying = early / (early + exchanges.updates) * facts.per_step(moving)
         basis = _ACCUMULATION.text("basis-cpu")(most=_SLOWED, least=_EXCHANGE_LEAST)
-        change = TimeSaved("host", (least, _SLOWED * (time + copying)), basis, None, claimed, at=at)
+        change = HostTime((least, _SLOWED * (time + copying)), basis, None, claimed, at=at)
     else:
         basis = _ACCUMULATION.text("basis")(least=_EXCHANGE_LEAST)
-        change = TimeSaved("communication", (time, time), basis, (least, exposed), claimed, at=at)
-    yield Draft((evidence,), change, {**params, "time": time}, severity="info")
+        change = CollectivesShorter((time, time), basis, (least, exposed), claimed, at=at)
+    yield Draft((evidence,), change, {**params, "time": OfEvents(time)}, severity="info")
 
 
 def _buffers(facts: Facts, limits: Limits) -> Drafts:
@@ -175,9 +181,14 @@ def _buffers(facts: Facts, limits: Limits) -> Drafts:
     least = max(time - waiting, _KEPT * time)
     basis = _BUFFERS.text("basis")(least=least)
     at = broadcasts_at(on_host=False)
-    change = TimeSaved("host", (least, time), basis, (least, time), host_owners.claims(facts, time), at=at)
+    change = HostTime((least, time), basis, (least, time), host_owners.claims(facts, time), at=at)
     parts = owners.rows[role.owner].parts
-    params = {"host": role.host_ns_per_step, "time": time, "step": facts.step_ns, "share": share}
+    params = {
+        "host": role.host_ns_per_step,
+        "time": OfEvents(time),
+        "step": facts.step_ns,
+        "share": OfEvents(time, is_share=True),
+    }
     operator = parts[0].name if parts else "aten::copy_"
     yield Draft((evidence,), change, {**params, "operator": operator}, ceiling="high")
 
@@ -197,10 +208,10 @@ def _buffers_on_host(facts: Facts, limits: Limits) -> Drafts:
     basis = _BUFFERS.text("basis-host-2")(least=_KEPT * time, most=_WITH_OTHERS)
     claims = {EventSet.other("buffers"): time}
     interval, at = (_KEPT * time, min(_WITH_OTHERS * time, facts.step_ns)), broadcasts_at(on_host=True)
-    change = TimeSaved("host", interval, basis, claims=claims, at=at)
-    params = {"host": time, "step": facts.step_ns, "share": share}
+    change = HostTime(interval, basis, claims=claims, at=at)
+    params = {"host": OfEvents(time), "step": facts.step_ns, "share": OfEvents(time, is_share=True)}
     summary = _BUFFERS.text("summary-host")
-    yield Draft((evidence,), change, params, summary=summary, ceiling="high", code=_CODE_BUFFERS, figure="host")
+    yield Draft((evidence,), change, params, summary=summary, ceiling="high", code=_CODE_BUFFERS)
 
 
 def _search(facts: Facts, limits: Limits) -> Drafts:
@@ -222,7 +233,7 @@ def _search(facts: Facts, limits: Limits) -> Drafts:
     where = of_operators(facts, (search, *sinks, *notes)[:5], lambda row: facts.per_step(row.host_total_ns))
     evidence = Evidence(_SEARCH.text("subject")(), share, limits["host_share"], "share", where)
     least = claimed[search.events]
-    change = TimeSaved("host", (least, time), _SEARCH.text("basis")(), claims=claimed)
+    change = HostTime((least, time), _SEARCH.text("basis")(), claims=claimed)
     params: dict[str, float] = {"time": time, "share": share}
     if parameters and parameters == used:
         params["parameters"] = round(parameters / search.calls)

@@ -15,9 +15,9 @@ from traceanalyzer.analyzers.waits import Synchronizations
 from traceanalyzer.report.message import Text
 from traceanalyzer.rules.copies import within_memory
 from traceanalyzer.rules.engine import avoidable_waits, program
-from traceanalyzer.rules.engine.change import summed
-from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
-from traceanalyzer.structure.events import EventSet
+from traceanalyzer.rules.engine.change import DeviceWork, HostTime, summed
+from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, OfEvents, page
+from traceanalyzer.structure.events import ITS_OWN, EventSet
 from traceanalyzer.trace.document import TableRow
 
 _PAGEABLE = page("h2d-pageable")
@@ -68,10 +68,10 @@ def _pageable_in_trace(facts: Facts, limits: Limits) -> Drafts:
     claims = {row.events: high * row.time_ns / time for row in rows}
     between = _PAGEABLE.text("basis-2")(least=bandwidth, most=fastest)
     basis = _PAGEABLE.text("basis")(bandwidth=bandwidth) if measured else between
-    change = TimeSaved("gpu", interval, basis, interval, claims)
+    change = DeviceWork(interval, basis, interval, claims)
     where = tuple(CodePlace("copy", row.name, value=facts.per_step(row.time_ns), unit="ns") for row in rows)
     evidence = Evidence(_PAGEABLE.text("subject")(), share, limits["copy_share"], "share", where)
-    params = {"time": exposed, "share": share, "bytes": facts.per_step(size)}
+    params = {"time": OfEvents(exposed), "share": OfEvents(exposed, is_share=True), "bytes": facts.per_step(size)}
     advice = None if program.has_loader(facts) else _PAGEABLE.text("advice-own")
     if program.all_pinned(facts):
         advice = _PAGEABLE.text("advice-pinned")
@@ -94,15 +94,15 @@ def _pageable_in_table(facts: Facts, limits: Limits) -> Drafts:
     where = tuple(CodePlace("row", row.name, value=row.self_device_ns, unit="ns") for row in large)
     evidence = Evidence(_PAGEABLE.text("subject-table")(), share, limits["copy_share"], "share", where)
     claims = {EventSet.copies(row.name): facts.on_device(row.self_device_ns or 0) for row in large}
-    change = TimeSaved(_held_up(facts), (0.0, time), _PAGEABLE.text("basis-table")(), claims=claims)
+    change = _held_up(facts)((0.0, time), _PAGEABLE.text("basis-table")(), claims=claims)
     params, summary = {"time": time, "share": share}, _PAGEABLE.text("summary-table")
     yield Draft((evidence,), change, params, ceiling="medium", confidence="B", summary=summary)
 
 
-def _held_up(facts: Facts) -> str:
-    """The resource whose time is saved: such a copy takes time of the device and of the host; the longer one counts."""
+def _held_up(facts: Facts) -> type[HostTime | DeviceWork]:
+    """Whose time is saved: such a copy takes time of the device and of the host; the longer one counts."""
     step = facts.resources
-    return "host" if (step.host_ns or 0) + (step.loader_ns or 0) > (step.gpu_ns or 0) else "gpu"
+    return HostTime if (step.host_ns or 0) + (step.loader_ns or 0) > (step.gpu_ns or 0) else DeviceWork
 
 
 def _blocking_in_trace(facts: Facts, limits: Limits) -> Drafts:
@@ -117,8 +117,8 @@ def _blocking_in_trace(facts: Facts, limits: Limits) -> Drafts:
     claims = {EventSet.copies(name): time for name, time in times.items()}
     wait = facts.per_step(fsum(row.synchronized_ns or 0 for row in rows))
     calls = facts.per_step(sum(row.synchronized_calls or 0 for row in rows))
-    params = {"calls": calls, "wait": wait, "gain": avoidable}
-    yield Draft((evidence,), avoidable_waits.change(avoidable, claims), params, ceiling="medium", figure="gain")
+    params = {"calls": calls, "wait": wait, "gain": OfEvents(avoidable)}
+    yield Draft((evidence,), avoidable_waits.change(avoidable, claims), params, ceiling="medium")
 
 
 def _callers(facts: Facts) -> tuple[CodePlace, ...]:
@@ -169,10 +169,15 @@ def _created_in_trace(facts: Facts, limits: Limits) -> Drafts:
     evidence = Evidence(_CREATED.text("subject")(), share, limits["host_share"], "share", where)
     claims = summed((row.events, facts.per_step(row.making_ns + row.moving_ns)) for row in rows)
     least = max(0.0, time - calls * _LAUNCH_NS)
-    basis, at = _CREATED.text("basis")(launch=_LAUNCH_NS), tensors_at(rows=tuple(rows))
-    change = TimeSaved("host", (least, time), basis, claims=claims, at=at, is_at=True, is_removed=True)
-    params = {"calls": calls, "time": time, "share": share, "operator": rows[0].operator}
-    yield Draft((evidence,), change, params, ceiling="low", figure="time")
+    basis, within = _CREATED.text("basis")(launch=_LAUNCH_NS), tensors_at(rows=tuple(rows))
+    change = HostTime((least, time), basis, claims=claims, within=within, device=ITS_OWN)
+    params = {
+        "calls": calls,
+        "time": OfEvents(time),
+        "share": OfEvents(time, is_share=True),
+        "operator": rows[0].operator,
+    }
+    yield Draft((evidence,), change, params, ceiling="low")
 
 
 def _origin(row: HostOrigin, time_ns: float) -> CodePlace:

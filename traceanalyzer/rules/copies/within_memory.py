@@ -15,12 +15,12 @@ from traceanalyzer.analyzers.copies.within_memory import Conversion, Conversions
 from traceanalyzer.knowledge.inputs import Inputs, Shape
 from traceanalyzer.report.message import Message
 from traceanalyzer.rules.engine import program
-from traceanalyzer.rules.engine.change import summed
+from traceanalyzer.rules.engine.change import DeviceWork, HostTime, StepChange, summed
 from traceanalyzer.rules.engine.facts import OperatorFact, if_known
 from traceanalyzer.rules.engine.places import of_operators
 from traceanalyzer.rules.engine.processor import Processor
-from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
-from traceanalyzer.structure.events import EventSet
+from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, OfEvents, page
+from traceanalyzer.structure.events import ITS_OWN, EventSet
 
 _MATERIALIZED = page("copies-materialized")
 _KEYS = page("keys-repeated")
@@ -81,6 +81,11 @@ class _Cost:
         return self.time / whole if whole else 0.0
 
     @property
+    def said_share(self) -> float | OfEvents:
+        """The share as a sentence has it."""
+        return OfEvents(self.time, is_share=True) if self.processor.is_cpu else self.share
+
+    @property
     def calls(self) -> int:
         """Copies per step, at least one."""
         return max(1, round(self.processor.facts.per_step(sum(row.calls for row in self.rows))))
@@ -100,10 +105,10 @@ class _Cost:
         """When the copies are made."""
         return copies_at(rows=tuple(self.rows))
 
-    def saved(self, basis: Message, least: float) -> TimeSaved:
+    def saved(self, basis: Message, least: float) -> StepChange:
         """Time of the device that is saved without the copies, with the calls that made them; at least this part."""
         interval, calls = (least * self.time, self.time), calls_at(rows=tuple(self.rows))
-        return TimeSaved("gpu", interval, basis, claims=self.claims, is_removed=True, at=self.at, calls=calls)
+        return DeviceWork(interval, basis, claims=self.claims, at=self.at, host=calls)
 
 
 def _place(row: Conversion, time_ns: float) -> CodePlace:
@@ -146,8 +151,13 @@ def _materialized_on_cpu(cost: _Cost, limit: float) -> Drafts:
         return
     least, most = _ON_CPU
     basis = _MATERIALIZED.text("basis-cpu")(least=least, most=most)
-    change = TimeSaved("host", (least * cost.time, most * cost.time), basis, claims=cost.claims, at=cost.at)
-    params = {"copies": cost.calls, "time": cost.time, "share": cost.share, "operator": cost.rows[0].operator}
+    change = HostTime((least * cost.time, most * cost.time), basis, claims=cost.claims, at=cost.at)
+    params = {
+        "copies": cost.calls,
+        "time": OfEvents(cost.time),
+        "share": cost.said_share,
+        "operator": cost.rows[0].operator,
+    }
     evidence = Evidence(_MATERIALIZED.text("subject-cpu")(), cost.share, limit, "share", cost.where)
     title, summary = _MATERIALIZED.text("title-cpu"), _MATERIALIZED.text("summary-cpu")
     yield Draft((evidence,), change, params, confidence="B", title=title, summary=summary)
@@ -160,7 +170,12 @@ def _materialized_on_gpu(cost: _Cost, limit: float, unexplained: int) -> Drafts:
     asked = sum(row.device_ns for row in cost.rows if not (row.is_backward or "::" in (row.caller or "")))
     least = _LEAST * asked / max(1, sum(row.device_ns for row in cost.rows))
     change = cost.saved(_MATERIALIZED.text("basis")(least=least), least)
-    params = {"copies": cost.calls, "time": cost.time, "share": cost.share, "operator": cost.rows[0].operator}
+    params = {
+        "copies": cost.calls,
+        "time": OfEvents(cost.time),
+        "share": cost.said_share,
+        "operator": cost.rows[0].operator,
+    }
     evidence = Evidence(_MATERIALIZED.text("subject")(), cost.share, limit, "share", cost.where)
     caller = cost.rows[0].caller or ""
     params |= {"caller": caller}
@@ -177,17 +192,19 @@ def _cloned_in_a_row(facts: Facts, row: Conversion, limit: float) -> Draft:
     cost = time * ((row.longest_run - 1) / row.longest_run)
     claims = {row.events: cost} if row.on_device else {}
     basis = _MATERIALIZED.text("basis-run")(run=row.longest_run, least=_LEAST)
-    change: TimeSaved | None = None
+    change: StepChange | None = None
     if cost >= _NOISE * facts.step_ns:
-        resource = "gpu" if row.on_device else "host"
-        at = copies_at(rows=(row,))
-        change = TimeSaved(resource, (_LEAST * cost, cost), basis, claims=claims, is_removed=True, at=at)
+        interval, at = (_LEAST * cost, cost), copies_at(rows=(row,))
+        if row.on_device:
+            change = DeviceWork(interval, basis, claims=claims, at=at, host=ITS_OWN)
+        else:
+            change = HostTime(interval, basis, at=at)
     where = [_place(row, time)]
     where += [CodePlace("python", row.python_line)] if row.python_line else []
     evidence = Evidence(_MATERIALIZED.text("subject-run")(), row.longest_run, limit, "count", tuple(where))
     shapes = Inputs(row.input_shapes).shapes
     shape = str(list(shapes[0])) if shapes else "unknown"
-    params = {"operator": row.operator, "run": row.longest_run, "shapes": shape, "time": time}
+    params = {"operator": row.operator, "run": row.longest_run, "shapes": shape, "time": OfEvents(time)}
     return Draft((evidence,), change, params, confidence="C", summary=_MATERIALIZED.text("summary-run"))
 
 
@@ -206,7 +223,7 @@ def _materialized_in_table(facts: Facts, limits: Limits) -> Drafts:
     claims = {EventSet.operator(_COPY): time}
     claims |= {row.events: facts.on_device(row.device_total_ns) for row in rows}
     evidence = Evidence(_MATERIALIZED.text("subject")(), share, limits["gpu_share"], "share", where)
-    change = TimeSaved("gpu", (_LEAST * time, time), _MATERIALIZED.text("basis")(least=_LEAST), claims=claims)
+    change = DeviceWork((_LEAST * time, time), _MATERIALIZED.text("basis")(least=_LEAST), claims=claims)
     calls = facts.per_step(sum(row.calls for row in rows if row.name == _COPY))
     params = {"copies": max(1, round(calls)), "time": time, "share": share, "operator": asked[0].name}
     summary = None if calls else _MATERIALIZED.text("summary-table")
@@ -237,8 +254,14 @@ def _keys(facts: Facts, limits: Limits) -> Drafts:
         least, basis = _LEAST, _KEYS.text("basis")(least=_LEAST)
     largest = repeats[rows[0].shapes or ""]
     copies = max(1, round(facts.per_step(fsum(row.calls for row in rows))))
-    params = {"copies": copies, "heads": largest.heads, "queries": largest.query_heads, "time": time, "share": share}
-    change = TimeSaved("gpu", (least * time, time), basis, claims=claims, is_removed=True)
+    params = {
+        "copies": copies,
+        "heads": largest.heads,
+        "queries": largest.query_heads,
+        "time": OfEvents(time),
+        "share": share,
+    }
+    change = DeviceWork((least * time, time), basis, claims=claims, host=ITS_OWN)
     yield Draft((Evidence(_KEYS.text("subject")(), share, limits["gpu_share"], "share", where),), change, params)
 
 
@@ -327,7 +350,7 @@ def _casts_in_trace(facts: Facts, limits: Limits) -> Drafts:
     if cost.share <= limit:
         return
     first = churn[0]
-    params: dict[str, object] = {"casts": cost.calls, "time": cost.time, "share": cost.share}
+    params: dict[str, object] = {"casts": cost.calls, "time": OfEvents(cost.time), "share": cost.said_share}
     params |= {"one": _short(first.from_type), "other": _short(first.to_type)}
     if not processor.is_cpu:
         change = cost.saved(_CASTS.text("basis")(least=_LEAST), _LEAST)
@@ -336,7 +359,7 @@ def _casts_in_trace(facts: Facts, limits: Limits) -> Drafts:
     else:  # casts take time of the host, most of it for their calls where tensors are small
         calls = processor.per_step(math.fsum(max(row.call_ns, row.host_ns) for row in churn))
         interval = (cost.time, min(_CALLS * calls, facts.step_ns))
-        change = TimeSaved("host", interval, _CASTS.text("basis-cpu")(calls=_CALLS), at=cost.at)
+        change = HostTime(interval, _CASTS.text("basis-cpu")(calls=_CALLS), at=cost.at)
         subject, summary = _CASTS.text("subject-cpu"), _CASTS.text("summary-cpu")
     evidence = Evidence(subject(), cost.share, limit, "share", cost.where)
     code = None if _RMS_NORM.search(first.caller or "") else ""
@@ -364,7 +387,7 @@ def _weights_in_trace(facts: Facts, limits: Limits) -> Drafts:
     if not cost.rows or cost.share <= limits["gpu_share"]:
         return
     first = cost.rows[0]
-    params = {"casts": cost.calls, "time": cost.time, "share": cost.share, "caller": first.caller}
+    params = {"casts": cost.calls, "time": OfEvents(cost.time), "share": cost.said_share, "caller": first.caller}
     params |= {"one": _short(first.from_type), "other": _short(first.to_type)}
     evidence = Evidence(_WEIGHTS.text("subject")(), cost.share, limits["gpu_share"], "share", cost.where)
     yield Draft((evidence,), cost.saved(_WEIGHTS.text("basis")(least=_LEAST), _LEAST), params)

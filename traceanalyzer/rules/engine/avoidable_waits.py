@@ -9,7 +9,7 @@ from traceanalyzer.analyzers.waits import Synchronization
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace
 from traceanalyzer.rules.engine.budget import Budget
-from traceanalyzer.rules.engine.change import TimeSaved
+from traceanalyzer.rules.engine.change import DeviceWork, StepChange, WaitsGone
 from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.rules.engine.places import at_line
 from traceanalyzer.structure.events import EventSet
@@ -48,20 +48,21 @@ def avoidable_per_step(facts: Facts, total_ns: float) -> float:
     return min(own, max(0.0, typical.step_ns - typical.gpu_ns))
 
 
-def change(avoidable_ns: float, claims: Mapping[EventSet, float]) -> TimeSaved:
+def change(avoidable_ns: float, claims: Mapping[EventSet, float]) -> WaitsGone:
     """Time per step that is saved if a trace's waits are removed."""
     interval = (_KEPT * avoidable_ns, avoidable_ns)
-    return TimeSaved("host", interval, _BASIS(), interval, claims, replayed=_REPLAYED())
+    return WaitsGone(interval, _BASIS(), interval, claims, replayed=_REPLAYED())
 
 
-def printed_change(facts: Facts, waiting_ns: float, claims: Mapping[EventSet, float]) -> TimeSaved:
+def printed_change(facts: Facts, waiting_ns: float, claims: Mapping[EventSet, float]) -> StepChange:
     """Saving per step of waits in a table.
 
     It may be nothing, because a table does not show when the device had no work.
     If the loader bounds the step, waits cost only the time in which the device could have worked.
     """
-    loader_bounds = Budget.of(facts.resources, is_estimate=True).critical == "loader"
-    return TimeSaved("gpu" if loader_bounds else "host", (0.0, waiting_ns), _BASIS_TABLE(), claims=claims)
+    is_bound_by_loader = Budget.of(facts.resources, is_estimate=True).critical == "loader"
+    kind = DeviceWork if is_bound_by_loader else WaitsGone
+    return kind((0.0, waiting_ns), _BASIS_TABLE(), claims=claims)
 
 
 def owned(owner: str, call: str, time_ns: int | None, start_ns: int | None = None) -> CodePlace:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Arithmetic, Combined, Finding, Relief, Resources, Saving, shown_difference
-from traceanalyzer.rules.engine.change import Fix, Interval, TimeSaved
+from traceanalyzer.rules.engine.change import Fix, Interval, RanksTogether, StepChange
 from traceanalyzer.simulation import variation
 from traceanalyzer.structure.events import EventSet
 
@@ -117,13 +117,13 @@ class Budget(msgspec.Struct, frozen=True):
         """Like `cap`, but a host that the profiler slowed down sets no limit."""
         return max(0.0, self.step - max(self.without(resource, ns).certain.values()))
 
-    def wall(self, change: TimeSaved, direct: Interval | None = None) -> Interval:
+    def wall(self, change: StepChange, direct: Interval | None = None) -> Interval:
         """Least and greatest time by which a change makes a step shorter.
 
         A table does not show overlap, so time of a resource that is not critical saves nothing there.
         """
         low, high = direct or change.direct
-        if change.is_of_joint_replay:
+        if isinstance(change, RanksTogether):
             return low, high
         if self.is_estimate:
             if not self._is_critical(change.resource):
@@ -135,7 +135,7 @@ class Budget(msgspec.Struct, frozen=True):
             min(high, shown[1], self.reach(change.resource, high)),
         )
 
-    def blocker(self, change: TimeSaved) -> str:
+    def blocker(self, change: StepChange) -> str:
         """The resource that takes longest once the change is made."""
         return self.without(change.resource, change.direct[1]).critical
 
@@ -143,11 +143,11 @@ class Budget(msgspec.Struct, frozen=True):
         chain = "host" if resource == "loader" else "gpu" if resource == "communication" else resource
         return self.chains[chain] >= max(self.chains.values())
 
-    def after(self, change: TimeSaved, direct: float, wall: float) -> Budget:
+    def after(self, change: StepChange, direct: float, wall: float) -> Budget:
         """A copy with the change made."""
         return replace(self.without(change.resource, direct), step=self.step - wall)
 
-    def saving(self, change: TimeSaved) -> Saving:
+    def saving(self, change: StepChange) -> Saving:
         """The saving of a change within the limits of the other resources and of the variation of steps."""
         low, high = variation.below(self.wall(change))
         return Saving(
@@ -159,9 +159,9 @@ class Budget(msgspec.Struct, frozen=True):
             resource=change.resource,
         )
 
-    def _is_beyond_host(self, change: TimeSaved, most: float) -> bool:
+    def _is_beyond_host(self, change: StepChange, most: float) -> bool:
         """Whether the upper end exceeds the limit by the recorded host time by more than rounding (1 ns)."""
-        if change.is_of_joint_replay:
+        if isinstance(change, RanksTogether):
             return False
         limit = self.cap(change.resource, change.direct[1])
         return (self.is_host_doubtful or self.unseen_waits > 0) and most > limit + 1
@@ -172,7 +172,7 @@ class Budget(msgspec.Struct, frozen=True):
             return _UNSEEN
         return _INFLATED if self.is_host_inflated else _BESIDE_WAITING
 
-    def _arithmetic(self, change: TimeSaved) -> Arithmetic | None:
+    def _arithmetic(self, change: StepChange) -> Arithmetic | None:
         """The calculation of the cap if the cap limits the saving: the shown difference is an end of the interval."""
         cap = self.reach(change.resource, change.direct[1])
         if cap >= change.direct[1] or not self.step or (self.is_estimate and not self._is_critical(change.resource)):
@@ -243,7 +243,7 @@ class _Most(msgspec.Struct, frozen=True):
     offered: float = 0.0
     """The exposed time that the fixes save."""
 
-    def after(self, change: TimeSaved, direct: Interval) -> _Most:
+    def after(self, change: StepChange, direct: Interval) -> _Most:
         """The sum with one more fix."""
         left = self.left
         if left.is_estimate:
@@ -256,20 +256,20 @@ class _Most(msgspec.Struct, frozen=True):
         return _Most(left, max(self.saved, min(offered, left.step - max(left.certain.values()))), offered)
 
 
-def _unclaimed(change: TimeSaved, taken: dict[EventSet, Interval]) -> Interval:
+def _unclaimed(change: StepChange, taken: dict[EventSet, Interval]) -> Interval:
     """Least and greatest time of a change that earlier fixes have not already removed."""
     claimed = [(_ends(change, ns), taken.get(key, (0.0, 0.0))) for key, ns in change.claims.items()]
     low, high = (fsum(min(own[end], other[end]) for own, other in claimed) for end in (0, 1))
     return max(0.0, change.direct[0] - low), max(0.0, change.direct[1] - high)
 
 
-def _claim(change: TimeSaved, taken: dict[EventSet, Interval]) -> None:
+def _claim(change: StepChange, taken: dict[EventSet, Interval]) -> None:
     for key, ns in change.claims.items():
         before, own = taken.get(key, (0.0, 0.0)), _ends(change, ns)
         taken[key] = (max(before[0], own[0]), max(before[1], own[1]))
 
 
-def _ends(change: TimeSaved, claim: float) -> Interval:
+def _ends(change: StepChange, claim: float) -> Interval:
     """Least and greatest time of a claim; it shrinks in proportion to the whole change."""
     low, high = change.direct
     return (claim * low / high if high else 0.0, claim)

@@ -1,32 +1,14 @@
-"""The time that a piece of advice removes, before the step is replayed without it or limited by the other resources.
+"""The changes that pieces of advice make to a step: five kinds, by what takes less time.
 
-A rule states which resource's time is removed, how much per step, and where. It does not state how much shorter the
-step gets: for a trace, that is the result of a replay of the causal model with these changes (`prices`); for printed
-tables, and if the model abstains, it is limited by the totals of the other resources (`budget`). So `direct` is time of
-the resource itself, in both cases.
+A rule states how much time is removed per step, and from which events. It does not state how much shorter the step
+gets: for a trace, that is the result of a replay of the causal model with these changes (`prices`); for printed tables,
+and if the model abstains, it is limited by the totals of the other resources (`budget`). So `direct` is time of the
+resource itself, in both cases.
 
-`claim_edits` turns a change into edits of the model. `resource` decides which edits, the sets in `claims` and `within`
-(`structure.events`) decide where:
-
-    resource       sets of events       what is edited
-    loader         any                  all waits for the loader become shorter by the same share
-    gpu            operators, kernels   the kernels of each, in proportion to what each claims; with `is_removed` also
-                                        launches and host time, by the same share, or that of `calls`
-    gpu            copies               the copies; their calls no longer block the host
-    gpu            none of these        all that runs on the device, by the same share
-    host           copies               nothing waits for these copies any more
-    host           operators and WAITS  the waits in these operators are removed, however long they are
-    host           only WAITS           the waits for a whole device are removed
-    host           operators, owners    the host time of these, by the same share
-    host           idle time            the host time before each launch that came too late for that cause
-    host           any, with `is_at`    the host time that `at` finds; with `is_removed` also what is launched in it, by
-                                        the same share, and all waits in it
-    host           none of these        all host time of the critical thread, by the same share
-    communication  any                  exposed parts of collectives, by the same share
-
-`within` has host time where the claims of a host change are the idle time that it causes. A share is the requested time
-divided by the recorded time per step, so that the requested time is removed from the resource; sets that the trace
-does not have are ignored. On a CPU, the time of autograd's thread counts while the program's thread waits for it.
+`claim_edits` turns a change into edits of the model, `where` says where in the recording it is. A share is the
+requested time divided by the recorded time per step, so that the requested time is removed from the resource; sets that
+the trace does not have are ignored. On a CPU, the time of autograd's thread counts while the program's thread waits for
+it.
 
 Two changes with the same claim share it: the second removes only what the first has left. Changes of the same time
 under different names multiply: after two halves, a quarter is left.
@@ -36,20 +18,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from traceanalyzer.report.message import Message
-from traceanalyzer.structure.events import EventSet
+from traceanalyzer.structure.events import EventSet, Of, Population
 
 Interval = tuple[float, float]
 """Least and greatest value in ns per step."""
 
+ON_DEVICE = (Of.OPERATOR, Of.KERNEL, Of.COPIES)
+"""Sets whose events run on a device."""
+ON_HOST = (Of.OPERATOR, Of.OWNER, Of.COMMUNICATION)
+"""Sets whose events are time of host threads."""
+
 
 @dataclass(frozen=True)
-class TimeSaved:
-    """Time that is saved if the advice is followed."""
+class StepChange:
+    """Time that is saved if the advice is followed: one of the classes below."""
 
-    resource: str
-    """`loader`, `host`, `gpu` or `communication`: whose time shrinks."""
     direct: Interval
     """Time that is removed from the resource itself, at least and at most, in ns per step."""
     basis: Message
@@ -58,34 +44,147 @@ class TimeSaved:
     """The part that is not hidden behind other work, where a timeline tells it; limits a saving only where nothing can
     be replayed. None: unknown."""
     claims: Mapping[EventSet, float] = field(default_factory=dict)
-    """Which time is removed, so that two findings do not claim it twice, and where it is: a key of those above to ns
-    per step. Empty: time that no other finding claims."""
-    within: tuple[EventSet, ...] = ()
-    """The removed host time, if the claims are idle time that it causes. Then changes within the
-    same sets share this time; the claims only matter if nothing can be replayed."""
-    is_removed: bool = False
-    """Whether the claimed work itself is removed, not only its time on the device: its launches and operators take less
-    host time by the same share."""
-    replayed: Message | None = None
-    """Text in place of `basis` if the change is replayed; None: `basis` is used."""
-
-    is_spread: bool = False
-    """Whether it is the mean over all recorded steps of what comes now and then, such as a new epoch."""
-    is_wait: bool = False
-    """Whether the host only waits in it, for a process or another rank, which recording does not make longer."""
-    is_of_joint_replay: bool = False
-    """Whether it already is the time by which a step gets shorter, from a replay of all ranks, which nothing limits."""
+    """Which time is removed, so that two findings do not claim it twice, and where it is: a set of events to ns per
+    step. Empty: time that no other finding claims."""
     at: EventSet | None = None
-    """What an analysis finds of it in the trace, if that is not the events of its claims."""
-    calls: EventSet | None = None
-    """Host time that goes with device work that is removed, if that is not the time of its claims."""
-    is_at: bool = False
-    """Whether the removed host time is that of `at` alone; the claims then only keep it apart from other changes."""
+    """Where the change is, if that is not at the events of its claims."""
+
+    resource: ClassVar[str] = ""
+    """`loader`, `host`, `gpu` or `communication`: whose time shrinks."""
+    is_unstretched: ClassVar[bool] = False
+    """Whether recording does not make the removed time longer, because it is time in which the host only waits."""
 
     @property
     def removed(self) -> Interval:
-        """The removed time that a timeline can distinguish; for communication, the exposed time."""
-        return self.exposed if self.resource == "communication" and self.exposed is not None else self.direct
+        """The removed time that a timeline can distinguish."""
+        return self.direct
+
+    @property
+    def replayed_basis(self) -> Message:
+        """How the saving was estimated, where the change is replayed."""
+        return self.basis
+
+    @property
+    def place(self) -> EventSet | None:
+        """Where the change is; None: at the events of its claims."""
+        return self.at
+
+    @property
+    def is_spread(self) -> bool:
+        """Whether it is the mean over all recorded steps of what comes now and then, such as a new epoch."""
+        return self.place is not None and self.place.population is Population.RECORDING
+
+    @property
+    def shared(self) -> Mapping[EventSet, float]:
+        """The time in ns per step that is removed once only, if other changes remove it, too."""
+        return self.claims
+
+
+@dataclass(frozen=True)
+class LoaderShorter(StepChange):
+    """All waits for the loader become shorter by the same share."""
+
+    resource: ClassVar[str] = "loader"
+    is_unstretched: ClassVar[bool] = True
+
+
+@dataclass(frozen=True)
+class DeviceWork(StepChange):
+    """Work of the device takes less time: the claimed operators, kernels and copies, in proportion to their claims.
+
+    Without such claims, all that runs on the device does, by the same share. The calls of claimed copies no longer
+    block the host. A claim on communication makes collectives shorter where nothing hides them.
+    """
+
+    host: EventSet | None = None
+    """Host time that goes with the work, by the same share: of `ITS_OWN` operators and launches, or what an analysis
+    finds. None: the host does all that it did."""
+
+    resource: ClassVar[str] = "gpu"
+
+
+@dataclass(frozen=True)
+class HostTime(StepChange):
+    """Host time gets shorter, by the same share everywhere.
+
+    It is that of `within`, else that of the claimed operators and owners, else the time before each launch that came
+    too late for a claimed cause of idle time, else all time of the critical thread.
+    """
+
+    within: EventSet | None = None
+    """The removed host time as an analysis finds it; it is also where the change is."""
+    shares: tuple[EventSet, ...] = ()
+    """Names of the removed time that other changes may have, too, if the claims are idle time that it causes."""
+    device: EventSet | None = None
+    """`ITS_OWN`: what is launched within the removed time goes with it, by the same share, and nothing in it waits.
+    None: it is launched as before."""
+
+    resource: ClassVar[str] = "host"
+
+    @property
+    def named(self) -> tuple[EventSet, ...]:
+        """The sets whose host time is removed; none if that follows from idle time."""
+        if self.within is not None:
+            return (self.within,)
+        return tuple(events for events in self.claims if events.of in ON_HOST)
+
+    @property
+    def place(self) -> EventSet | None:
+        """Where the change is; None: at the events of its claims."""
+        return self.at or self.within
+
+    @property
+    def shared(self) -> Mapping[EventSet, float]:
+        """The time under the names of `shares` in equal parts, else that of the claims."""
+        return {events: max(self.removed) / len(self.shares) for events in self.shares} or self.claims
+
+
+@dataclass(frozen=True)
+class WaitsGone(StepChange):
+    """Waits of the host for the device are removed, however long they are.
+
+    These are the waits for claimed copies, else those in claimed operators, else those for a whole device (`WAITS`).
+    """
+
+    replayed: Message | None = None
+    """How the saving was estimated, where the change is replayed; None: as `basis` says."""
+
+    resource: ClassVar[str] = "host"
+
+    @property
+    def replayed_basis(self) -> Message:
+        """How the saving was estimated, where the change is replayed."""
+        return self.replayed or self.basis
+
+    @property
+    def is_unsure(self) -> bool:
+        """Whether all of these waits may be necessary."""
+        return min(self.removed) == 0 < max(self.removed)
+
+
+@dataclass(frozen=True)
+class ProcessesReady(HostTime):
+    """The host no longer waits for a process to start."""
+
+    is_unstretched: ClassVar[bool] = True
+
+
+@dataclass(frozen=True)
+class CollectivesShorter(StepChange):
+    """Exposed parts of collectives become shorter, by the same share."""
+
+    resource: ClassVar[str] = "communication"
+    is_unstretched: ClassVar[bool] = True
+
+    @property
+    def removed(self) -> Interval:
+        """The exposed time, if a timeline tells it."""
+        return self.exposed or self.direct
+
+
+@dataclass(frozen=True)
+class RanksTogether(CollectivesShorter):
+    """No rank is later than the others: `direct` comes from a replay of all ranks, so that nothing else limits it."""
 
 
 def summed(claims: Iterable[tuple[EventSet, float]]) -> dict[EventSet, float]:
@@ -102,4 +201,4 @@ class Fix:
 
     rule: str
     finding: int
-    change: TimeSaved
+    change: StepChange

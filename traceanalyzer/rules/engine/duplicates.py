@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import fsum
 
-from traceanalyzer.rules.engine.change import Interval, TimeSaved
+from traceanalyzer.rules.engine.change import Interval, StepChange
 from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.rules.engine.rule import Draft, Rule
 from traceanalyzer.structure.events import WAITS, EventSet, Of
@@ -83,7 +83,7 @@ def _without(draft: Draft, claimed: Mapping[EventSet, float]) -> Draft | None:
     return draft if part >= 1 else replace(draft, change=_scaled(change, part, claims))
 
 
-def _scaled(change: TimeSaved, part: float, claims: Mapping[EventSet, float]) -> TimeSaved:
+def _scaled(change: StepChange, part: float, claims: Mapping[EventSet, float]) -> StepChange:
     def scaled(interval: Interval) -> Interval:
         return part * interval[0], part * interval[1]
 

@@ -27,8 +27,8 @@ import numpy as np
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Combined, Relief, Saving
 from traceanalyzer.rules.engine.budget import GAIN_SHARE, Budget
-from traceanalyzer.rules.engine.change import Fix, Interval, TimeSaved
-from traceanalyzer.rules.engine.claim_edits import Resolver, is_about_waits
+from traceanalyzer.rules.engine.change import Fix, Interval, StepChange, WaitsGone
+from traceanalyzer.rules.engine.claim_edits import Resolver
 from traceanalyzer.simulation import critical_path, measured_edits, variation
 from traceanalyzer.simulation.edits import Edit
 from traceanalyzer.simulation.model import Model
@@ -88,7 +88,7 @@ class Prices:
     """Steps that were replayed: by changes and scenario."""
     _durations: dict[tuple[int, ...], I64] = field(init=False, default_factory=dict)
     """By changes, the duration of each step in the most likely scenario."""
-    _changes: dict[int, TimeSaved] = field(init=False, default_factory=dict)
+    _changes: dict[int, StepChange] = field(init=False, default_factory=dict)
     """Kept objects by id, so that no other object gets the same id."""
     _recording: dict[float, Edit] = field(init=False, default_factory=dict)
     """By cost, the edits that take the cost of recording away."""
@@ -104,7 +104,7 @@ class Prices:
         found += [_Scenario(end, other) for end in ("low", "high") if most]
         self._scenarios = tuple(found)
 
-    def saving(self, change: TimeSaved, budget: Budget) -> Saving:
+    def saving(self, change: StepChange, budget: Budget) -> Saving:
         """The saving of a change alone."""
         gains = self._gains((change,), self._around((change,)))
         wall = self._interval((change,), gains, budget)
@@ -122,7 +122,7 @@ class Prices:
             step_ns=self.plain_ns,
         )
 
-    def _physical(self, changes: Sequence[TimeSaved]) -> float:
+    def _physical(self, changes: Sequence[StepChange]) -> float:
         """What changes can save of a step together in ns, whatever a replay says.
 
         What a stream runs takes its time however early it is launched: changes of the host save no more than the time
@@ -139,7 +139,7 @@ class Prices:
         scale = 1.0 if self.plain_ns is None else self.plain_ns / (self.model.scale * self.model.recorded_ns)
         return (room + work) * scale
 
-    def blocker(self, change: TimeSaved) -> str:
+    def blocker(self, change: StepChange) -> str:
         """The resource other than its own that the step takes longest for with a change."""
         chains = critical_path.chains(self.model, self._edits((change,), self._scenarios[1]))
         return max((name for name in chains if name != change.resource), key=lambda name: chains[name])
@@ -172,7 +172,7 @@ class Prices:
             step_ns=self.plain_ns,
         )
 
-    def _interval(self, changes: Sequence[TimeSaved], gains: Sequence[float], budget: Budget) -> Interval:
+    def _interval(self, changes: Sequence[StepChange], gains: Sequence[float], budget: Budget) -> Interval:
         """The interval of a saving: between all replays, and with the variation of steps.
 
         Args:
@@ -188,7 +188,7 @@ class Prices:
         most = min(step, self._most(changes, max(found)), physical)
         return variation.around((min(found), max(found)), gains[1], varies, most)
 
-    def _most(self, changes: Sequence[TimeSaved], replayed: float) -> float:
+    def _most(self, changes: Sequence[StepChange], replayed: float) -> float:
         """What can go away of a step at most in ns: what the changes take away, or what replays save, if that is more.
 
         Without the profiler it is one of other steps than those that were recorded.
@@ -199,12 +199,12 @@ class Prices:
         self._step((), self._scenarios[1])
         return most * (1 + variation.of_work(self._durations[()]))
 
-    def _whole_waits(self, changes: Sequence[TimeSaved]) -> list[float]:
+    def _whole_waits(self, changes: Sequence[StepChange]) -> list[float]:
         """What waits save if the profiler made the rest of the recorded step longer, but not them.
 
         Waits for the loader, for new workers at an epoch, and for other ranks take as long without it.
         """
-        if self.plain_ns is None or not all(c.is_wait or c.resource in {"loader", "communication"} for c in changes):
+        if self.plain_ns is None or not all(change.is_unstretched for change in changes):
             return []
         most = self._scenarios[2]
         return [min(self.plain_ns, self._step((), most) - self._step(changes, most))]
@@ -219,7 +219,7 @@ class Prices:
         overhead = self.model.scale * self.model.recorded_ns / self.plain_ns - 1
         return min(self.plain_ns, max(gains) * (1 + min(_UNEVEN, max(0.0, overhead))))
 
-    def _varies(self, changes: Sequence[TimeSaved]) -> float:
+    def _varies(self, changes: Sequence[StepChange]) -> float:
         """How much a saving varies from step to step in ns, by the steps as recorded and with the changes.
 
         Without the profiler it is one of other steps than those that were recorded.
@@ -235,7 +235,7 @@ class Prices:
         usual = float(np.median(before))
         return self.plain_ns / usual * variation.of_other_steps(before, after) if usual else 0.0
 
-    def _totals(self, changes: Sequence[TimeSaved]) -> list[list[float]]:
+    def _totals(self, changes: Sequence[StepChange]) -> list[list[float]]:
         """Joint saving of the first N changes, for each N, without the last ones if they add nothing."""
         count = len(changes)
         if count > _FEW:
@@ -245,7 +245,7 @@ class Prices:
             totals.pop()
         return totals
 
-    def _needed(self, changes: Sequence[TimeSaved]) -> int:
+    def _needed(self, changes: Sequence[StepChange]) -> int:
         """How many of the changes it takes until the others add nothing."""
         wanted = self._gains(changes, self._scenarios[:3])
         low, high = 0, len(changes)
@@ -255,7 +255,7 @@ class Prices:
             low, high = (low, middle) if found == wanted else (middle + 1, high)
         return high
 
-    def _around(self, changes: Sequence[TimeSaved]) -> list[_Scenario]:
+    def _around(self, changes: Sequence[StepChange]) -> list[_Scenario]:
         """The scenarios between which changes lie.
 
         Host time is worth most as recorded, all other time if recording took much of the host's.
@@ -269,17 +269,17 @@ class Prices:
                 found.append(scenario)
         return found
 
-    def _gains(self, changes: Sequence[TimeSaved], scenarios: Sequence[_Scenario]) -> list[float]:
+    def _gains(self, changes: Sequence[StepChange], scenarios: Sequence[_Scenario]) -> list[float]:
         """Time in ns by which the program's step gets shorter with some changes, in each scenario."""
         return [self._gain(changes, scenario) for scenario in scenarios]
 
-    def _gain(self, changes: Sequence[TimeSaved], scenario: _Scenario) -> float:
+    def _gain(self, changes: Sequence[StepChange], scenario: _Scenario) -> float:
         before = self._step((), scenario)
         gain = before - self._step(changes, scenario)
         gain = gain if self.plain_ns is None or not before else self.plain_ns * gain / before
         return min(gain, self._physical(changes))
 
-    def _step(self, changes: Sequence[TimeSaved], scenario: _Scenario) -> float:
+    def _step(self, changes: Sequence[StepChange], scenario: _Scenario) -> float:
         """Duration of the replayed step in ns."""
         self._changes.update((id(change), change) for change in changes)
         if all(_ENDS["low"](change.removed) == _ENDS["high"](change.removed) for change in changes):
@@ -297,7 +297,7 @@ class Prices:
                 self._steps_ns[key] = fmean(self.model.step_ns(edits, keep_residuals=keeps) for edits in ways)
         return self._steps_ns[key]
 
-    def _edits(self, changes: Sequence[TimeSaved], scenario: _Scenario) -> list[Edit]:
+    def _edits(self, changes: Sequence[StepChange], scenario: _Scenario) -> list[Edit]:
         taken: dict[EventSet, float] = {}
         found = [edit for change in changes for edit in self.resolver.edits(*_unclaimed(change, scenario.end, taken))]
         return [*found, *self._without_recording(scenario.cost)]
@@ -328,12 +328,13 @@ class Prices:
         step = self.plain_ns or budget.step
         return (wall[0] / step, wall[1] / step) if step else (0.0, 0.0)
 
-    def _basis(self, change: TimeSaved) -> Message:
-        basis = change.replayed or change.basis
-        return basis if self.plain_ns is None else _WITHOUT_PROFILER(basis=basis, plain=self.plain_ns)
+    def _basis(self, change: StepChange) -> Message:
+        if self.plain_ns is None:
+            return change.replayed_basis
+        return _WITHOUT_PROFILER(basis=change.replayed_basis, plain=self.plain_ns)
 
 
-def _ways(changes: Sequence[TimeSaved], scenario: _Scenario) -> list[Sequence[TimeSaved]]:
+def _ways(changes: Sequence[StepChange], scenario: _Scenario) -> list[Sequence[StepChange]]:
     """The changes to replay in a scenario. The step is the mean of the replays.
 
     A wait can only be kept or removed; half a wait cannot be replayed. So the most likely saving of waits that may all
@@ -345,31 +346,27 @@ def _ways(changes: Sequence[TimeSaved], scenario: _Scenario) -> list[Sequence[Ti
     return [[each for each in changes if not any(each is other for other in unsure)], changes]
 
 
-def _is_unsure(change: TimeSaved) -> bool:
+def _is_unsure(change: StepChange) -> bool:
     """Whether a change removes waits that may all be necessary."""
-    return is_about_waits(change.claims) and min(change.removed) == 0 < max(change.removed)
+    return isinstance(change, WaitsGone) and change.is_unsure
 
 
 def _unclaimed(
-    change: TimeSaved, end: str, taken: dict[EventSet, float]
-) -> tuple[TimeSaved, float, Mapping[EventSet, float]]:
+    change: StepChange, end: str, taken: dict[EventSet, float]
+) -> tuple[StepChange, float, Mapping[EventSet, float]]:
     """A change without the claims of changes before it, its time at one end in ns per step, and the time taken so far.
 
     The claims of the change are added to the time taken.
     """
     whole, most, gone = _ENDS[end](change.removed), max(change.removed), dict(taken)
-    if is_about_waits(change.claims):  # a wait that another change removes, too, is not there twice
+    if isinstance(change, WaitsGone):  # a wait that another change removes, too, is not there twice
         return change, whole, gone
-    claims = {key: most / len(change.within) for key in change.within} or change.claims
-    own = {key: ns * whole / most if most else 0.0 for key, ns in claims.items()}
+    own = {key: ns * whole / most if most else 0.0 for key, ns in change.shared.items()}
     left = {key: max(0.0, ns - taken.get(key, 0.0)) for key, ns in own.items()}
     taken.update({key: max(ns, taken.get(key, 0.0)) for key, ns in own.items()})
     rest = max(0.0, whole - math.fsum(own.values()) + math.fsum(left.values()))
-    return (
-        (replace(change, claims=left) if not change.within and any(left.values()) else change),
-        rest,
-        gone,
-    )
+    is_of_claims = change.shared is change.claims and any(left.values())
+    return replace(change, claims=left) if is_of_claims else change, rest, gone
 
 
 _ENDS: dict[str, Callable[[Interval], float]] = {"low": min, "point": lambda ends: math.fsum(ends) / 2, "high": max}

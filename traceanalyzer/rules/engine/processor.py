@@ -12,8 +12,11 @@ from traceanalyzer.analyzers.kernels.roofline import Roofline, RooflineRow
 from traceanalyzer.knowledge import op_models
 from traceanalyzer.knowledge.op_models import Work
 from traceanalyzer.knowledge.op_shapes import implied
+from traceanalyzer.report.message import Message
 from traceanalyzer.report.model import CodePlace
+from traceanalyzer.rules.engine.change import DeviceWork, HostTime, Interval
 from traceanalyzer.rules.engine.facts import Facts, OperatorFact, if_known
+from traceanalyzer.structure.events import EventSet
 
 HOST_SHARE = "host_share"
 """Key of the threshold for a CPU, in place of `gpu_share` for a GPU."""
@@ -43,10 +46,18 @@ class Processor(msgspec.Struct, frozen=True, dict=True):
             return cls(facts, is_cpu=False)
         return cls(facts, own.gpu_ns is None and own.unread_device is None)
 
-    @property
-    def resource(self) -> str:
-        """The resource whose time shrinks without an operator, as in `TimeSaved`."""
-        return "host" if self.is_cpu else "gpu"
+    def less_work(
+        self,
+        direct: Interval,
+        basis: Message,
+        claims: Mapping[EventSet, float],
+        at: EventSet | None = None,
+        host: EventSet | None = None,
+    ) -> DeviceWork | HostTime:
+        """The change without some operators, with the host time that goes with them beside a device."""
+        if self.is_cpu:
+            return HostTime(direct, basis, claims=claims, at=at)
+        return DeviceWork(direct, basis, claims=claims, at=at, host=host)
 
     @cached_property
     def total_ns(self) -> int:

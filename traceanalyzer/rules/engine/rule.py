@@ -19,12 +19,12 @@ import msgspec
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules.engine.change import TimeSaved
+from traceanalyzer.rules.engine.change import StepChange
 from traceanalyzer.rules.engine.facts import Facts, Missing
 from traceanalyzer.structure.events import EventSet
 
-__all__ = ["CodePlace", "Draft", "Drafts", "Evidence", "Facts", "Limits", "Missing", "Rule", "RulePage", "Threshold"]
-__all__ += ["EventSet", "TimeSaved", "page", "pages"]
+__all__ = ["CodePlace", "Draft", "Drafts", "EventSet", "Evidence", "Facts", "Limits", "Missing", "OfEvents", "Rule"]
+__all__ += ["RulePage", "Threshold", "page", "pages"]
 
 HEADINGS = (
     "What it detects",
@@ -59,15 +59,36 @@ class Threshold:
 
 
 @dataclass(frozen=True)
+class OfEvents:
+    """The time of the events that a change is about, as a quantity of a text, so that it is that of their place.
+
+    Where nothing of them is in a typical step, as in a table, it is the time that the rule worked out.
+    """
+
+    ns_per_step: float
+    """What the rule worked out."""
+    is_share: bool = False
+    """Whether the text has it as a share of the step."""
+
+    def recorded(self, ns_per_step: float | None, step_ns: float) -> float:
+        """The quantity, if the events take this long in a typical step; None: they are in none."""
+        time = self.ns_per_step if ns_per_step is None else ns_per_step
+        if not self.is_share:
+            return time
+        return time / step_ns if step_ns else 0.0
+
+
+@dataclass(frozen=True)
 class Draft:
     """A finding before its saving is limited by the other resources."""
 
     evidence: tuple[Evidence, ...]
     """Measured values that crossed a threshold, at least one, the deciding one first."""
-    change: TimeSaved | None = None
+    change: StepChange | None = None
     """The time that following the advice removes; None for a risk, or if the time is unknown."""
     params: Mapping[str, Any] = field(default_factory=dict)
-    """Quantities that fill the rule's texts; a text among them is filled with the others."""
+    """Quantities that fill the rule's texts; a text among them is filled with the others, and `OfEvents` with the time
+    that was recorded."""
     severity: str | None = None
     """Severity of a finding without a saving; else the saving decides."""
     ceiling: str | None = None
@@ -80,9 +101,6 @@ class Draft:
     advice: Text | None = None
     code: str | None = None
     """Code of this finding, if it differs from the rule's; empty: none."""
-    figure: str | None = None
-    """The quantity that is the time per step of the events that the change names first; of a trace, it is theirs. None:
-    `time`, if the change says itself where they are, or they are events or idle time of a device; empty: none."""
 
 
 Limits = Mapping[str, float]

@@ -17,15 +17,23 @@ from traceanalyzer.report.selection import Once, Selection
 from traceanalyzer.rules.engine import detection, snippets, where
 from traceanalyzer.rules.engine import runs as document_runs
 from traceanalyzer.rules.engine.budget import GAIN_SHARE, Budget, combine, with_later_savings
-from traceanalyzer.rules.engine.change import Fix, TimeSaved
-from traceanalyzer.rules.engine.claim_edits import Resolver, is_about_waits
+from traceanalyzer.rules.engine.change import (
+    CollectivesShorter,
+    DeviceWork,
+    Fix,
+    HostTime,
+    LoaderShorter,
+    StepChange,
+    WaitsGone,
+)
+from traceanalyzer.rules.engine.claim_edits import Resolver
 from traceanalyzer.rules.engine.duplicates import distinct
 from traceanalyzer.rules.engine.facts import Facts, Missing
 from traceanalyzer.rules.engine.headlines import headline, printed
 from traceanalyzer.rules.engine.prices import Prices
-from traceanalyzer.rules.engine.rule import Draft, Rule
+from traceanalyzer.rules.engine.rule import Draft, OfEvents, Rule
 from traceanalyzer.rules.engine.selection import Chosen
-from traceanalyzer.structure.events import EventSet, Of
+from traceanalyzer.structure.events import ITS_OWN, EventSet, Of
 
 _ABSTAINS = Text(
     "saving-model-abstains",
@@ -80,7 +88,7 @@ _MOST_OF_ONCE = "medium"
 _OF_THE_REST, _HALF = 0.03, 0.5
 """Share of what is left of a step without its start-up, or without the waste that takes half of it, from which on work
 of the GPU is worth noting (own choice: what would be of medium severity then)."""
-_RESOURCES = ("loader", "host", "gpu", "communication")
+_CHANGES = (LoaderShorter, DeviceWork, HostTime, WaitsGone, CollectivesShorter)
 _CONFIDENCES = ("A", "B", "C")
 _LONGEST = 1_000_000
 """Greatest size of a finding in bytes of JSON; longer texts are not useful as advice."""
@@ -130,25 +138,22 @@ def judge(runs: Sequence[Facts], chosen: Sequence[Chosen]) -> Advice:
     return Advice(document_runs.compared(headlines, counted), document_runs.marked(findings), tuple(skipped))
 
 
-def _where(facts: Facts, prices: Prices | None, change: TimeSaved | None) -> tuple[Selection, ...]:
+def _where(facts: Facts, prices: Prices | None, change: StepChange | None) -> tuple[Selection, ...]:
     """Where in the recording a change is; nowhere in printed tables."""
     if facts.model is None or change is None:
         return ()
     return where.selections(Resolver(facts.model) if prices is None else prices.resolver, change)
 
 
-def _of_place(facts: Facts, draft: Draft, places: Sequence[Selection]) -> Draft:
-    """The draft with the time per step of the events at its place, and its share, which its texts then have."""
+def _with_recorded_times(facts: Facts, draft: Draft, places: Sequence[Selection]) -> Draft:
+    """The draft whose texts say the time per step of the events that its change is about, as they were recorded."""
     times = [each.ns_per_step for each in places if each.name == places[0].name and each.ns_per_step is not None]
-    change, figure = draft.change, draft.figure
-    if figure is None and change is not None and not change.is_spread:
-        figure = "time" if change.at is not None or (places and places[0].kind in ("device", "idle")) else ""
-    if not times or figure is None or figure not in draft.params:
-        return draft
-    params, time = dict(draft.params), math.fsum(times)
-    if params.get("share") == params[figure] / (facts.step_ns or math.inf):
-        params["share"] = time / facts.step_ns
-    return replace(draft, params=params | {figure: time})
+    recorded = math.fsum(times) if times else None
+    params = {
+        key: value.recorded(recorded, facts.step_ns) if isinstance(value, OfEvents) else value
+        for key, value in draft.params.items()
+    }
+    return replace(draft, params=params)
 
 
 def _texts(facts: Facts, rule: Rule, draft: Draft) -> tuple[Message, Message, Message, Message]:
@@ -209,20 +214,24 @@ def _prices(facts: Facts) -> Prices | None:
     return Prices(facts.model, plain)
 
 
-def _saving(facts: Facts, prices: Prices | None, change: TimeSaved) -> Saving:
+def _saving(facts: Facts, prices: Prices | None, change: StepChange) -> Saving:
     """The saving of a change alone, and what would decide it where it may be nothing or much."""
     found = _price(facts, prices, change)
     if found.wall_ns_per_step[0] > 0 or found.wall_share[1] <= _QUESTION_SHARE:
         return found
-    decided_by = _NEEDED_WAITS if is_about_waits(change.claims) else _ANOTHER_RECORDING
-    if change.resource == "loader":
-        decided_by = _FREE_CORES
-    elif change.resource == "communication" and "ranks" not in facts.results:
-        decided_by = _OTHER_RANKS
+    match change:
+        case WaitsGone():
+            decided_by = _NEEDED_WAITS
+        case LoaderShorter():
+            decided_by = _FREE_CORES
+        case CollectivesShorter() if "ranks" not in facts.results:
+            decided_by = _OTHER_RANKS
+        case _:
+            decided_by = _ANOTHER_RECORDING
     return msgspec.structs.replace(found, decided_by=decided_by())
 
 
-def _price(facts: Facts, prices: Prices | None, change: TimeSaved) -> Saving:
+def _price(facts: Facts, prices: Prices | None, change: StepChange) -> Saving:
     budget = _budget(facts)
     if prices is not None:
         return prices.saving(change, budget)
@@ -242,7 +251,7 @@ def _price(facts: Facts, prices: Prices | None, change: TimeSaved) -> Saving:
     return msgspec.structs.replace(found, basis=basis)
 
 
-def _blocker(facts: Facts, prices: Prices | None, change: TimeSaved) -> str | None:
+def _blocker(facts: Facts, prices: Prices | None, change: StepChange) -> str | None:
     """The resource for which a step still takes as long with a change; None if the recording does not show it."""
     if facts.tells_little:  # time whose events are missing is no host's time
         return None
@@ -254,14 +263,14 @@ def _finding(facts: Facts, prices: Prices | None, rule: Rule, draft: Draft) -> _
     found = _where(facts, prices, draft.change)
     once = where.once(facts.model.context, draft.change, found) if facts.model and draft.change else None
     # of a share of many times, none of which it has mostly, a change finds nothing that it could remove
-    is_nowhere = facts.model is not None and draft.change is not None and draft.change.at is not None and not found
+    is_nowhere = facts.model is not None and draft.change is not None and draft.change.place is not None and not found
     saving = None if draft.change is None or once or is_nowhere else _saving(facts, prices, draft.change)
     # a fix may remove time that would be worth something if another resource did not bound the step
     latent = saving is not None and (
         saving.wall_share[1] < GAIN_SHARE <= saving.direct_ns_per_step[1] / max(facts.step_ns, 1.0)
     )
     code = rule.code if draft.code is None else draft.code
-    title, summary, advice, not_when = _texts(facts, rule, _of_place(facts, draft, found))
+    title, summary, advice, not_when = _texts(facts, rule, _with_recorded_times(facts, draft, found))
     finding = Finding(
         rule=rule.id,
         run=facts.run,
@@ -375,19 +384,21 @@ def _ordered(
     return ranked, combine(budget, fixes) if prices is None else prices.combine(budget, fixes)
 
 
-def _check_change(found: TimeSaved | None) -> None:
+def _check_change(found: StepChange | None) -> None:
     """Raises a ValueError if the times that are removed are not times."""
     if found is None:
         return
-    _require(found.resource, _RESOURCES, "resource of a change")
+    if not isinstance(found, _CHANGES):
+        raise ValueError(f"a change of the unknown kind {type(found).__name__}")
     for interval in (found.direct, found.exposed or found.direct):
         low, high = interval
         if not all(map(math.isfinite, interval)) or low < 0 or high < 0:
             raise ValueError(f"a change from {low} to {high} ns")
     if not all(isinstance(key, EventSet) and math.isfinite(ns) for key, ns in found.claims.items()):
         raise ValueError("claims that are no times")
-    for each in (found.at, found.calls):
-        if each is not None and not (isinstance(each, EventSet) and each.of is Of.ANALYSIS):
+    host = found.host if isinstance(found, DeviceWork) and found.host != ITS_OWN else None
+    for events in (found.place, host):
+        if events is not None and not (isinstance(events, EventSet) and events.of is Of.ANALYSIS):
             raise ValueError("events that no analysis finds")
 
 

@@ -16,8 +16,15 @@ from msgspec.structs import replace
 
 from traceanalyzer.report.model import Finding
 from traceanalyzer.report.selection import CallingLine, Once, Selection
-from traceanalyzer.rules.engine.change import TimeSaved
-from traceanalyzer.rules.engine.claim_edits import ON_DEVICE, ON_HOST, Resolver
+from traceanalyzer.rules.engine.change import (
+    ON_DEVICE,
+    CollectivesShorter,
+    HostTime,
+    LoaderShorter,
+    StepChange,
+    WaitsGone,
+)
+from traceanalyzer.rules.engine.claim_edits import Resolver
 from traceanalyzer.structure import gaps, host_activity, host_waits, recorded_collectives, typical
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.events import COMMUNICATION, WAITS, Occurrences, Of
@@ -38,7 +45,7 @@ SPANS = 200
 """Most times of a finding in a report (own choice: more than a timeline shows)."""
 
 
-def selections(resolver: Resolver, change: TimeSaved) -> tuple[Selection, ...]:
+def selections(resolver: Resolver, change: StepChange) -> tuple[Selection, ...]:
     """Where a change is, at most `SPANS` times of all."""
     found = [entry for part in _parts(resolver, change) for entry in _entries(resolver.context, part)]
     names = list(dict.fromkeys(entry.name for entry, _, _ in found))
@@ -68,7 +75,7 @@ def _with_times(entry: Selection, start: I64, length: I64, least: int, left: int
     )
 
 
-def once(context: Context, change: TimeSaved, found: Sequence[Selection]) -> Once | None:
+def once(context: Context, change: StepChange, found: Sequence[Selection]) -> Once | None:
     """What a change saves once, if all that it changes lies outside of the typical steps; else None.
 
     That is at most the time itself, and of host work at most the idle time of the busiest device outside of the steps:
@@ -187,16 +194,18 @@ def _label(context: Context, thread: int) -> str:
     return f"{found.pid}/{found.tid}"
 
 
-def _parts(resolver: Resolver, change: TimeSaved) -> Iterator[Occurrences]:
+def _parts(resolver: Resolver, change: StepChange) -> Iterator[Occurrences]:
     """The events that a change claims."""
     context = resolver.context
-    if change.at is not None:
-        yield from change.at.found(context)
-    elif change.resource == "loader":
+    if change.place is not None:
+        yield from change.place.found(context)
+    elif isinstance(change, LoaderShorter):
         yield from _of_loader(context)
-    elif change.resource == "communication" or COMMUNICATION in change.claims:
+    elif isinstance(change, CollectivesShorter) or COMMUNICATION in change.claims:
         yield from _of_collectives(context)
-    elif change.resource == "host":
+    elif isinstance(change, WaitsGone):
+        yield _of_waits(resolver, change)
+    elif isinstance(change, HostTime):
         yield from _of_host(resolver, change)
     else:
         yield from _of_device(resolver, change)
@@ -221,48 +230,56 @@ def _of_collectives(context: Context) -> Iterator[Occurrences]:
     yield Occurrences.of_host(context, "communication", rows)
 
 
-def _of_device(resolver: Resolver, change: TimeSaved) -> Iterator[Occurrences]:
+def _of_device(resolver: Resolver, change: StepChange) -> Iterator[Occurrences]:
     """The claimed device events; all, if none is claimed by name."""
-    named = [key for key in sorted(change.claims, key=lambda key: -change.claims[key]) if key.of in ON_DEVICE]
-    found = [each.device for each in map(resolver.select, named) if each is not None and len(each.device)]
-    rows = distinct(np.concatenate(found)) if found else np.arange(len(resolver.context.trace.device))
-    yield Occurrences.on_device(resolver.context, named[0].name if found else "gpu", rows)
+    largest_first = sorted(change.claims, key=lambda events: -change.claims[events])
+    named = [events for events in largest_first if events.of in ON_DEVICE]
+    found = [each.device for each in map(resolver.rows, named) if each is not None and len(each.device)]
+    if found:
+        yield Occurrences.on_device(resolver.context, named[0].name, distinct(np.concatenate(found)))
+    else:
+        yield Occurrences.on_device(resolver.context, "gpu", np.arange(len(resolver.context.trace.device)))
 
 
-def _of_host(resolver: Resolver, change: TimeSaved) -> Iterator[Occurrences]:
-    """Waits, named work of threads, or idle time of the device by its causes; else all work of the host."""
-    calls = resolver.unblocked(change)
-    if calls is not None:
-        name = next((key.name for key in change.claims if key.of is not Of.IDLE), WAITS.name)
-        yield _of_waits(resolver.context, name, ascending(distinct(calls)))
+def _of_host(resolver: Resolver, change: HostTime) -> Iterator[Occurrences]:
+    """Named work of threads, or idle time of the device by its causes; else all work of the host."""
+    context = resolver.context
+    times = resolver.named_times(change)
+    causes = [events.name for events in change.claims if events.of is Of.IDLE]
+    if times is None and causes:
+        yield from _of_idle(context, causes)
         return
-    causes = [key.name for key in change.claims if key.of is Of.IDLE]
-    named = change.within or tuple(key for key in change.claims if key.of in ON_HOST)
-    parts = [(key.name, each) for key in named if (each := resolver.select(key)) is not None and len(each.thread)]
-    if causes and not parts:
-        yield from _of_idle(resolver.context, causes)
+    if times is None:
+        host = resolver.host
+        if len(host.thread):
+            yield Occurrences("host", "host", host.thread, host.start_ns, host.end_ns)
         return
-    if not parts:
-        whole = resolver.host
-        parts = [] if whole is None else [("host", whole)]
-    if not parts:
+    found = Occurrences("host", _first_name(resolver, change), *times)
+    if len(context.trace.device):
+        yield found
         return
-    columns = ([getattr(each, name) for _, each in parts] for name in ("thread", "start_ns", "end_ns"))
-    times = Occurrences("host", parts[0][0], *map(np.concatenate, columns))
-    if not change.within and not len(resolver.context.trace.device):
-        tree = resolver.context.host.tree
-        nodes = np.flatnonzero(np.isin(tree.start_ns, times.start_ns) & np.isin(tree.end_ns, times.end_ns))
-        times = times.without_inner(resolver.context, nodes)  # operators that they call have findings of their own
-    yield times
+    # operators that they call have findings of their own
+    tree = context.host.tree
+    nodes = np.flatnonzero(np.isin(tree.start_ns, found.start_ns) & np.isin(tree.end_ns, found.end_ns))
+    yield found.without_inner(context, nodes)
 
 
-def _of_waits(context: Context, name: str, calls: I64) -> Occurrences:
+def _first_name(resolver: Resolver, change: HostTime) -> str:
+    """The first of the named sets that the trace has."""
+    return next(
+        events.name for events in change.named if (rows := resolver.rows(events)) is not None and len(rows.thread)
+    )
+
+
+def _of_waits(resolver: Resolver, change: WaitsGone) -> Occurrences:
     """The idle time that waits cause; the calls themselves where nothing of a device was recorded."""
-    idle = host_waits.idle_after(context, calls)
-    if idle is not None:
-        device, start, end = idle
-        return Occurrences("idle", name, device, start, end)
-    return Occurrences.of_calls(context, name, calls)
+    calls = ascending(distinct(resolver.unblocked(change)))
+    name = next((events.name for events in change.claims if events.of is not Of.IDLE), WAITS.name)
+    idle = host_waits.idle_after(resolver.context, calls)
+    if idle is None:
+        return Occurrences.of_calls(resolver.context, name, calls)
+    device, start, end = idle
+    return Occurrences("idle", name, device, start, end)
 
 
 def _of_idle(context: Context, causes: Sequence[str]) -> Iterator[Occurrences]:

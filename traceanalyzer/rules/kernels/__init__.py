@@ -18,10 +18,10 @@ from traceanalyzer.analyzers.kernels.convolutions import ConvolutionAlgorithms, 
 from traceanalyzer.knowledge.kernel_classes import KernelClass, is_generated, kernel_class
 from traceanalyzer.report.message import Text
 from traceanalyzer.rules.engine import program
-from traceanalyzer.rules.engine.change import summed
-from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
+from traceanalyzer.rules.engine.change import DeviceWork, summed
+from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, OfEvents, page
 from traceanalyzer.rules.kernels import double_precision, layers, precision, products
-from traceanalyzer.structure.events import EventSet
+from traceanalyzer.structure.events import ITS_OWN, EventSet
 
 _UNDERFILLED = page("sm-underfilled")
 _LOW = page("occupancy-low")
@@ -82,14 +82,13 @@ def _underfilled(facts: Facts, limits: Limits) -> Drafts:
     claims = summed((row.events, facts.on_device(_lost(row))) for row in rows)
     where = tuple(CodePlace("kernel", row.kernel, None, row.blocks_per_sm, "number") for row in rows)
     params = {
-        "time": facts.on_device(time),
+        "time": OfEvents(facts.on_device(time)),
         "share": facts.gpu_share(time),
         "fill": fsum(row.fill * row.total_ns for row in rows) / time,
     }
     yield Draft(
         (Evidence(_UNDERFILLED.text("subject")(), share, limits["lost_share"], "share", where),),
-        TimeSaved(
-            "gpu",
+        DeviceWork(
             (0.0, facts.on_device(lost)),
             _UNDERFILLED.text("basis")(),
             claims=claims,
@@ -120,7 +119,7 @@ def _low(facts: Facts, limits: Limits) -> Drafts:
     params = {
         "kernel": longest.name,
         "occupancy": longest.mean_est_achieved_occupancy,
-        "time": facts.on_device(time),
+        "time": OfEvents(facts.on_device(time)),
         "share": facts.gpu_share(time),
     }
     yield Draft((evidence,), params=params, severity="info")
@@ -194,8 +193,8 @@ def _transposes(facts: Facts, limits: Limits) -> Drafts:
     where = facts.kernel_places(rows)
     yield Draft(
         (Evidence(_TRANSPOSES.text("subject")(), share, limits["gpu_share"], "share", where),),
-        TimeSaved("gpu", (_REMAINS * time, time), basis, claims=claims, is_removed=True),
-        {"time": time, "share": share, "calls": round(facts.per_step(sum(kernel.calls for kernel in rows)))},
+        DeviceWork((_REMAINS * time, time), basis, claims=claims, host=ITS_OWN),
+        {"time": OfEvents(time), "share": share, "calls": round(facts.per_step(sum(kernel.calls for kernel in rows)))},
     )
 
 
@@ -211,8 +210,8 @@ def _bias(facts: Facts, limits: Limits) -> Drafts:
     claims = {key: facts.on_device(ns) for key, ns in norms.bias_claims.items() if ns}
     yield Draft(
         (Evidence(_BIAS.text("subject")(), share, limits["gpu_share"], "share", norms.places),),
-        TimeSaved("gpu", (time, time), _BIAS.text("basis")(), claims=claims, is_removed=True, at=biases_at()),
-        {"time": time, "share": share, "calls": round(facts.per_step(norms.with_bias))},
+        DeviceWork((time, time), _BIAS.text("basis")(), claims=claims, host=ITS_OWN, at=biases_at()),
+        {"time": OfEvents(time), "share": share, "calls": round(facts.per_step(norms.with_bias))},
     )
 
 
@@ -230,8 +229,8 @@ def _not_folded(facts: Facts, limits: Limits) -> Drafts:
     basis = _NOT_FOLDED.text("basis") if has_bias else _NOT_FOLDED.text("basis-no-bias")
     yield Draft(
         (Evidence(_NOT_FOLDED.text("subject")(), share, limits["gpu_share"], "share", norms.places),),
-        TimeSaved("gpu", direct, basis(), claims=claims, is_removed=True, at=norms_at()),
-        {"time": norm, "share": share, "calls": round(facts.per_step(norms.calls))},
+        DeviceWork(direct, basis(), claims=claims, host=ITS_OWN, at=norms_at()),
+        {"time": OfEvents(norm), "share": share, "calls": round(facts.per_step(norms.calls))},
     )
 
 
@@ -317,10 +316,10 @@ def _algorithms(facts: Facts, limits: Limits) -> Drafts:
         "shapes": rows[0].input_shapes,
         "slow": slow.device_ns / slow.calls,
         "best": best.device_ns / best.calls,
-        "time": facts.on_device(sum(way.device_ns for row in rows for way in row.algorithms)),
+        "time": OfEvents(facts.on_device(sum(way.device_ns for row in rows for way in row.algorithms))),
     }
     evidence = Evidence(_ALGORITHMS.text("subject")(), share, limits["gpu_share"], "share", where)
-    change = TimeSaved("gpu", (0.0, facts.on_device(saved)), _ALGORITHMS.text("basis")(), claims=claims)
+    change = DeviceWork((0.0, facts.on_device(saved)), _ALGORITHMS.text("basis")(), claims=claims)
     yield Draft((evidence,), change, params, ceiling="low")
 
 

@@ -15,10 +15,10 @@ from traceanalyzer.knowledge.kernel_classes import kernel_class
 from traceanalyzer.knowledge.kernel_names import is_fp64, is_fp64_product
 from traceanalyzer.knowledge.op_models import Call
 from traceanalyzer.report.message import Text
-from traceanalyzer.rules.engine.change import summed
+from traceanalyzer.rules.engine.change import DeviceWork, HostTime, summed
 from traceanalyzer.rules.engine.facts import OperatorFact
 from traceanalyzer.rules.engine.processor import Processor
-from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, TimeSaved, page
+from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, OfEvents, page
 from traceanalyzer.rules.kernels.precision import PRODUCTS, capability
 from traceanalyzer.structure.events import EventSet
 
@@ -69,8 +69,8 @@ def _fp64(facts: Facts, limits: Limits) -> Drafts:
     where = tuple(entry.place for entry in doubles)
     yield Draft(
         (Evidence(_FP64.text("subject")(), share, limits["gpu_share"], "share", where),),
-        TimeSaved("gpu", saved, _FP64.text("basis")(), claims=claims),
-        {"time": facts.on_device(time), "share": share},
+        DeviceWork(saved, _FP64.text("basis")(), claims=claims),
+        {"time": OfEvents(facts.on_device(time)), "share": share},
         confidence="C" if generation is None and not is_full_rate else None,
         summary=_summary(generation, is_full_rate=is_full_rate),
     )
@@ -107,8 +107,8 @@ def _fp64_on_cpu(processor: Processor, limits: Limits) -> Drafts:
     at = operators_at(rows=tuple((row.name, row.shapes, row.types) for row in rows))
     yield Draft(
         (Evidence(_FP64.text("subject-cpu")(), share, processor.limit(limits), "share", processor.places(rows)),),
-        TimeSaved("host", (least * total, most * total), basis, claims=claims, at=at),
-        {"time": processor.per_step(time), "share": share},
+        HostTime((least * total, most * total), basis, claims=claims, at=at),
+        {"time": OfEvents(total), "share": OfEvents(total, is_share=True)},
         title=_FP64.text("title-cpu"),
         summary=_FP64.text("summary-cpu"),
     )

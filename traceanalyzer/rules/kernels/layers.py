@@ -16,12 +16,12 @@ from traceanalyzer.knowledge.inputs import Shape
 from traceanalyzer.knowledge.kernel_classes import KernelClass, kernel_class
 from traceanalyzer.report.message import Message
 from traceanalyzer.rules.engine import program
-from traceanalyzer.rules.engine.change import Interval, summed
+from traceanalyzer.rules.engine.change import DeviceWork, HostTime, Interval, StepChange, summed
 from traceanalyzer.rules.engine.facts import OperatorFact
 from traceanalyzer.rules.engine.places import of_operators
 from traceanalyzer.rules.engine.processor import Processor
-from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, TimeSaved, page
-from traceanalyzer.structure.events import EventSet
+from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, OfEvents, page
+from traceanalyzer.structure.events import ITS_OWN, EventSet
 
 _UNFUSED = page("attention-unfused")
 _SDPA = page("sdpa-math")
@@ -138,7 +138,7 @@ def _unfused(facts: Facts, limits: Limits) -> Drafts:
     evidence = Evidence(subject(), share, processor.limit(limits), "share", where)
     largest = max(scores, key=lambda s: (s.batch * s.queries * s.keys, s.queries))
     shape = [largest.batch, largest.queries, largest.keys]
-    params = {"time": processor.per_step(total), "share": share, "shape": str(shape)}
+    params = {"time": OfEvents(processor.per_step(total)), "share": share, "shape": str(shape)}
     summary, is_averaged = _UNFUSED.text("summary-cpu") if processor.is_cpu else None, _are_averaged(members)
     advice, code = (_UNFUSED.text("advice-weights"), _WITHOUT_WEIGHTS) if is_averaged else (None, None)
     yield Draft((evidence,), change, params, summary=summary, advice=advice, code=code)
@@ -190,7 +190,7 @@ def _least_ns(rows: Sequence[_Row], members: Sequence[_Row], noticeable_ns: floa
 
 def _fused_on_gpu(
     processor: Processor, members: Sequence[_Row], least_ns: float, claims: Mapping[EventSet, float]
-) -> TimeSaved:
+) -> StepChange:
     """The time saved on a GPU: all but that of fused operators, one for each softmax, forward and backward."""
     total, products = sum(row.ns for row in members), sum(row.ns for row in members if row.is_product)
     softmax = [row.operator for row in members if "softmax" in row.operator.name]
@@ -200,7 +200,7 @@ def _fused_on_gpu(
     high = max(0.0, total - again * least_ns)
     direct = processor.per_step(min(high, max(0.0, total - left))), processor.per_step(high)
     basis = _UNFUSED.text("basis-kernels")(floor=processor.per_step(least_ns), fused=_FUSED_NS)
-    return TimeSaved("gpu", direct, basis, claims=claims, is_removed=True)
+    return DeviceWork(direct, basis, claims=claims, host=ITS_OWN)
 
 
 def _is_fp32(members: Sequence[_Row]) -> bool:
@@ -210,14 +210,14 @@ def _is_fp32(members: Sequence[_Row]) -> bool:
 
 def _fused_on_cpu(
     processor: Processor, members: Sequence[_Row], least_ns: float, claims: Mapping[EventSet, float]
-) -> TimeSaved:
+) -> StepChange:
     """The time saved on a CPU: most of the time outside of products, and a part of the products."""
     total, products = sum(row.ns for row in members), sum(row.ns for row in members if row.is_product)
     low, high = (share * (total - products) for share in _OF_OTHERS)
     high = min(high + _OF_PRODUCTS * products, total - least_ns)
     direct = processor.per_step(min(low, high)), processor.per_step(high)
     basis = _UNFUSED.text("basis-cpu")(least=_OF_OTHERS[0], most=_OF_OTHERS[1], products=_OF_PRODUCTS)
-    return TimeSaved("host", direct, basis, claims=claims)
+    return HostTime(direct, basis, claims=claims)
 
 
 def _sdpa(facts: Facts, limits: Limits) -> Drafts:
@@ -232,8 +232,8 @@ def _sdpa(facts: Facts, limits: Limits) -> Drafts:
     claims = {EventSet.operator(_BY_PRODUCTS): most}
     yield Draft(
         (Evidence(_SDPA.text("subject")(), share, limits["gpu_share"], "share", where),),
-        TimeSaved("gpu", (0.0, most), _SDPA.text("basis")(left=_LEAST_LEFT), claims=claims),
-        {"calls": max(1, round(calls)), "time": time, "share": share},
+        DeviceWork((0.0, most), _SDPA.text("basis")(left=_LEAST_LEFT), claims=claims),
+        {"calls": max(1, round(calls)), "time": OfEvents(time), "share": share},
         ceiling="high",
     )
 
@@ -249,13 +249,13 @@ def _chains(facts: Facts, limits: Limits) -> Drafts:
     links = [link for row in rows for link in row.links]
     claims = summed((e.events, facts.on_device(e.device_ns)) for e in links)
     basis, at = _CHAINS.text("basis")(passes=_PASSES), chains_at(rows=rows)
-    change = TimeSaved("gpu", direct, basis, claims=claims, is_removed=True, at=at)
+    change = DeviceWork(direct, basis, claims=claims, host=ITS_OWN, at=at)
     first, where = rows[0], tuple(_place(facts, row) for row in rows)
     params = {
         "kernels": round(facts.per_step(sum(row.kernels * row.repetitions for row in rows))),
         "chains": max(1, round(facts.per_step(sum(row.repetitions for row in rows)))),
-        "time": time,
-        "share": share,
+        "time": OfEvents(time),
+        "share": OfEvents(time, is_share=True),
         "operators": _first_operators(first),
         "caller": first.caller or "",
     }
@@ -302,7 +302,7 @@ def _experts(facts: Facts, limits: Limits) -> Drafts:
         return
     where = facts.kernel_places(rows)
     evidence = Evidence(_EXPERTS.text("subject")(), share, limits["gpu_share"], "share", where)
-    params = {"time": facts.on_device(total), "share": share, "kernel": rows[0].name}
+    params = {"time": OfEvents(facts.on_device(total)), "share": share, "kernel": rows[0].name}
     trains = program.may_train(facts)  # which no server does
     yield Draft((evidence,), None, params, "low", advice=_EXPERTS.text("advice-training") if trains else None)
 
@@ -329,10 +329,10 @@ def _dense(facts: Facts, limits: Limits) -> Drafts:
         claims = {row.operator.events: processor.per_step(most * row.ns) for row in members}
         direct, basis = (0.5 * most * time, most * time), _DENSE.text("basis")(most=most)
         where = of_operators(facts, [row.operator for row in members], processor.self_ns)
-        params = {"experts": experts, "shapes": members[0].operator.shapes, "time": time, "share": share}
+        params = {"experts": experts, "shapes": members[0].operator.shapes, "time": OfEvents(time), "share": share}
         params["calls"] = members[0].operator.calls // chosen
         evidence = Evidence(_DENSE.text("subject")(), share, limits["gpu_share"], "share", where)
-        change = TimeSaved(processor.resource, direct, basis, claims=claims, is_removed=not processor.is_cpu)
+        change = processor.less_work(direct, basis, claims, host=ITS_OWN)
         yield Draft((evidence,), change, params)
 
 
@@ -357,7 +357,7 @@ def _not_eval(facts: Facts, limits: Limits) -> Drafts:
         most = sum(map(processor.total_of, dropouts)) + (max(0, attention) if written else 0)
         direct = processor.per_step(least), processor.per_step(max(least, most))
         claims = {row.events: processor.per_step(processor.self_ns(row)) for row in draws}
-        change = TimeSaved(processor.resource, direct, _NOT_EVAL.text("basis")(), claims=claims)
+        change = processor.less_work(direct, _NOT_EVAL.text("basis")(), claims)
         subject = _NOT_EVAL.text("subject-dropout")()
         evidence = Evidence(subject, drawn / every, limits["counted"], "share", processor.places(draws))
         params = {"dropouts": max(1, round(facts.per_step(every))), "time": direct[0], "step": facts.step_ns}

@@ -21,9 +21,9 @@ from traceanalyzer.knowledge.kernel_names import built_for, is_fp32, is_fp32_att
 from traceanalyzer.knowledge.op_models import Family, family
 from traceanalyzer.report.message import Text
 from traceanalyzer.rules.engine import program
-from traceanalyzer.rules.engine.change import Interval, summed
+from traceanalyzer.rules.engine.change import DeviceWork, Interval, summed
 from traceanalyzer.rules.engine.processor import intensities, roofline_rows
-from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
+from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, OfEvents, page
 from traceanalyzer.structure.events import EventSet
 
 _MIXED = page("mixed-precision-unused")
@@ -98,13 +98,12 @@ def _mixed(facts: Facts, limits: Limits) -> Drafts:
     trains = program.may_train(facts)
     yield Draft(
         (Evidence(_MIXED.text("subject")(), share, limits["fp32_share"], "share", tuple(places)),),
-        TimeSaved(
-            "gpu",
+        DeviceWork(
             (low, high),
             _MIXED.text("basis")(),
             claims=summed(claim for part in parts for claim in part.claims.items()),
         ),
-        {"time": facts.on_device(time), "share": share, "parts": told, "second": second},
+        {"time": OfEvents(facts.on_device(time)), "share": share, "parts": told, "second": second},
         advice=None if trains else _MIXED.text("advice-inference"),
         code=_CODE_TRAINING if trains else _CODE_INFERENCE.format(kind="bfloat16"),
     )
@@ -124,8 +123,8 @@ def _unused(facts: Facts, limits: Limits) -> Drafts:
         advice, code = _of_inference(advice, code)
     yield Draft(
         (Evidence(_UNUSED.text("subject")(), share, limits["product_share"], "share", products.places),),
-        TimeSaved("gpu", (low, high), _UNUSED.text("basis")(), claims=products.claims),
-        {"time": facts.on_device(products.time_ns), "share": share},
+        DeviceWork((low, high), _UNUSED.text("basis")(), claims=products.claims),
+        {"time": OfEvents(facts.on_device(products.time_ns)), "share": share},
         confidence="C" if used.capability is None else None,
         summary=summary,
         advice=advice,
@@ -163,8 +162,8 @@ def _tf32_disabled(facts: Facts, limits: Limits) -> Drafts:
     low, high = map(facts.on_device, products.saved_ns)
     yield Draft(
         (Evidence(_TF32.text("subject")(), share, limits["product_share"], "share", products.places),),
-        TimeSaved("gpu", (low, high), _TF32.text("basis")(), claims=products.claims),
-        {"time": facts.on_device(products.time_ns), "share": share},
+        DeviceWork((low, high), _TF32.text("basis")(), claims=products.claims),
+        {"time": OfEvents(facts.on_device(products.time_ns)), "share": share},
     )
 
 

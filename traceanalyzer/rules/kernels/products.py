@@ -16,10 +16,10 @@ from traceanalyzer.analyzers.kernels.roofline import Roofline, RooflineRow
 from traceanalyzer.knowledge.inputs import Inputs
 from traceanalyzer.knowledge.op_shapes import sides
 from traceanalyzer.rules.engine import program
-from traceanalyzer.rules.engine.change import Interval
+from traceanalyzer.rules.engine.change import DeviceWork, Interval
 from traceanalyzer.rules.engine.facts import OperatorFact
 from traceanalyzer.rules.engine.processor import bandwidths, moved
-from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
+from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, OfEvents, page
 
 _MISALIGNED = page("matmul-dims-misaligned")
 _DEGENERATE = page("gemm-degenerate")
@@ -69,7 +69,7 @@ def _misaligned(facts: Facts, limits: Limits) -> Drafts:
     claims = {entry.row.events: facts.on_device(entry.saved_ns[1]) for entry in slow}
     where = _places(facts, (entry.row for entry in slow))
     params = {
-        "time": facts.on_device(time),
+        "time": OfEvents(facts.on_device(time)),
         "share": share,
         "operator": worst.row.name,
         "shapes": worst.row.input_shapes,
@@ -78,7 +78,7 @@ def _misaligned(facts: Facts, limits: Limits) -> Drafts:
     subject = _MISALIGNED.text("subject") if worst.has_peer else _MISALIGNED.text("subject-alone")
     yield Draft(
         (Evidence(subject(), worst.share, limits["pace"], "share", where),),
-        TimeSaved("gpu", (low, high), _MISALIGNED.text("basis")(most=_WITHOUT_PEER), claims=claims),
+        DeviceWork((low, high), _MISALIGNED.text("basis")(most=_WITHOUT_PEER), claims=claims),
         params,
         ceiling="medium",
         summary=None if worst.has_peer else _MISALIGNED.text("summary-alone"),
@@ -198,8 +198,8 @@ def _degenerate(facts: Facts, limits: Limits) -> Drafts:
     where = tuple(CodePlace("operator", row.name, row.shapes, time, "ns") for row, time in times)
     yield Draft(
         (Evidence(_DEGENERATE.text("subject")(), share, limits["gpu_share"], "share", where),),
-        TimeSaved("gpu", saved, _DEGENERATE.text("basis")(slow=slow, fast=fast), claims=claims),
-        {"time": facts.on_device(time), "share": share, "operator": rows[0].name, "shapes": rows[0].shapes},
+        DeviceWork(saved, _DEGENERATE.text("basis")(slow=slow, fast=fast), claims=claims),
+        {"time": OfEvents(facts.on_device(time)), "share": share, "operator": rows[0].name, "shapes": rows[0].shapes},
     )
 
 
@@ -233,7 +233,7 @@ def _below_roof(facts: Facts, limits: Limits) -> Drafts:
     saved = facts.on_device(fsum(excess.values()))
     claims = {row.events: facts.on_device(ns) for row, ns in excess.items() if ns}
     params = {
-        "time": facts.on_device(time),
+        "time": OfEvents(facts.on_device(time)),
         "share": share,
         "rate": sum(row.flops for row in rows) / time / 1000,
         "peak": rows[0].peak_tflops_per_s,
@@ -243,7 +243,7 @@ def _below_roof(facts: Facts, limits: Limits) -> Drafts:
     is_amd = any(device.vendor == "AMD" for device in facts.summary.devices) if facts.summary else False
     yield Draft(
         (Evidence(_BELOW_ROOF.text("subject")(), reached, limits["pace"], "share", _places(facts, rows)),),
-        TimeSaved("gpu", (0.0, saved), _BELOW_ROOF.text("basis")(best=best), claims=claims),
+        DeviceWork((0.0, saved), _BELOW_ROOF.text("basis")(best=best), claims=claims),
         params,
         ceiling="medium",
         advice=_BELOW_ROOF.text("advice-amd") if is_amd else None,
@@ -280,7 +280,7 @@ def _fp8_eligible(facts: Facts, limits: Limits) -> Drafts:
     if facts.gpu.fp4 and not program.may_train(facts):
         rates["fp4"] = facts.gpu.fp4
         summary, advice = _FP8.text("summary-fp4"), _FP8.text("advice-fp4")
-    params = {"time": facts.on_device(time), "share": share, **rates}
+    params = {"time": OfEvents(facts.on_device(time)), "share": share, **rates}
     yield Draft(evidence, params=params, severity="info", code=_code(facts), summary=summary, advice=advice)
 
 

@@ -15,13 +15,14 @@ from traceanalyzer.analyzers.optimizer.autograd_passes import Passes
 from traceanalyzer.analyzers.tables.kinds import RowKind
 from traceanalyzer.knowledge import marks
 from traceanalyzer.rules.engine import program
-from traceanalyzer.rules.engine.change import Interval
+from traceanalyzer.rules.engine.change import HostTime, Interval
 from traceanalyzer.rules.engine.idle_time import claims
 from traceanalyzer.rules.engine.processor import Processor
 from traceanalyzer.rules.engine.program import has_torch
-from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, TimeSaved, page
+from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, OfEvents, page
 from traceanalyzer.rules.optimizer import passes
 from traceanalyzer.structure.autograd import is_zero_grad
+from traceanalyzer.structure.events import ITS_OWN
 from traceanalyzer.structure.owners import EVALUATION
 
 _NOT_FUSED = page("optimizer-not-fused")
@@ -103,12 +104,17 @@ def _not_fused(facts: Facts, limits: Limits) -> Drafts:
         direct, idle = (least * host, most * host), fsum(ended.values())
         exposed = min(direct[0], idle), min(direct[1], idle)
         basis = _NOT_FUSED.text("basis")(least=least, most=most)
-        within, at = (row.events,), optimizers_at(rows=(row,))
-        change = TimeSaved("host", direct, basis, exposed, ended, within, at=at, is_at=True)
-        params = {"optimizer": row.name, "launches": round(launches), "host": host, "share": share}
+        within, shares = optimizers_at(rows=(row,)), (row.events,)
+        change = HostTime(direct, basis, exposed, ended, within=within, shares=shares)
+        params = {
+            "optimizer": row.name,
+            "launches": round(launches),
+            "host": OfEvents(host),
+            "share": OfEvents(host, is_share=True),
+        }
         params |= {"device": facts.per_step(row.device_ns)}
         advice = _NOT_FUSED.text("advice-refused") if program.refuses_lists(facts) else None
-        yield Draft(evidence, change, params, advice=advice, code=_fused_code(row.name), figure="host")
+        yield Draft(evidence, change, params, advice=advice, code=_fused_code(row.name))
 
 
 def _saved_beside_device(row: Optimizer) -> Interval:
@@ -148,18 +154,16 @@ def _not_fused_on_cpu(facts: Facts, row: Optimizer, limits: Limits) -> Drafts:
     advice = _NOT_FUSED.text("advice-cpu-refused") if refused else _NOT_FUSED.text("advice-cpu")
     yield Draft(
         tuple(evidence),
-        TimeSaved(
-            "host",
+        HostTime(
             (least * host, most * host),
             basis,
             claims={row.events: host},
             at=optimizers_at(rows=(row,)),
         ),
-        {"optimizer": row.name, "calls": round(each), "host": host, "share": share},
+        {"optimizer": row.name, "calls": round(each), "host": OfEvents(host), "share": OfEvents(host, is_share=True)},
         summary=_NOT_FUSED.text("summary-cpu"),
         advice=advice,
         code=_fused_code(row.name),
-        figure="host",
     )
 
 
@@ -213,7 +217,7 @@ def _not_fused_in_table(facts: Facts, limits: Limits) -> Drafts:
         Evidence(_NOT_FUSED.text("host")(), share, limits["host_share"], "share", tuple(where[:1])),
     )
     basis = _NOT_FUSED.text("basis-table")(least=_LEAST, most=_MOST)
-    change = TimeSaved("host", (_LEAST * host, _MOST * host), basis)
+    change = HostTime((_LEAST * host, _MOST * host), basis)
     params = {"optimizer": rows[0].name, "launches": round(each), "host": host, "share": share}
     summary, code = _NOT_FUSED.text("summary-table"), _fused_code(rows[0].name)
     yield Draft(evidence, change, params, confidence="C", summary=summary, code=code)
@@ -283,20 +287,18 @@ def _zero_grad(facts: Facts, limits: Limits) -> Drafts:
     ended = claims(facts, (idle for row in rows for idle in row.exposed))
     exposed = fsum(ended.values())
     starved = min(facts.per_step(fsum(row.starved_ns for row in rows)), exposed)
-    change = TimeSaved(
-        "host",
+    change = HostTime(
         ((1 - _LOOP) * host, host + _OF_ADDING * _added_ns(facts, rows)),
         _ZERO_GRAD.text("basis-2")(loop=_LOOP, part=_OF_ADDING),
         None if facts.resources.gpu_ns is None else ((1 - _LOOP) * starved, exposed),
         ended,
-        tuple(row.events for row in rows),
-        at=optimizers_at(rows=tuple(rows)),
-        is_at=True,
-        is_removed=True,
+        within=optimizers_at(rows=tuple(rows)),
+        shares=tuple(row.events for row in rows),
+        device=ITS_OWN,
     )
     evidence = Evidence(_ZERO_GRAD.text("subject")(), share, limits["host_share"], "share", _places(facts, rows))
-    params = {"fills": _each(rows), "host": host, "idle": starved, "share": share}
-    yield Draft((evidence,), change, params, figure="host")
+    params = {"fills": _each(rows), "host": OfEvents(host), "idle": starved, "share": OfEvents(host, is_share=True)}
+    yield Draft((evidence,), change, params)
 
 
 def _zero_grad_on_cpu(facts: Facts, rows: Sequence[Optimizer], limit: float) -> Draft:
@@ -305,16 +307,15 @@ def _zero_grad_on_cpu(facts: Facts, rows: Sequence[Optimizer], limit: float) -> 
     host, added, share = processor.per_step(total), _added_ns(facts, rows), processor.share(total)
     least, most = (1 - _LOOP) * (host + added), _MOST_ON_CPU * (host + added)
     basis = _ZERO_GRAD.text("basis-cpu")(least=1 - _LOOP, most=_MOST_ON_CPU)
-    change = TimeSaved(
-        "host",
+    change = HostTime(
         (least, most),
         basis,
         claims={rows[0].events: most},
         at=optimizers_at(rows=tuple(rows)),
     )
-    params = {"fills": _each(rows), "host": host, "added": added, "share": share}
+    params = {"fills": _each(rows), "host": OfEvents(host), "added": added, "share": OfEvents(host, is_share=True)}
     evidence = Evidence(_ZERO_GRAD.text("subject")(), share, limit, "share", _places(facts, rows))
-    return Draft((evidence,), change, params, summary=_ZERO_GRAD.text("summary-cpu"), figure="host")
+    return Draft((evidence,), change, params, summary=_ZERO_GRAD.text("summary-cpu"))
 
 
 def _added_ns(facts: Facts, rows: Sequence[Optimizer]) -> float:
@@ -350,7 +351,7 @@ def _zero_grad_in_table(facts: Facts, limits: Limits) -> Drafts:
         return
     where = tuple(CodePlace("row", row.name, value=row.cpu_total_ns, unit="ns") for row in rows)
     evidence = Evidence(_ZERO_GRAD.text("subject")(), share, limits["host_share"], "share", where)
-    change = TimeSaved("host", ((1 - _LOOP) * inside, inside), _ZERO_GRAD.text("basis-table")())
+    change = HostTime(((1 - _LOOP) * inside, inside), _ZERO_GRAD.text("basis-table")())
     params = {"host": inside, "share": share}
     yield Draft((evidence,), change, params, summary=_ZERO_GRAD.text("summary-table"))
 

@@ -9,10 +9,11 @@ from traceanalyzer.analyzers.memory import MemoryUse
 from traceanalyzer.analyzers.optimizer.autograd_passes import Discarded, Passes, UnusedForward, passes_at
 from traceanalyzer.analyzers.optimizer.backward_pass import NanChecks, Recomputation, nan_checks_at, recomputed_at
 from traceanalyzer.analyzers.optimizer.repeated_passes import RepeatedForward
+from traceanalyzer.rules.engine.change import DeviceWork, HostTime, StepChange
 from traceanalyzer.rules.engine.host_work import need_cpu_steps
 from traceanalyzer.rules.engine.places import BACKWARD, FORWARD
 from traceanalyzer.rules.engine.processor import Processor
-from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
+from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, OfEvents, page
 from traceanalyzer.structure.recording import Recording
 from traceanalyzer.structure.typical import mean
 
@@ -60,8 +61,12 @@ def _redundant(facts: Facts, limits: Limits) -> Drafts:
 def _discarded(facts: Facts, passes: Passes, row: Discarded, limit: float) -> Draft:
     where = tuple(CodePlace("time", "backward", None, w.host_ns, "ns", w.start_ns, BACKWARD()) for w in row.examples)
     evidence = Evidence(_REDUNDANT.text("discarded")(), row.passes, limit, "count", where)
-    params: dict[str, float] = {"passes": row.passes, "all": passes.backward_passes, "updates": passes.updates}
-    params["time"] = _time(facts, row)
+    params: dict[str, float | OfEvents] = {
+        "passes": row.passes,
+        "all": passes.backward_passes,
+        "updates": passes.updates,
+    }
+    params["time"] = OfEvents(_time(facts, row))
     return Draft((evidence,), _without_passes(facts, row), params)
 
 
@@ -69,7 +74,7 @@ def _unused(facts: Facts, row: UnusedForward, limit: float) -> Draft:
     place = CodePlace("module", row.name, row.input_shapes or None, row.host_ns, "ns", row.start_ns)
     evidence = Evidence(_REDUNDANT.text("unused")(), row.updates, limit, "count", (place,))
     params = {"module": row.name.removeprefix("nn.Module: "), "calls": row.calls, "unused": row.unused_calls}
-    params |= {"updates": row.updates, "time": _time(facts, row)}
+    params |= {"updates": row.updates, "time": OfEvents(_time(facts, row))}
     summary = _REDUNDANT.text("summary-unused")
     return Draft((evidence,), _without_passes(facts, row), params, confidence="C", summary=summary)
 
@@ -78,7 +83,12 @@ def _repeated(facts: Facts, passes: Passes, row: RepeatedForward, limit: float) 
     """A forward pass without autograd, beside the same one that trains."""
     place = CodePlace("operator", row.name, row.input_shapes or None, row.host_ns, "ns", row.start_ns)
     evidence = Evidence(_REDUNDANT.text("repeated")(), row.updates, limit, "count", (place,))
-    params = {"passes": row.passes, "operators": row.operators, "updates": passes.updates, "time": _time(facts, row)}
+    params = {
+        "passes": row.passes,
+        "operators": row.operators,
+        "updates": passes.updates,
+        "time": OfEvents(_time(facts, row)),
+    }
     return Draft(
         (evidence,),
         _without_passes(facts, row),
@@ -93,16 +103,16 @@ def _repeated(facts: Facts, passes: Passes, row: RepeatedForward, limit: float) 
 _Pass = Discarded | UnusedForward | RepeatedForward
 
 
-def _without_passes(facts: Facts, row: _Pass) -> TimeSaved:
+def _without_passes(facts: Facts, row: _Pass) -> StepChange:
     """The saving on the resource that bounds the step, because a pass takes both host and GPU time."""
     time, on_device = _time(facts, row), _bounds_on_gpu(facts, row)
     at = passes_at(row=row, on_device=on_device)
     if Processor.of(facts).is_cpu:
         basis = _REDUNDANT.text("basis-cpu")(least=_LEAST, most=_MOST_ON_CPU)
-        return TimeSaved("host", (_LEAST * time, min(_MOST_ON_CPU * time, facts.step_ns)), basis, at=at)
-    resource = "gpu" if on_device else "host"
+        return HostTime((_LEAST * time, min(_MOST_ON_CPU * time, facts.step_ns)), basis, at=at)
     basis = _REDUNDANT.text("basis-2")(least=_LEAST, more=_MOST_ON_GPU - 1)
-    return TimeSaved(resource, (_LEAST * time, min(_MOST_ON_GPU * time, facts.step_ns)), basis, at=at)
+    kind = DeviceWork if on_device else HostTime
+    return kind((_LEAST * time, min(_MOST_ON_GPU * time, facts.step_ns)), basis, at=at)
 
 
 def _time(facts: Facts, row: _Pass) -> float:
@@ -133,9 +143,9 @@ def _autograd(facts: Facts, limits: Limits) -> Drafts:
     part = _BOOKKEEPING if facts.resources.gpu_ns is not None else _BOOKKEEPING_ON_CPU
     most = part * facts.per_step(passes.graph_host_ns)
     host = facts.resources.host_ns or 0.0
-    params = {"passes": passes.graph_passes, "functions": passes.graph_functions, "time": host}
-    change = TimeSaved("host", (0.0, most), _AUTOGRAD.text("basis")(most=part))
-    yield Draft((evidence,), change, params, severity="low", figure="time")
+    params = {"passes": passes.graph_passes, "functions": passes.graph_functions, "time": OfEvents(host)}
+    change = HostTime((0.0, most), _AUTOGRAD.text("basis")(most=part))
+    yield Draft((evidence,), change, params, severity="low")
 
 
 def _anomaly(facts: Facts, limits: Limits) -> Drafts:
@@ -151,8 +161,13 @@ def _anomaly(facts: Facts, limits: Limits) -> Drafts:
     interval = (min(time, facts.step_ns), min(_MORE * time, facts.step_ns))
     where = CodePlace("operator", "aten::isnan", None, mean(checks.checks_ns, checks.steps), "ns", checks.start_ns)
     evidence = Evidence(_ANOMALY.text("subject")(), share, limits["checked_share"], "share", (where,))
-    change = TimeSaved("host", interval, _ANOMALY.text("basis")(), at=nan_checks_at())
-    params = {"checks": mean(checks.checked, checks.steps), "time": time, "step": facts.step_ns, "stacks": stacks}
+    change = HostTime(interval, _ANOMALY.text("basis")(), at=nan_checks_at())
+    params = {
+        "checks": mean(checks.checked, checks.steps),
+        "time": OfEvents(time),
+        "step": facts.step_ns,
+        "stacks": stacks,
+    }
     yield Draft((evidence,), change, params, severity="medium")
 
 
@@ -175,10 +190,16 @@ def _recomputed(facts: Facts, limits: Limits) -> Drafts:
     least, most = _RECOMPUTED_ON_GPU if on_device else _RECOMPUTED_ON_HOST
     basis = _RECOMPUTED.text("basis-gpu-2") if on_device else _RECOMPUTED.text("basis-cpu")
     at = recomputed_at(on_device=on_device)
-    interval, resource = (least * time, min(most * time, facts.step_ns)), "gpu" if on_device else "host"
-    change = TimeSaved(resource, interval, basis(least=least, more=most - 1), at=at)
+    interval = least * time, min(most * time, facts.step_ns)
+    kind = DeviceWork if on_device else HostTime
+    change = kind(interval, basis(least=least, more=most - 1), at=at)
     operators = ", ".join(again.names[:3])
-    params = {"segments": mean(again.segments, again.steps), "time": time, "share": share, "operators": operators}
+    params = {
+        "segments": mean(again.segments, again.steps),
+        "time": OfEvents(time),
+        "share": OfEvents(time, is_share=True),
+        "operators": operators,
+    }
     yield Draft((evidence,), change, params, ceiling="info" if used is None else "medium")
 
 

@@ -26,7 +26,7 @@ from collections.abc import Iterator, Mapping
 
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules.engine.change import TimeSaved
+from traceanalyzer.rules.engine.change import DeviceWork
 from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.rules.engine.rule import Draft, Rule, Threshold
 from traceanalyzer.structure.events import EventSet
@@ -56,7 +56,7 @@ def _find(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     time = math.fsum(claims.values())
     names = ", ".join(row.name for row in rows)
     instead = "; ".join(sorted({BANNED[row.name] for row in rows}))
-    change = TimeSaved("gpu", (0.0, time), _BASIS(), claims=claims)
+    change = DeviceWork((0.0, time), _BASIS(), claims=claims)
     params = {"names": names, "instead": instead, "calls": calls, "time": time}
     yield Draft((evidence,), change, params, severity="low")
 
