@@ -2,6 +2,7 @@
 
     rule              what a rule is: its page, its thresholds, its detectors, and the drafts that they yield
     facts             what rules see of a trace, of tables, of a compile log, of ranks
+    event_times       what a finding is about: sets of events with their times
     change            the time that a fix removes
     claim_edits       its edits of the causal model
     where             its places in the recording

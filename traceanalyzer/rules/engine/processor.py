@@ -95,9 +95,14 @@ class Processor(msgspec.Struct, frozen=True, dict=True):
             return self.per_step(total_ns) / self.facts.step_ns if self.facts.step_ns else 0.0
         return self.facts.gpu_share(total_ns)
 
+    @property
+    def limit_key(self) -> str:
+        """Key of the threshold for the share."""
+        return HOST_SHARE if self.is_cpu else "gpu_share"
+
     def limit(self, limits: Mapping[str, float]) -> float:
         """The least share for a finding."""
-        return limits[HOST_SHARE if self.is_cpu else "gpu_share"]
+        return limits[self.limit_key]
 
 
 def _work(operator: OperatorFact) -> Work | None:

@@ -200,6 +200,27 @@ class RulePage(msgspec.Struct, frozen=True):
         """The text with this key."""
         return self.texts[key]
 
+    def evidence(
+        self,
+        limits: Limits,
+        key: str,
+        value: float,
+        where: tuple[CodePlace, ...] = (),
+        *,
+        subject: Message | None = None,
+    ) -> Evidence:
+        """A measured value that crossed a threshold of the page.
+
+        Args:
+            limits: The thresholds, as a project wants them.
+            key: The name of the threshold that decided.
+            value: What was measured, in the unit of the threshold.
+            where: Where it was seen, the most important place first.
+            subject: What was measured; by default the text `subject` of the page.
+        """
+        unit = next(threshold.unit for threshold in self.thresholds if threshold.key == key)
+        return Evidence(subject or self.text("subject")(), value, limits[key], unit, where)
+
     def rule(self, trace: Detector | None = None, table: Detector | None = None, log: Detector | None = None) -> Rule:
         """The rule of this page with these detectors; the texts no-trace and no-table say why one is missing."""
         own = {name: getattr(self, name) for name in self.__struct_fields__ if name != "texts"}

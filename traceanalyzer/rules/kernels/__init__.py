@@ -19,6 +19,7 @@ from traceanalyzer.knowledge.kernel_classes import KernelClass, is_generated, ke
 from traceanalyzer.report.message import Text
 from traceanalyzer.rules.engine import program
 from traceanalyzer.rules.engine.change import DeviceWork, summed
+from traceanalyzer.rules.engine.event_times import EventTimes
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, OfEvents, page
 from traceanalyzer.rules.kernels import double_precision, layers, precision, products
 from traceanalyzer.structure.events import ITS_OWN, EventSet
@@ -179,23 +180,22 @@ class _Norms(msgspec.Struct, frozen=True):
 
 
 def _transposes(facts: Facts, limits: Limits) -> Drafts:
-    kernels = facts.kernels
-    rows = [kernel for kernel in kernels if _TRANSPOSE.search(kernel.name)]
-    convolutions = [kernel for kernel in kernels if kernel_class(kernel.name) is KernelClass.CONVOLUTION]
-    on_tensor_cores = sum(kernel.total_ns for kernel in convolutions if kernel.tensor_cores)
-    share = facts.gpu_share(fsum(kernel.total_ns for kernel in rows))
-    if share <= limits["gpu_share"] or 2 * on_tensor_cores <= sum(kernel.total_ns for kernel in convolutions):
-        return
+    rows = [kernel for kernel in facts.kernels if _TRANSPOSE.search(kernel.name)]
     rows.sort(key=lambda kernel: (-kernel.total_ns, kernel.name))
-    time = facts.on_device(fsum(kernel.total_ns for kernel in rows))
-    claims = {kernel.events: facts.on_device(kernel.total_ns) for kernel in rows}
-    basis = _TRANSPOSES.text("basis")(remains=_REMAINS)
-    where = facts.kernel_places(rows)
-    yield Draft(
-        (Evidence(_TRANSPOSES.text("subject")(), share, limits["gpu_share"], "share", where),),
-        DeviceWork((_REMAINS * time, time), basis, claims=claims, host=ITS_OWN),
-        {"time": OfEvents(time), "share": share, "calls": round(facts.per_step(sum(kernel.calls for kernel in rows)))},
-    )
+    work = EventTimes.on_device(facts, ((kernel.events, kernel.total_ns) for kernel in rows))
+    if work.share <= limits["gpu_share"] or not _convolves_on_tensor_cores(facts):
+        return
+    calls = facts.per_step(sum(kernel.calls for kernel in rows))
+    change = work.shorter((_REMAINS, 1.0), _TRANSPOSES.text("basis")(remains=_REMAINS), host=ITS_OWN)
+    evidence = _TRANSPOSES.evidence(limits, "gpu_share", work.share, facts.kernel_places(rows))
+    yield Draft((evidence,), change, {**work.figures(), "calls": round(calls)})
+
+
+def _convolves_on_tensor_cores(facts: Facts) -> bool:
+    """Whether most time of convolutions is in kernels that use Tensor Cores."""
+    convolutions = [kernel for kernel in facts.kernels if kernel_class(kernel.name) is KernelClass.CONVOLUTION]
+    on_tensor_cores = sum(kernel.total_ns for kernel in convolutions if kernel.tensor_cores)
+    return 2 * on_tensor_cores > sum(kernel.total_ns for kernel in convolutions)
 
 
 def _bias(facts: Facts, limits: Limits) -> Drafts:

@@ -1,0 +1,77 @@
+"""The work that a finding is about: sets of events with their times, of which its evidence, sentence and change speak.
+
+work = EventTimes.of(Processor.of(facts), ((row.events, row.total_ns) for row in rows))
+if work.share > limits["gpu_share"]:
+yield Draft((evidence,), work.shorter((0.5, 1.0), basis), work.figures())
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from math import fsum
+
+from traceanalyzer.report.message import Message
+from traceanalyzer.rules.engine.change import DeviceWork, HostTime, Interval, summed
+from traceanalyzer.rules.engine.facts import Facts
+from traceanalyzer.rules.engine.processor import Processor
+from traceanalyzer.rules.engine.rule import OfEvents
+from traceanalyzer.structure.events import EventSet
+
+
+@dataclass(frozen=True)
+class EventTimes:
+    """Sets of events on the processor that computes the operators of a run, with their times."""
+
+    processor: Processor
+    ns: Mapping[EventSet, float]
+    """Time of each set in all typical steps, in ns."""
+
+    @classmethod
+    def of(cls, processor: Processor, times: Iterable[tuple[EventSet, float]]) -> EventTimes:
+        """Sets with their times in the typical steps in ns, where several may be the same."""
+        return cls(processor, summed(times))
+
+    @classmethod
+    def on_device(cls, facts: Facts, times: Iterable[tuple[EventSet, float]]) -> EventTimes:
+        """The same of kernels, copies and operators with kernels, whatever computes the operators."""
+        return cls(Processor(facts, is_cpu=False), summed(times))
+
+    @property
+    def total_ns(self) -> float:
+        """Time of all sets in the typical steps in ns."""
+        return fsum(self.ns.values())
+
+    @property
+    def time(self) -> float:
+        """Time per step in ns."""
+        return self.processor.per_step(self.total_ns)
+
+    @property
+    def share(self) -> float:
+        """Share of the GPU's time; of the step on a CPU."""
+        return self.processor.share(self.total_ns)
+
+    def claims(self, part: float = 1.0) -> dict[EventSet, float]:
+        """Time per step in ns of each set that takes some, or a part of it."""
+        return {events: self.processor.per_step(part * ns) for events, ns in self.ns.items() if ns}
+
+    def figures(self) -> dict[str, float | OfEvents]:
+        """The quantities `time` and `share` of a sentence."""
+        share = OfEvents(self.time, is_share=True) if self.processor.is_cpu else self.share
+        return {"time": OfEvents(self.time), "share": share}
+
+    def shorter(
+        self, parts: Interval, basis: Message, *, at: EventSet | None = None, host: EventSet | None = None
+    ) -> DeviceWork | HostTime:
+        """The change that saves a part of the work, at least and at most.
+
+        Args:
+            parts: The parts, from 0 to 1 or a little more, where other work goes with it.
+            basis: How they were estimated.
+            at: Where the change is, if that is not at the sets themselves.
+            host: Host time that goes with work of a device, as in `DeviceWork`.
+        """
+        least, most = parts
+        interval = least * self.time, most * self.time
+        return self.processor.less_work(interval, basis, self.claims(most), at, host)
