@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
 
 from traceanalyzer.simulation import step_times
-from traceanalyzer.simulation.graph import NOTHING, Graph, shifted
+from traceanalyzer.simulation.graph import NOTHING, DeviceChain, Graph, HostPoints, shifted
 from traceanalyzer.simulation.longest_path import NEVER, Contracted, Times, contract, running_maximum
 from traceanalyzer.simulation.step_times import StepBounds
 from traceanalyzer.trace.table import I64, Bool
@@ -44,44 +45,87 @@ class Pieces(msgspec.Struct, frozen=True):
     """The device event that runs in the piece or starts at its end; `NOTHING` for host time."""
 
 
+class _Path(NamedTuple):
+    """The nodes of a critical path, by their numbers; nodes are the points, then the events. Shapes (nodes,)."""
+
+    number: I64
+    """Number among points and events, ascending."""
+    why: I64
+    """Kind of time between its cause and it, one of `Why`."""
+    since_ns: I64
+    """When its cause has ended; for a node without a cause, when it begins."""
+    begin_ns: I64
+    """When it begins, but no later than any node that follows from it."""
+    end_ns: I64
+    """When it ends, but no later than the next node begins."""
+    step_start_ns: I64
+    """Start of the first step of its part."""
+
+
 def critical(graph: Graph, times: Times, bounds: StepBounds) -> Pieces:
     """The critical path from the start of the first to the end of the last step of each part."""
     points = len(graph.host)
-    begin = np.concatenate((times.point_ns, times.start_ns))
-    end = np.concatenate((times.point_ns, times.end_ns))
-    cause, why = _causes(graph, times)
-    lasts = _lasts(bounds, times, points)
-    nodes = np.flatnonzero(_ancestors(cause, lasts))
-    before = cause[nodes]
-    linked = np.flatnonzero(before != NOTHING)
-    place = np.searchsorted(nodes, before[linked])
-    after = np.arange(len(nodes))
-    after[place] = linked
-    opens, last = _least_from_here(begin[nodes], after)
-    # a piece ends no later than the next one starts
-    until = np.where(last == np.arange(len(nodes)), end[nodes], np.minimum(end[nodes], opens[after]))
-    since = opens.copy()
-    since[linked] = np.minimum(until[place], opens[linked])
-    runs = np.flatnonzero(nodes >= points)
-    node = np.concatenate((np.arange(len(nodes)), runs))
-    by_last = np.argsort(lasts)
-    part = by_last[np.searchsorted(lasts[by_last], nodes[last])]
-    first = step_times.starts(bounds, times)[np.flatnonzero(np.diff(bounds.part, prepend=-1))]
-    starts = np.maximum(np.concatenate((since, opens[runs])), first[part[node]])
-    stops = np.concatenate((opens, until[runs]))
-    reason = np.concatenate((why[nodes], np.full(len(runs), int(Why.RUNS))))
-    kept = stops > starts
-    starts, stops, reason, node = starts[kept], stops[kept], reason[kept], nodes[node[kept]]
-    order = np.argsort(starts, kind="stable")
-    node = node[order]
+    path = _path(graph, times, bounds)
+    # a piece before each node, from the end of its cause; and one for each event, while it runs
+    runs = np.flatnonzero(path.number >= points)
+    position = np.concatenate((np.arange(len(path.number)), runs))
+    begins = np.concatenate((path.since_ns, path.begin_ns[runs]))
+    starts = np.maximum(begins, path.step_start_ns[position])
+    stops = np.concatenate((path.begin_ns, path.end_ns[runs]))
+    why = np.concatenate((path.why, np.full(len(runs), int(Why.RUNS))))
+
+    kept = np.flatnonzero(stops > starts)
+    kept = kept[np.argsort(starts[kept], kind="stable")]
+    node = path.number[position[kept]]
     is_event = node >= points
     return Pieces(
-        start_ns=starts[order],
-        end_ns=stops[order],
-        why=reason[order],
+        start_ns=starts[kept],
+        end_ns=stops[kept],
+        why=why[kept],
         point=np.where(is_event, NOTHING, node),
         event=np.where(is_event, node - points, NOTHING),
     )
+
+
+def _path(graph: Graph, times: Times, bounds: StepBounds) -> _Path:
+    """The points and events that the ends of the parts depend on, each with its time on the path."""
+    cause, why = _causes(graph, times)
+    lasts = _lasts(bounds, times, len(graph.host))
+    number = np.flatnonzero(_ancestors(cause, lasts))
+    linked = np.flatnonzero(cause[number] != NOTHING)
+    position_of_cause = np.searchsorted(number, cause[number[linked]])
+    following = np.arange(len(number))
+    following[position_of_cause] = linked
+
+    begin = np.concatenate((times.point_ns, times.start_ns))[number]
+    end = np.concatenate((times.point_ns, times.end_ns))[number]
+    begin, last = _least_from_here(begin, following)
+    # a piece ends no later than the next one starts
+    is_last = last == np.arange(len(number))
+    end = np.where(is_last, end, np.minimum(end, begin[following]))
+    since = begin.copy()
+    since[linked] = np.minimum(end[position_of_cause], begin[linked])
+    return _Path(
+        number=number,
+        why=why[number],
+        since_ns=since,
+        begin_ns=begin,
+        end_ns=end,
+        step_start_ns=_first_starts(bounds, times)[_part_of(lasts, number[last])],
+    )
+
+
+def _part_of(lasts: I64, last: I64) -> I64:
+    """The part of each path, found by the last node of the path among the last nodes of all parts."""
+    by_last = np.argsort(lasts)
+    return by_last[np.searchsorted(lasts[by_last], last)]
+
+
+def _first_starts(bounds: StepBounds, times: Times) -> I64:
+    """Start of the first step of each part."""
+    is_first = np.diff(bounds.part, prepend=-1) != 0
+    first_starts: I64 = step_times.starts(bounds, times)[is_first]
+    return first_starts
 
 
 def _least_from_here(begin: I64, after: I64) -> tuple[I64, I64]:
@@ -94,9 +138,11 @@ def _least_from_here(begin: I64, after: I64) -> tuple[I64, I64]:
         begin: Start of each node in ns.
         after: The next node of each one; for the last of a path, the node itself.
     """
-    least, jump = begin, after
+    least = begin
+    jump = after
     while True:
-        least, further = np.minimum(least, least[jump]), jump[jump]
+        least = np.minimum(least, least[jump])
+        further = jump[jump]
         if np.array_equal(further, jump):
             return least, jump
         jump = further
@@ -105,43 +151,71 @@ def _least_from_here(begin: I64, after: I64) -> tuple[I64, I64]:
 def _lasts(bounds: StepBounds, times: Times, points: int) -> I64:
     """The point or event at which the last step of each part ends, as a number among points and events."""
     lasts = []
-    last = np.append(np.flatnonzero(np.diff(bounds.part)), len(bounds.part) - 1)
     ends = step_times.ends(bounds, times)
     after = np.cumsum(bounds.size)
-    for step in last.tolist():
+    for step in _last_steps(bounds).tolist():
         point = int(bounds.end_point[step])
-        events = bounds.events[after[step] - bounds.size[step] : after[step]]
-        is_event = len(events) > 0 and times.point_ns[point] < ends[step]
-        lasts.append(points + int(events[np.argmax(times.end_ns[events])]) if is_event else point)
+        launched = bounds.events[after[step] - bounds.size[step] : after[step]]
+        if len(launched) and times.point_ns[point] < ends[step]:
+            lasts.append(points + int(launched[np.argmax(times.end_ns[launched])]))
+        else:
+            lasts.append(point)
     return np.array(lasts, np.int64)
+
+
+def _last_steps(bounds: StepBounds) -> I64:
+    """The row of the last step of each part."""
+    return np.append(np.flatnonzero(np.diff(bounds.part)), len(bounds.part) - 1)
 
 
 def _causes(graph: Graph, times: Times) -> tuple[I64, I64]:
     """For each point, then for each event, the cause that decided its time, and the kind of time between."""
-    host, device = graph.host, graph.device
+    point_cause, point_why = _causes_of_points(graph.host, times)
+    event_cause, event_why = _causes_of_events(graph.device, times)
+    cause = np.concatenate((point_cause, event_cause))
+    why = np.concatenate((point_why, event_why)).astype(np.int64)
+    return cause, why
+
+
+def _causes_of_points(host: HostPoints, times: Times) -> tuple[I64, I64]:
+    """For each point, the cause that decided its time, and the kind of time between."""
     points = len(host)
-    ended, passed = np.append(times.end_ns, NEVER), np.append(times.point_ns, NEVER)
+    ended = np.append(times.end_ns, NEVER)
+    passed = np.append(times.point_ns, NEVER)
+    # the time that each cause implies: the point before, a point of another thread, a device event
     chain = np.where(host.is_first, NEVER, shifted(times.point_ns, 0) + host.cost_ns)
-    held = np.where(host.held_by != NOTHING, ended[host.held_by] + host.delay_ns, NEVER)
     handed = np.where(host.held_by_point != NOTHING, passed[host.held_by_point] + host.delay_ns, NEVER)
+    held = np.where(host.held_by != NOTHING, ended[host.held_by] + host.delay_ns, NEVER)
+
     cause = np.where(host.is_first, NOTHING, np.arange(points) - 1)
     cause = np.where(handed > chain, host.held_by_point, cause)
     by_event = held > np.maximum(chain, handed)
     cause = np.where(by_event, host.held_by + points, cause)
     why = np.where(by_event, Why.WAKE_UP, Why.HOST)
+    return cause, why
+
+
+def _causes_of_events(device: DeviceChain, times: Times) -> tuple[I64, I64]:
+    """For each event, the cause that decided its start, and the kind of time between."""
+    points = len(times.point_ns)
+    ended = np.append(times.end_ns, NEVER)
+    passed = np.append(times.point_ns, NEVER)
+    # the start that each cause implies: the event before, the launch, an event of another stream
     follows = np.where(device.is_first, NEVER, shifted(times.end_ns, 0) + device.gap_ns)
     launched = np.where(device.launch >= 0, passed[device.launch] + device.latency_ns, NEVER)
     waited = np.where(device.waits_for != NOTHING, ended[device.waits_for] + device.wait_ns, NEVER)
-    event_cause = np.where(device.is_first, NOTHING, points + np.arange(len(device)) - 1)
-    event_why = np.full(len(device), int(Why.GAP))
-    launches = launched > follows
-    event_cause, event_why = np.where(launches, device.launch, event_cause), np.where(launches, Why.LAUNCH, event_why)
-    waits = waited > np.maximum(follows, launched)
-    event_cause = np.where(waits, points + device.waits_for, event_cause)
-    event_why = np.where(waits, Why.EVENT_WAIT, event_why)
-    free = times.start_ns > np.maximum(np.maximum(follows, launched), waited)
-    event_cause[free] = NOTHING
-    return np.concatenate((cause, event_cause)), np.concatenate((why, event_why)).astype(np.int64)
+
+    cause = np.where(device.is_first, NOTHING, points + np.arange(len(device)) - 1)
+    why = np.full(len(device), int(Why.GAP))
+    by_launch = launched > follows
+    cause = np.where(by_launch, device.launch, cause)
+    why = np.where(by_launch, Why.LAUNCH, why)
+    by_wait = waited > np.maximum(follows, launched)
+    cause = np.where(by_wait, points + device.waits_for, cause)
+    why = np.where(by_wait, Why.EVENT_WAIT, why)
+    implied = np.maximum(np.maximum(follows, launched), waited)
+    cause[times.start_ns > implied] = NOTHING
+    return cause, why
 
 
 def _ancestors(cause: I64, last: I64) -> Bool:
@@ -174,15 +248,19 @@ def slack_of_events(graph: Graph, times: Times, bounds: StepBounds, part_of_even
         part_of_event: For each device event, the number of its part.
     """
     small = contract(graph)
-    last = np.append(np.flatnonzero(np.diff(bounds.part)), len(bounds.part) - 1)
+    last = _last_steps(bounds)
     until = step_times.ends(bounds, times)[last]
-    latest = np.full(len(small), _ALWAYS)
-    inner = _longest_rest(small)
-    np.minimum.at(latest, small.run, until[part_of_event] - inner + _rest_of_run(small))
+    # the latest end of each event, and the latest time of each end of a mark, that does not delay the end of its part
+    latest_end = until[part_of_event] - _longest_rest(small)
+    rest = _rest_of_run(small)
     points = bounds.end_point[last]
+    latest = np.full(len(small), _ALWAYS)
+    np.minimum.at(latest, small.run, latest_end + rest)
     np.minimum.at(latest, small.block[points], until - small.offset_ns[points])
-    allowed = np.array(_backward(small, latest.tolist()), np.int64)[small.run] - _rest_of_run(small)
-    left: I64 = np.minimum(allowed, until[part_of_event] - inner) - times.end_ns
+
+    node_latest = np.array(_backward(small, latest.tolist()), np.int64)
+    allowed = node_latest[small.run] - rest
+    left: I64 = np.minimum(allowed, latest_end) - times.end_ns
     return np.maximum(left, 0)
 
 
@@ -205,10 +283,10 @@ def _rest_of_run(small: Contracted) -> I64:
     """For each event, the sum of gaps and durations after it in its run."""
     if not len(small.run):
         return small.run
-    ends = np.append(small.run[1:] != small.run[:-1], True)
-    last = np.flatnonzero(ends)
-    place = np.searchsorted(last, np.arange(len(small.run)))
-    return small.length_ns[last[place]] - small.length_ns
+    is_last = np.append(small.run[1:] != small.run[:-1], True)
+    lasts = np.flatnonzero(is_last)
+    own_last = lasts[np.searchsorted(lasts, np.arange(len(small.run)))]
+    return small.length_ns[own_last] - small.length_ns
 
 
 def _longest_rest(small: Contracted) -> I64:
@@ -216,4 +294,7 @@ def _longest_rest(small: Contracted) -> I64:
     if not len(small.run):
         return small.run
     run = np.cumsum(np.append(False, small.run[1:] != small.run[:-1]))
-    return running_maximum(small.length_ns[::-1], (run[-1] - run)[::-1])[::-1] - small.length_ns
+    # a running maximum from behind, over the runs in the reverse order
+    backwards = (run[-1] - run)[::-1]
+    longest = running_maximum(small.length_ns[::-1], backwards)[::-1]
+    return longest - small.length_ns
