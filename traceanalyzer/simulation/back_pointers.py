@@ -5,13 +5,13 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import NamedTuple
 
-import msgspec
 import numpy as np
 
 from traceanalyzer.simulation import step_times
 from traceanalyzer.simulation.graph import NOTHING, DeviceChain, Graph, HostPoints, shifted
 from traceanalyzer.simulation.longest_path import NEVER, Contracted, Times, contract, running_maximum
 from traceanalyzer.simulation.step_times import StepBounds
+from traceanalyzer.structure.sums import Columns
 from traceanalyzer.trace.table import I64, Bool
 
 
@@ -32,7 +32,7 @@ class Why(IntEnum):
     """Duration of a device event."""
 
 
-class Pieces(msgspec.Struct, frozen=True):
+class Pieces(Columns, frozen=True):
     """The critical path as disjoint pieces of time. Shapes (pieces,)."""
 
     start_ns: I64

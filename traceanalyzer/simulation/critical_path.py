@@ -244,7 +244,7 @@ def _of_one_step(causal: Model, pieces: Pieces, resource: I64) -> tuple[int, tup
 def _of_the_program(parts: Pieces, resource: I64) -> Pieces:
     """The pieces without host time that no part of the program takes: collectives on the CPU, and removed events."""
     kept = (parts.why != Why.HOST) | ~np.isin(resource, (COMMUNICATION, UNRECORDED))
-    return Pieces(parts.start_ns[kept], parts.end_ns[kept], parts.why[kept], parts.point[kept], parts.event[kept])
+    return parts.take(kept)
 
 
 def _owners(causal: Model, pieces: Pieces, within: Intervals) -> tuple[CriticalOwner, ...]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from traceanalyzer.knowledge import host_roles
 from traceanalyzer.simulation import back_pointers
@@ -35,15 +37,15 @@ class OwnedTime(msgspec.Struct, frozen=True):
 def owned_time(model: Model, pieces: Pieces) -> OwnedTime:
     """The host time of a path, split by owner."""
     index = model.context.cached(owner_index)
-    rows = np.flatnonzero(pieces.why == Why.HOST)
-    start, end = pieces.start_ns[rows], pieces.end_ns[rows]
-    thread = model.graph.host.thread[pieces.point[rows]]
+    on_host = pieces.take(pieces.why == Why.HOST)
+    thread = model.graph.host.thread[on_host.point]
+    # an owner may change where a node of the tree starts or ends
     tree = index.nested.tree
-    inside = np.isin(tree.thread, distinct(thread))
-    if len(rows):
-        inside &= (tree.start_ns < end[-1]) & (tree.end_ns > start[0])
-    borders = ascending(np.concatenate((tree.start_ns[inside], tree.end_ns[inside])))
-    piece, start, end = cut_at(start, end, borders)
+    near = np.isin(tree.thread, distinct(thread))
+    if len(on_host):
+        near &= (tree.start_ns < on_host.end_ns[-1]) & (tree.end_ns > on_host.start_ns[0])
+    borders = ascending(np.concatenate((tree.start_ns[near], tree.end_ns[near])))
+    piece, start, end = cut_at(on_host.start_ns, on_host.end_ns, borders)
     owner = index.at(thread[piece], start) if len(tree) else np.full(len(start), NO_PARENT)
     return OwnedTime(start, end, owner)
 
@@ -54,14 +56,19 @@ def cut_at(start: I64, end: I64, borders: I64) -> tuple[I64, I64, I64]:
     Returns:
         For each part, the position of its interval, its start and its end.
     """
-    first, last = np.searchsorted(borders, start, side="right"), np.searchsorted(borders, end, side="left")
-    parts = last - first + 1
+    # each interval has one part more than there are borders inside it
+    first_border = np.searchsorted(borders, start, side="right")
+    after_border = np.searchsorted(borders, end, side="left")
+    parts = after_border - first_border + 1
     interval = np.repeat(np.arange(len(start)), parts)
     number = np.arange(len(interval)) - np.repeat(np.cumsum(parts) - parts, parts)
+    is_first = number == 0
+    is_last = number == parts[interval] - 1
+
     border = np.append(borders, 0)
-    after = first[interval] + number
-    since = np.where(number == 0, start[interval], border[after - 1])
-    until = np.where(number == parts[interval] - 1, end[interval], border[np.minimum(after, len(borders))])
+    next_border = first_border[interval] + number
+    since = np.where(is_first, start[interval], border[next_border - 1])
+    until = np.where(is_last, end[interval], border[np.minimum(next_border, len(borders))])
     return interval, since, until
 
 
@@ -80,28 +87,47 @@ def main_labels(model: Model, pieces: Pieces, owned: OwnedTime, begins: I64, end
         begins: Starts of stretches in ns, each of which lasts until the next; ascending.
         end: End of the last one.
     """
-    runs = np.flatnonzero(pieces.why == Why.RUNS)
-    device = model.context.trace.device.name[model.graph.device.row[pieces.event[runs]]]
-    since = np.append(owned.start_ns, pieces.start_ns[runs]).clip(begins[0], end)
-    until = np.append(owned.end_ns, pieces.end_ns[runs]).clip(begins[0], end)
     owners = len(model.context.cached(owner_index).owners)
-    label = np.append(owned.owner, owners + device.astype(np.int64))  # owner numbers, then name codes
-    kept = until > since
-    part, since, until = cut_at(since[kept], until[kept], begins)
-    stretch = np.searchsorted(begins, since, side="right") - 1
-    first, of_label = group(stretch, label[kept][part])
-    time = sum_by(of_label, until - since, len(first))
-    stretch, label = stretch[first], label[kept][part][first]
+    stretch, label, time = _times_by_stretch(_labelled(model, pieces, owned), begins, end)
     length = np.append(begins[1:], end) - begins
     labels: list[str | None] = [None] * len(begins)
     for row in np.flatnonzero(2 * time >= length[stretch]).tolist():
         code = int(label[row])
-        known_owner = owner(model, code) if code < owners else None
-        known = known_owner.name if known_owner else None
-        name = known if code < owners else model.context.trace.names[code - owners]
+        if code < owners:
+            known_owner = owner(model, code)
+            name = known_owner.name if known_owner else None
+        else:
+            name = model.context.trace.names[code - owners]
         of_stretch = int(stretch[row])
         labels[of_stretch] = min(filter(None, (labels[of_stretch], name)), default=None)  # two may take half each
     return tuple(labels)
+
+
+def _labelled(model: Model, pieces: Pieces, owned: OwnedTime) -> OwnedTime:
+    """The host time of a path and the time in which device events run.
+
+    The label of device events, in place of an owner, is the number of owners plus the code of their name.
+    """
+    owners = len(model.context.cached(owner_index).owners)
+    running = pieces.take(pieces.why == Why.RUNS)
+    name = model.context.trace.device.name[model.graph.device.row[running.event]]
+    return OwnedTime(
+        start_ns=np.append(owned.start_ns, running.start_ns),
+        end_ns=np.append(owned.end_ns, running.end_ns),
+        owner=np.append(owned.owner, owners + name.astype(np.int64)),
+    )
+
+
+def _times_by_stretch(labelled: OwnedTime, begins: I64, end: int) -> tuple[I64, I64, I64]:
+    """For each stretch and each label in it: the stretch, the label, and its time in ns."""
+    since = labelled.start_ns.clip(begins[0], end)
+    until = labelled.end_ns.clip(begins[0], end)
+    inside = until > since
+    piece, since, until = cut_at(since[inside], until[inside], begins)
+    label = labelled.owner[inside][piece]
+    stretch = np.searchsorted(begins, since, side="right") - 1
+    first, pair = group(stretch, label)
+    return stretch[first], label[first], sum_by(pair, until - since, len(first))
 
 
 # The critical path of one step in the order of time, merged to at most as many stretches as a report shows.
@@ -120,21 +146,26 @@ def merge_stretches(pieces: Pieces, label: I64, step: tuple[int, int], unknown: 
         unknown: Label of the time before the first piece.
     """
     start, end = step
-    rows = np.flatnonzero((pieces.end_ns > start) & (pieces.start_ns < end))
-    begins, label = np.maximum(pieces.start_ns[rows], start), label[rows]
-    if not len(rows) or begins[0] > start:
-        begins, label = np.append(start, begins), np.append(unknown, label)
+    inside = (pieces.end_ns > start) & (pieces.start_ns < end)
+    begins = np.maximum(pieces.start_ns[inside], start)
+    label = label[inside]
+    if not len(begins) or begins[0] > start:
+        begins = np.append(start, begins)
+        label = np.append(unknown, label)
+
     least = 0
     while True:
         changes = np.append(True, label[1:] != label[:-1])
         begins, label = begins[changes], label[changes]
         if len(begins) <= MOST_STRETCHES:
             return begins, label
+        # the length of as many stretches as a report shows, or twice that of the last round
         length = np.append(begins[1:], end) - begins
-        least = max(2 * least, int(np.partition(length, len(length) - MOST_STRETCHES)[len(length) - MOST_STRETCHES]), 1)
-        kept = length >= least
-        kept[0] = True
-        begins, label = begins[kept], label[kept]
+        shorter = len(length) - MOST_STRETCHES
+        least = max(2 * least, int(np.partition(length, shorter)[shorter]), 1)
+        is_shown = length >= least
+        is_shown[0] = True
+        begins, label = begins[is_shown], label[is_shown]
 
 
 # Where on the critical path does the host not work: asleep, waiting for collectives, or with its events removed?
@@ -161,31 +192,50 @@ def label_waits(model: Model, pieces: Pieces) -> tuple[Pieces, I64]:
     Returns:
         The pieces, and why the host does not work in each, one of `Wait`.
     """
-    context = model.context
+    host_thread = model.graph.host.thread
     is_host = pieces.why == Why.HOST
-    threads = distinct(model.graph.host.thread[pieces.point[is_host]])
-    asleep = {thread: times for thread in threads.tolist() if (times := _asleep(context, thread))}
-    collectives, removed = context.cached(recorded_collectives.exposed_on_host), holes(context)
-    waits = [times for times in (*asleep.values(), collectives, removed) if times]
+    waits = _waits_of(model.context, host_thread[pieces.point[is_host]])
     if not waits:
-        return pieces, np.zeros(len(pieces.why), np.int64)
-    borders = distinct(np.concatenate([edge for times in waits for edge in (times.start, times.end)]))
-    part, start, end = cut_at(pieces.start_ns, pieces.end_ns, borders)
-    parts = Pieces(start, end, pieces.why[part], pieces.point[part], pieces.event[part])
-    rows = np.flatnonzero(is_host[part])
-    wait = np.zeros(len(part), np.int64)
-    wait[rows[collectives.contains(start[rows])]] = Wait.COLLECTIVE
-    wait[rows[removed.contains(start[rows])]] = Wait.REMOVED
-    thread = model.graph.host.thread[parts.point[rows]]
-    for asleep_thread, times in asleep.items():
-        wait[rows[(thread == asleep_thread) & times.contains(start[rows])]] = Wait.ASLEEP
-    return parts, wait
+        return pieces, np.zeros(len(pieces), np.int64)
+
+    borders = distinct(np.concatenate([edge for wait in waits for edge in (wait.times.start, wait.times.end)]))
+    piece, start, end = cut_at(pieces.start_ns, pieces.end_ns, borders)
+    parts = replace(pieces.take(piece), start_ns=start, end_ns=end)
+    on_host = np.flatnonzero(is_host[piece])
+    why = np.zeros(len(parts), np.int64)
+    for wait in waits:
+        waiting = wait.times.contains(start[on_host])
+        if wait.thread is not None:
+            waiting &= host_thread[parts.point[on_host]] == wait.thread
+        why[on_host[waiting]] = wait.why
+    return parts, why
+
+
+class _HostWait(NamedTuple):
+    """When the host does not work, for one reason."""
+
+    why: Wait
+    times: Intervals
+    thread: int | None
+    """The thread that does not work; None for all."""
+
+
+def _waits_of(context: Context, threads: I64) -> list[_HostWait]:
+    """When and why some threads do not work; where several reasons hold, the last one counts."""
+    collectives = context.cached(recorded_collectives.exposed_on_host)
+    waits = [
+        _HostWait(Wait.COLLECTIVE, collectives, None),
+        _HostWait(Wait.REMOVED, holes(context), None),
+        *(_HostWait(Wait.ASLEEP, _asleep(context, thread), thread) for thread in distinct(threads).tolist()),
+    ]
+    return [wait for wait in waits if wait.times]
 
 
 def _asleep(context: Context, thread: int) -> Intervals:
     """When a thread is in a built-in function that waits."""
     frames = context.trace.frames
-    rows = np.flatnonzero((frames.thread == thread) & context.trace.names.where(host_roles.is_waiting)[frames.name])
+    is_waiting = context.trace.names.where(host_roles.is_waiting)[frames.name]
+    rows = np.flatnonzero((frames.thread == thread) & is_waiting)
     return Intervals.union(frames.start_ns[rows], frames.end_ns[rows])
 
 
@@ -226,51 +276,78 @@ class KernelWithSlack(msgspec.Struct, frozen=True):
     """Time in ns per step of all events of this name."""
 
 
+class _OperatorTimes(NamedTuple):
+    """Times in ns with the operator that each belongs to. Shapes (times,)."""
+
+    name: I64
+    """Code of the operator's name; -1 outside all operators."""
+    ns: I64
+
+    def sums(self, codes: I64) -> I64:
+        """The sum of each operator, given by ascending codes of names; times of others are left out."""
+        number = np.searchsorted(codes, self.name)
+        is_known = np.append(codes, NO_PARENT - 1)[number] == self.name
+        return sum_by(number[is_known], self.ns[is_known], len(codes))
+
+
 def operators(model: Model, pieces: Pieces, steps_time: Intervals, is_free: Bool) -> tuple[CriticalOperator, ...]:
     """Time by innermost operator, around the host time or around the launch of device events."""
-    context, steps = model.context, len(model.bounds.part)
-    on_host = np.flatnonzero(pieces.why == Why.HOST)
-    thread = model.graph.host.thread[pieces.point[on_host]]
-    name, host = _on_host(context, thread, pieces.start_ns[on_host], pieces.end_ns[on_host], steps_time)
-    of_event = _of_events(model)
-    others = np.flatnonzero(pieces.event >= 0)
-    other = of_event[pieces.event[others]]
-    times = steps_time.within(pieces.start_ns[others], pieces.end_ns[others])
-    woken = np.flatnonzero(pieces.why == Why.WAKE_UP)
-    calls = model.graph.host.call[pieces.point[woken]]
-    waking = _names(context, take_or(context.links.node, calls, NO_PARENT))
-    back = steps_time.within(pieces.start_ns[woken], pieces.end_ns[woken])
-    codes = distinct(np.concatenate((name, other, waking)))
-    host_ns = _sums_of(codes, name, host)
-    device_ns = _sums_of(codes, other, np.where(pieces.why[others] == Why.RUNS, times, 0))
-    every = host_ns + _sums_of(codes, other, times) + _sums_of(codes, waking, back)
-    total = _sums_of(codes, of_event, np.where(judged(model), model.graph.device.dur_ns, 0))
-    free = _sums_of(codes, of_event, np.where(is_free, model.graph.device.dur_ns, 0))
+    trace = model.context.trace
+    steps = len(model.bounds.part)
     rows = [
-        CriticalOperator(context.trace.names[code] if code != NO_PARENT else None, *(ns / steps for ns in values))
-        for code, *values in zip(
-            codes.tolist(), *(c.tolist() for c in (every, host_ns, device_ns, total, free)), strict=True
-        )
+        CriticalOperator(trace.names[code] if code != NO_PARENT else None, *(ns / steps for ns in sums))
+        for code, *sums in _operator_sums(model, pieces, steps_time, is_free)
     ]
     rows.sort(key=lambda row: (-row.ns_per_step, row.operator or ""))
     return tuple(row for row in rows[:_OPERATORS] if row.ns_per_step > 0)
 
 
-def _on_host(context: Context, thread: I64, start: I64, end: I64, within: Intervals) -> tuple[I64, I64]:
-    """Names of operators (-1 for none), and their time as the innermost operator in some disjoint intervals."""
-    tree, covered = context.host.tree, np.zeros(len(context.host.tree), np.int64)
+def _operator_sums(model: Model, pieces: Pieces, steps_time: Intervals, is_free: Bool) -> list[list[int]]:
+    """For each operator of a path: the code of its name, and the sums of a `CriticalOperator` over all steps."""
+    on_host = _on_host(model, pieces.take(pieces.why == Why.HOST), steps_time)
+    woken = _woken(model, pieces.take(pieces.why == Why.WAKE_UP), steps_time)
+    of_event = _of_events(model)
+    # pieces that end at the start or at the end of a device event
+    around_events = pieces.take(pieces.event >= 0)
+    around_ns = steps_time.within(around_events.start_ns, around_events.end_ns)
+    around = _OperatorTimes(of_event[around_events.event], around_ns)
+    running = _OperatorTimes(around.name, np.where(around_events.why == Why.RUNS, around_ns, 0))
+
+    duration = model.graph.device.dur_ns
+    of_judged = _OperatorTimes(of_event, np.where(judged(model), duration, 0))
+    of_free = _OperatorTimes(of_event, np.where(is_free, duration, 0))
+    codes = distinct(np.concatenate((on_host.name, around.name, woken.name)))
+    on_path = on_host.sums(codes) + around.sums(codes) + woken.sums(codes)
+    parts = [times.sums(codes) for times in (on_host, running, of_judged, of_free)]
+    rows: list[list[int]] = np.column_stack((codes, on_path, *parts)).tolist()
+    return rows
+
+
+def _on_host(model: Model, pieces: Pieces, within: Intervals) -> _OperatorTimes:
+    """The host time of a path as time of the innermost operators."""
+    tree = model.context.host.tree
+    covered = np.zeros(len(tree), np.int64)
     total = 0
-    for number, rows in members(thread):
-        inside = within & Intervals.union(start[rows], end[rows])
-        part = tree.threads.get(number, slice(0, 0))
+    for thread, rows in members(model.graph.host.thread[pieces.point]):
+        inside = within & Intervals.union(pieces.start_ns[rows], pieces.end_ns[rows])
         if inside:
             total += inside.length
-            begun, over = tree.start_ns[part] < inside.end[-1], tree.end_ns[part] > inside.start[0]
-            nodes = part.start + np.flatnonzero(begun & over)
+            part = tree.threads.get(thread, slice(0, 0))
+            is_near = (tree.start_ns[part] < inside.end[-1]) & (tree.end_ns[part] > inside.start[0])
+            nodes = part.start + np.flatnonzero(is_near)
             covered[nodes] = inside.within(tree.start_ns[nodes], tree.end_ns[nodes])
     self_time = covered - tree.child_sums(covered)
     nodes = np.flatnonzero(self_time)
-    return np.append(_names(context, nodes), NO_PARENT), np.append(self_time[nodes], total - self_time.sum())
+    name = np.append(_names(model.context, nodes), NO_PARENT)
+    return _OperatorTimes(name, np.append(self_time[nodes], total - self_time.sum()))
+
+
+def _woken(model: Model, pieces: Pieces, within: Intervals) -> _OperatorTimes:
+    """The returns to the waiting host on a path, as time of the operators that wait."""
+    context = model.context
+    call = model.graph.host.call[pieces.point]
+    waiting = take_or(context.links.node, call, NO_PARENT)
+    return _OperatorTimes(_names(context, waiting), within.within(pieces.start_ns, pieces.end_ns))
 
 
 def _names(context: Context, node: I64) -> I64:
@@ -287,32 +364,29 @@ def _of_events(model: Model) -> I64:
 
 def judged(model: Model) -> Bool:
     """Mask of the device events of judged steps."""
-    mask = np.zeros(len(model.graph.device), np.bool_)
-    mask[model.bounds.events] = True
-    return mask | model.graph.device.is_judged if not mask.any() else mask
-
-
-def _sums_of(codes: I64, name: I64, values: I64) -> I64:
-    """Sum of values for each of the ascending codes; values of other codes are ignored."""
-    place = np.searchsorted(codes, name)
-    known = np.append(codes, NO_PARENT - 1)[place] == name
-    return sum_by(place[known], values[known], len(codes))
+    device = model.graph.device
+    is_launched = np.zeros(len(device), np.bool_)
+    is_launched[model.bounds.events] = True
+    return is_launched if is_launched.any() else device.is_judged.copy()
 
 
 def with_slack(model: Model) -> Bool:
     """Mask of the device events that could take twice as long, each one alone, without lengthening their steps."""
-    left = back_pointers.slack_of_events(model.with_residuals, model.recorded, model.bounds, model.part_of_event)
-    return judged(model) & (left >= model.graph.device.dur_ns)
+    slack = back_pointers.slack_of_events(model.with_residuals, model.recorded, model.bounds, model.part_of_event)
+    return judged(model) & (slack >= model.graph.device.dur_ns)
 
 
 def kernels_with_slack(model: Model, is_free: Bool) -> tuple[KernelWithSlack, ...]:
     """Device events that could take twice as long, by name, largest first."""
-    device, steps, trace = model.graph.device, len(model.bounds.part), model.context.trace
-    names, group = ranked(trace.device.name[device.row])
-    free = sum_by(group, np.where(is_free, device.dur_ns, 0), len(names)) / steps
-    every = sum_by(group, np.where(judged(model), device.dur_ns, 0), len(names)) / steps
-    columns = zip(names.tolist(), free.tolist(), every.tolist(), strict=True)
-    rows = sorted((KernelWithSlack(trace.names[code], *ns) for code, *ns in columns), key=_most_slack)
+    trace = model.context.trace
+    device = model.graph.device
+    steps = len(model.bounds.part)
+    names, name_of_event = ranked(trace.device.name[device.row])
+    slack = sum_by(name_of_event, np.where(is_free, device.dur_ns, 0), len(names)) / steps
+    every = sum_by(name_of_event, np.where(judged(model), device.dur_ns, 0), len(names)) / steps
+    columns = zip(names.tolist(), slack.tolist(), every.tolist(), strict=True)
+    rows = [KernelWithSlack(trace.names[code], *ns) for code, *ns in columns]
+    rows.sort(key=_most_slack)
     return tuple(row for row in rows[:_KERNELS] if row.slack_ns_per_step > 0)
 
 
