@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 import numpy as np
 from msgspec.structs import replace
@@ -13,10 +15,10 @@ from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_activity import operator_rows
 from traceanalyzer.structure.host_tree import NodeKind
-from traceanalyzer.structure.sums import members, rows_by
+from traceanalyzer.structure.sums import Columns, members, rows_by
 from traceanalyzer.trace.distinct import distinct, is_among
 from traceanalyzer.trace.intervals import Intervals
-from traceanalyzer.trace.table import I64, Bool
+from traceanalyzer.trace.table import I32, I64, Bool
 from traceanalyzer.trace.tree import NO_PARENT, Tree
 
 # Which points of a host thread continue after a call of another thread?
@@ -42,46 +44,78 @@ def find_handovers(context: Context, thread: I64, time_ns: I64, is_end: Bool) ->
         Positions of points, or `NOTHING`; and for points that wait, the time in ns since their previous point in which
         their thread ran operators, so that it cannot have waited.
     """
-    source, worked = np.full(len(time_ns), NOTHING), np.zeros(len(time_ns), np.int64)
+    source = np.full(len(time_ns), NOTHING)
+    worked = np.zeros(len(time_ns), np.int64)
     if len(distinct(thread)) < 2:
         return source, worked
-    first = thread != shifted(thread, NOTHING)
-    since = np.where(first, np.iinfo(np.int64).min // 2, shifted(time_ns, 0))
-    asks = np.flatnonzero(~is_end & (time_ns - since > LEAST_NS))
-    last = _last_of_others(context, thread, time_ns, is_end, asks)
-    at = np.append(time_ns, np.iinfo(np.int64).min)[last]
-    inside = (last != NOTHING) & (at > since[asks])
-    asks, last, at = asks[inside], last[inside], at[inside]
-    busy = np.zeros(len(asks), np.bool_)
-    covered = np.zeros(len(asks), np.int64)
-    rows = np.flatnonzero(operator_rows(context))
+
+    is_first = thread != shifted(thread, NOTHING)
+    since = np.where(is_first, np.iinfo(np.int64).min // 2, shifted(time_ns, 0))
+    silent = np.flatnonzero(~is_end & (time_ns - since > LEAST_NS))
+    releaser = _last_of_others(context, thread, time_ns, is_end, silent)
+    released_ns = np.append(time_ns, np.iinfo(np.int64).min)[releaser]
+    is_released = (releaser != NOTHING) & (released_ns > since[silent])
+    silences = _Silences(silent, since[silent], released_ns, time_ns[silent]).take(is_released)
+
+    is_busy, covered = _operators_in(context, thread[silences.point], silences)
+    waiting = silences.point[~is_busy]
+    source[waiting] = releaser[is_released][~is_busy]
+    worked[waiting] = covered[~is_busy]
+    return source, worked
+
+
+class _Silences(Columns, frozen=True):
+    """Times in which a thread records nothing and another thread may release it. Shapes (silences,)."""
+
+    point: I64
+    """The point at which the thread continues."""
+    since_ns: I64
+    """Time of the point before."""
+    released_ns: I64
+    """When the call of the other thread ends."""
+    until_ns: I64
+    """When the thread continues."""
+
+
+def _operators_in(context: Context, thread: I64, silences: _Silences) -> tuple[Bool, I64]:
+    """Whether each thread ran an operator when it may have been released, and how long it ran operators before."""
     host = context.trace.host
+    is_busy = np.zeros(len(silences), np.bool_)
+    covered = np.zeros(len(silences), np.int64)
+    rows = np.flatnonzero(operator_rows(context))
     of_thread = rows_by(host.thread[rows])
-    for number, asking in members(thread[asks]):
+    for number, asking in members(thread):
         ran = rows[of_thread(number)]
         operators = Intervals.union(host.start_ns[ran], host.end_ns[ran])
-        busy[asking] = operators.within(at[asking] - 1, at[asking]) > 0
-        covered[asking] = operators.within(np.maximum(since[asks[asking]], 0), time_ns[asks[asking]])
-    source[asks[~busy]], worked[asks[~busy]] = last[~busy], covered[~busy]
-    return source, worked
+        asked = silences.take(asking)
+        is_busy[asking] = operators.within(asked.released_ns - 1, asked.released_ns) > 0
+        covered[asking] = operators.within(np.maximum(asked.since_ns, 0), asked.until_ns)
+    return is_busy, covered
 
 
 def _last_of_others(context: Context, thread: I64, time_ns: I64, is_end: Bool, asks: I64) -> I64:
     """For each selected point, the last earlier end of a call of another thread of its process."""
-    process = np.unique([each.pid for each in context.trace.threads], return_inverse=True)[1][thread]
+    pids = [each.pid for each in context.trace.threads]
+    process = np.unique(pids, return_inverse=True)[1][thread]
     ends = np.flatnonzero(is_end)
     ends = ends[np.lexsort((time_ns[ends], process[ends]))]
     if not len(ends):
         return np.full(len(asks), NOTHING)
-    span = int(time_ns.max() - time_ns.min()) + 2
-    key = process[ends] * span + time_ns[ends] - time_ns.min()
-    change = (thread[ends] != shifted(thread[ends], NOTHING)) | (process[ends] != shifted(process[ends], NOTHING))
-    run_start = np.maximum.accumulate(np.where(change, np.arange(len(ends)), 0))
-    last = np.searchsorted(key, process[asks] * span + time_ns[asks] - time_ns.min(), side="left") - 1
+
+    # one ascending key for process and time, in which the last end before each asked time is searched
+    least = time_ns.min()
+    span = int(time_ns.max() - least) + 2
+    key = process * span + time_ns - least
+    last = np.searchsorted(key[ends], key[asks], side="left") - 1
+    # where that is an end of the same thread, the last one before the run of ends of this thread
+    changes = thread[ends] != shifted(thread[ends], NOTHING)
+    changes |= process[ends] != shifted(process[ends], NOTHING)
+    run_start = np.maximum.accumulate(np.where(changes, np.arange(len(ends)), 0))
     is_same = (last >= 0) & (thread[ends[np.maximum(last, 0)]] == thread[asks])
     last = np.where(is_same, run_start[np.maximum(last, 0)] - 1, last)
-    valid = (last >= 0) & (process[ends[np.maximum(last, 0)]] == process[asks])
-    return np.where(valid, ends[np.maximum(last, 0)], NOTHING)
+    end = ends[np.maximum(last, 0)]
+    is_valid = (last >= 0) & (process[end] == process[asks])
+    return np.where(is_valid, end, NOTHING)
 
 
 _CALL_ENDS, _MARK, _CALL_STARTS = range(3)
@@ -100,6 +134,22 @@ class PlacedPoints(msgspec.Struct, frozen=True):
     """For each step, the position of the end of its mark."""
 
 
+class _Moments(Columns, frozen=True):
+    """Points before they are in order. Shapes (points,)."""
+
+    thread: I64
+    time_ns: I64
+    phase: I64
+    """Order of points of a thread with equal times."""
+    rank: I64
+    """Order of points of one phase: calls of length 0 start before they end; a wait for the loader ends before the next
+    one begins."""
+    call: I64
+    """Position of the call that starts or ends; `NOTHING` for other points."""
+    is_end: Bool
+    """Whether a call ends."""
+
+
 def build(context: Context, window: ModelledWindow, calls: Calls, released: Releases) -> PlacedPoints:
     """Create the points of a window: its calls, its step marks and its waits for the loader.
 
@@ -109,99 +159,137 @@ def build(context: Context, window: ModelledWindow, calls: Calls, released: Rele
         calls: Calls of the window.
         released: The cause that ends each call.
     """
-    loads, main = _loader_waits(context, window, calls), _main_thread(context)
-    loader, each = context.trace.host.take(loads), np.arange(len(calls))
-    marks = 2 * len(window)
-    thread = np.concatenate((calls.thread, calls.thread, np.full(marks, main), loader.thread, loader.thread))
-    thread = thread.astype(np.int64)
-    bounds = (window.mark_start_ns, window.mark_end_ns, loader.start_ns, loader.end_ns)
-    time = np.concatenate((calls.start_ns, calls.end_ns, *bounds))
-    outside = np.arange(len(time)) >= 2 * len(calls)
-    time[outside] = _outside_of_calls(calls, thread[outside], time[outside])
-    phase = np.where(outside, _MARK, _CALL_STARTS)
-    phase[len(calls) : 2 * len(calls)][calls.end_ns > calls.start_ns] = _CALL_ENDS
-    # calls of length 0 keep start before end; a wait for the loader ends before the next one begins
-    place = np.concatenate((2 * each, 2 * each + 1, np.zeros(marks), np.ones(len(loads)), np.zeros(len(loads))))
-    order = np.lexsort((place, phase, time, thread))
+    main = _main_thread(context)
+    main_of_steps = np.full(len(window), main)
+    loader = context.trace.host.take(_loader_waits(context, window, calls))
+    kinds = (
+        *_of_calls(calls),
+        _marks(calls, main_of_steps, window.mark_start_ns, rank=0),
+        _marks(calls, main_of_steps, window.mark_end_ns, rank=0),
+        _marks(calls, loader.thread, loader.start_ns, rank=1),
+        _marks(calls, loader.thread, loader.end_ns, rank=0),
+    )
+    moments, (call_start, _, step_start, step_end, load_start, load_end) = _in_order(kinds)
+    in_loader = _between(load_start, load_end, len(moments))
+    points = _points(context, moments, (calls, released), in_loader, int(step_start[0]))
+    points = replace(points, part=_part(points, main, int(step_start[0]), int(step_end[-1])))
+    return PlacedPoints(points, call_start, step_start, step_end)
+
+
+def _in_order(kinds: Sequence[_Moments]) -> tuple[_Moments, list[I64]]:
+    """Points of several kinds by thread and time, and the positions of those of each kind."""
+    every = _Moments.join(kinds)
+    order = np.lexsort((every.rank, every.phase, every.time_ns, every.thread))
     position = np.empty(len(order), np.int64)
     position[order] = np.arange(len(order))
-    number = np.where(outside, NOTHING, np.arange(len(time)) % max(len(calls), 1))[order]
-    is_end = (np.arange(len(time)) >= len(calls))[order] & (number != NOTHING)
-    start_of_marks = position[2 * len(calls) : 2 * len(calls) + marks]
-    judged_ns = int(time[order][start_of_marks[0]])
-    loading = _between(position[len(order) - 2 * len(loads) :].reshape(2, -1), len(order))
-    points = _points(context, (thread[order], time[order], number, is_end), (calls, released), loading, judged_ns)
-    step_start, step_end = start_of_marks[: len(window)], start_of_marks[len(window) :]
-    place, last = np.arange(len(points)), int(step_end[-1])
-    on_main = (place >= step_start[0]) & (place <= last)
-    inside = np.where(points.thread == main, on_main, points.is_judged & (points.time_ns <= points.time_ns[last]))
-    points = replace(points, part=np.where(inside, 0, NOTHING))
-    return PlacedPoints(points, position[: len(calls)], step_start, step_end)
+    sizes = [len(kind) for kind in kinds]
+    return every.take(order), np.split(position, np.cumsum(sizes)[:-1])
+
+
+def _of_calls(calls: Calls) -> tuple[_Moments, _Moments]:
+    """Starts and ends of calls."""
+    number = np.arange(len(calls))
+    is_start = np.zeros(len(calls), np.bool_)
+    phase = np.full(len(calls), _CALL_STARTS)
+    end_phase = np.where(calls.end_ns > calls.start_ns, _CALL_ENDS, _CALL_STARTS)
+    return (
+        _Moments(calls.thread, calls.start_ns, phase, 2 * number, number, is_start),
+        _Moments(calls.thread, calls.end_ns, end_phase, 2 * number + 1, number, ~is_start),
+    )
+
+
+def _marks(calls: Calls, thread: I32 | I64, time_ns: I64, rank: int) -> _Moments:
+    """Points that are not of calls."""
+    thread = thread.astype(np.int64)
+    return _Moments(
+        thread=thread,
+        time_ns=_outside_of_calls(calls, thread, time_ns),
+        phase=np.full(len(thread), _MARK),
+        rank=np.full(len(thread), rank),
+        call=np.full(len(thread), NOTHING),
+        is_end=np.zeros(len(thread), np.bool_),
+    )
+
+
+def _part(points: HostPoints, main: int, first: int, last: int) -> I64:
+    """0 for the points from the start of the first step to the end of the last one, `NOTHING` for those around them."""
+    position = np.arange(len(points))
+    on_main = (position >= first) & (position <= last)
+    on_others = points.is_judged & (points.time_ns <= points.time_ns[last])
+    is_inside = np.where(points.thread == main, on_main, on_others)
+    return np.where(is_inside, 0, NOTHING)
 
 
 def _points(
-    context: Context,
-    where: tuple[I64, I64, I64, Bool],
-    whose: tuple[Calls, Releases],
-    in_loader: Bool,
-    judged_ns: int,
+    context: Context, moments: _Moments, calls: tuple[Calls, Releases], in_loader: Bool, judged: int
 ) -> HostPoints:
     """The table of points.
 
     Args:
         context: The trace.
-        where: Thread, time, position of the call, and whether it ends here, for each point.
-        whose: The calls, and the causes that end them.
+        moments: The points in order.
+        calls: The calls, and the causes that end them.
         in_loader: Mask of the points that end a part of a wait for the loader.
-        judged_ns: Start of the first judged step.
+        judged: The point at which the first judged step starts.
     """
-    thread, time, number, is_end = where
-    calls, released = whose
-    first = thread != shifted(thread, NOTHING)
-    source, worked = find_handovers(context, thread, time, is_end)
+    of_call, released = calls
+    time, is_end = moments.time_ns, moments.is_end
+    is_first = moments.thread != shifted(moments.thread, NOTHING)
+    source, worked = find_handovers(context, moments.thread, time, is_end)
     handed = source != NOTHING
-    cost = np.where(first, time, time - shifted(time, 0))
-    cost[is_end] = released.own_ns[number[is_end]]
+    handed_delay = time - np.append(time, 0)[source]
+    ended = moments.call[is_end]
+    cost = np.where(is_first, time, time - shifted(time, 0))
+    cost[is_end] = released.own_ns[ended]
     cost = np.where(handed, worked, cost)
+    # a call that waits for nothing takes no longer than others of its function
     unblocked = cost.copy()
-    alone = np.where(calls.waits, np.minimum(released.own_ns, released.usual_ns), released.own_ns)
-    unblocked[is_end] = alone[number[is_end]]
-    held, delay = np.full(len(time), NOTHING), np.zeros(len(time), np.int64)
-    held[is_end], delay[is_end] = released.event[number[is_end]], released.delay_ns[number[is_end]]
+    alone = np.where(of_call.waits, np.minimum(released.own_ns, released.usual_ns), released.own_ns)
+    unblocked[is_end] = alone[ended]
     return HostPoints(
         time_ns=time,
-        thread=thread,
-        chain=np.cumsum(first) - 1,
+        thread=moments.thread,
+        chain=np.cumsum(is_first) - 1,
         cost_ns=cost,
         unblocked_ns=unblocked,
-        call=np.append(calls.row, NOTHING)[number],
+        call=np.append(of_call.row, NOTHING)[moments.call],
         is_end=is_end,
         in_loader=in_loader,
-        is_judged=time > judged_ns,
+        is_judged=time > time[judged],
         part=np.full(len(time), NOTHING),
-        held_by=held,
+        held_by=_at(is_end, released.event[ended], NOTHING),
         held_by_point=source,
-        delay_ns=np.where(handed, time - np.append(time, 0)[source], delay),
+        delay_ns=np.where(handed, handed_delay, _at(is_end, released.delay_ns[ended], 0)),
     )
 
 
-def _between(waits: I64, size: int) -> Bool:
-    """Mask of the points after the first and up to the second of any pair of positions, shape (2, pairs)."""
-    change = np.zeros(size + 1, np.int64)
-    np.add.at(change, waits[0] + 1, 1)
-    np.add.at(change, waits[1] + 1, -1)
-    return np.cumsum(change)[:size] > 0
+def _at(mask: Bool, values: I64, others: int) -> I64:
+    """A column with some values where a mask is set, and another value elsewhere."""
+    column = np.full(len(mask), others)
+    column[mask] = values
+    return column
+
+
+def _between(start: I64, end: I64, points: int) -> Bool:
+    """Mask of the points after the first and up to the second of any pair of positions."""
+    change = np.zeros(points + 1, np.int64)
+    np.add.at(change, start + 1, 1)
+    np.add.at(change, end + 1, -1)
+    return np.cumsum(change)[:points] > 0
 
 
 def _outside_of_calls(calls: Calls, thread: I64, time: I64) -> I64:
     """Move times that are inside a call to its start."""
-    moved, called = time.copy(), rows_by(calls.thread)
+    moved = time.copy()
+    calls_of = rows_by(calls.thread)
     for number, asked in members(thread):
-        here = called(number)
-        if len(here):
-            before = here[np.maximum(np.searchsorted(calls.start_ns[here], time[asked], side="right") - 1, 0)]
-            inside = (calls.start_ns[before] < time[asked]) & (time[asked] < calls.end_ns[before])
-            moved[asked[inside]] = calls.start_ns[before[inside]]
+        on_thread = calls_of(number)
+        if not len(on_thread):
+            continue
+        last = np.searchsorted(calls.start_ns[on_thread], time[asked], side="right") - 1
+        call = on_thread[np.maximum(last, 0)]
+        is_inside = (calls.start_ns[call] < time[asked]) & (time[asked] < calls.end_ns[call])
+        moved[asked[is_inside]] = calls.start_ns[call[is_inside]]
     return moved
 
 
@@ -210,14 +298,19 @@ def _main_thread(context: Context) -> int:
     host = context.trace.host
     marked = np.flatnonzero(context.kind == NodeKind.STEP)
     threads = host_activity.launching_threads(context)
-    if len(marked) and (not threads or int(host.thread[marked[0]]) in threads):
-        return int(host.thread[marked[0]])
-    return threads[0] if threads else host_activity.with_most_rows(context) or 0
+    if len(marked):
+        of_marks = int(host.thread[marked[0]])
+        if not threads or of_marks in threads:
+            return of_marks
+    if threads:
+        return threads[0]
+    return host_activity.with_most_rows(context) or 0
 
 
 def _loader_waits(context: Context, window: ModelledWindow, calls: Calls) -> I64:
     """Rows of outermost waits for the loader on threads of the model."""
-    host, threads = context.trace.host, np.append(calls.thread, _main_thread(context))
+    host = context.trace.host
+    threads = np.append(calls.thread, _main_thread(context))
     wanted = (context.kind == NodeKind.DATALOADER) & is_among(host.thread, threads)
     wanted &= (host.start_ns >= window.start_ns) & (host.start_ns < window.end_ns)
     rows = np.flatnonzero(wanted)
