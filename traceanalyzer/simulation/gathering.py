@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -49,9 +50,10 @@ def stand_in_times(context: Context, followed: I64, thread: I64, start_ns: I64, 
     engine = _engine(context, followed, thread)
     if engine is None:
         return thread, start_ns, end_ns
-    critical, is_engine = context.cached(owner_index).critical, thread == engine
-    moved = Intervals.union(start_ns[is_engine], end_ns[is_engine]) & critical.handed
+    critical = context.cached(owner_index).critical
+    is_engine = thread == engine
     is_other = ~is_engine
+    moved = Intervals.union(start_ns[is_engine], end_ns[is_engine]) & critical.handed
     return (
         np.concatenate((thread[is_other], np.full(len(moved), critical.main))),
         np.concatenate((start_ns[is_other], moved.start)),
@@ -64,12 +66,13 @@ def _engine(context: Context, followed: I64, thread: I64) -> int | None:
     critical = context.cached(owner_index).critical
     if critical.engine is None or not (thread == critical.engine).any():
         return None
-    return critical.engine if (followed == critical.main).any() and not (followed == critical.engine).any() else None
+    follows_main = (followed == critical.main).any()
+    follows_engine = (followed == critical.engine).any()
+    return critical.engine if follows_main and not follows_engine else None
 
 
 SHARE_DIGITS = 9
 """Digits of a share of time; with so few, products in floating point do not depend on the order of edits."""
-_NO_TIMES = np.empty(0, np.int64)
 _AT_ONCE = 1 << 14
 """Points whose host time is shortened together; it limits memory and does not change any figure."""
 
@@ -184,8 +187,8 @@ def _scale(device: DeviceChain, rows: I64, factor: float, floor: I64 | int, gath
 
 
 def _judged(events: I64) -> I64:
-    found: I64 = events[events != NOTHING]
-    return found
+    judged: I64 = events[events != NOTHING]
+    return judged
 
 
 def scaled(values: I64, factor: F64) -> I64:
@@ -196,8 +199,11 @@ def scaled(values: I64, factor: F64) -> I64:
     if (factor == 1).all():
         return values
     missing = 10.0**-SHARE_DIGITS * np.maximum(values, 0) + 10.0**-SHARE_DIGITS
-    products = np.minimum(np.floor(values * factor + missing), np.maximum(values, values * factor))
-    return np.where((factor == 1) | (values < 0), values, products.astype(np.int64))
+    rounded = np.floor(values * factor + missing)
+    most = np.maximum(values, values * factor)
+    products = np.minimum(rounded, most).astype(np.int64)
+    is_kept = (factor == 1) | (values < 0)
+    return np.where(is_kept, values, products)
 
 
 def _is_in(values: I64, wanted: I64, size: int) -> Bool:
@@ -223,28 +229,53 @@ def works_after(context: Context, host: HostPoints) -> Bool:
 
 def _shrunk(context: Context, graph: Graph, gathered: Gathered) -> None:
     """Multiply host time by the factors of all intervals that contain it."""
-    host, device = graph.host, graph.device
-    begins = np.append(host.time_ns, 0)[host.held_by_point]
-    after = works_after(context, host) if gathered.host_times else np.zeros(len(host), np.bool_)
-    begins = np.where(after, np.append(device.start_ns + device.dur_ns, 0)[host.held_by], begins)
-    after |= host.held_by_point != NOTHING
+    if not gathered.host_times:
+        return
+    host = graph.host
     # the time before the first point of a thread is never shortened
-    before = np.where(host.is_first, host.time_ns, shifted(host.time_ns, 0))
-    for _, chain in members(host.chain) if gathered.host_times else ():
+    since = np.where(host.is_first, host.time_ns, shifted(host.time_ns, 0))
+    released, is_released = _releases(context, graph)
+    for _, chain in members(host.chain):
         for first in range(0, len(chain), _AT_ONCE):
             points = chain[first : first + _AT_ONCE]
-            time, since, judged = host.time_ns[points], before[points], host.is_judged[points]
-            handed = np.flatnonzero(judged & after[points])
-            waited = begins[points[handed]]
-            window = int(waited.min(initial=since[0])), int(time[-1])
-            edges, factor = _pieces(gathered.host_times, int(host.thread[points[0]]), window)
-            if not len(edges):
-                continue
-            left = np.append(0.0, np.cumsum(np.diff(edges) * factor[:-1]))
-            remaining = _remaining(edges, factor, left, np.append(since[:1], time))
-            gathered.host_factor[points] = np.where(judged, _shares(np.diff(remaining), time - since), 1.0)
-            remains = remaining[handed + 1] - _remaining(edges, factor, left, waited)
-            gathered.delay_factor[points[handed]] = _shares(remains, time[handed] - waited)
+            handed = points[host.is_judged[points] & is_released[points]]
+            _shrink(host, points, since[points], (handed, released[handed]), gathered)
+
+
+def _releases(context: Context, graph: Graph) -> tuple[I64, Bool]:
+    """When each point was released by another thread, or by a device before it does work of the host; and a mask.
+
+    The times of other points mean nothing; the mask tells those that were released.
+    """
+    host, device = graph.host, graph.device
+    after_device = works_after(context, host)
+    ended = np.append(device.start_ns + device.dur_ns, 0)[host.held_by]
+    passed = np.append(host.time_ns, 0)[host.held_by_point]
+    return np.where(after_device, ended, passed), after_device | (host.held_by_point != NOTHING)
+
+
+def _shrink(host: HostPoints, points: I64, since: I64, handed: tuple[I64, I64], gathered: Gathered) -> None:
+    """Set what remains of the host time of consecutive points of a thread.
+
+    Args:
+        host: The points.
+        points: Some consecutive ones of one chain.
+        since: Time of the point before each of them.
+        handed: Those of them that continue after a cause from outside their thread, and when each was released.
+        gathered: The factors of time before points and after causes; they are set.
+    """
+    time = host.time_ns[points]
+    handed_points, released = handed
+    window = int(released.min(initial=since[0])), int(time[-1])
+    left = _Remaining.of(gathered.host_times, int(host.thread[points[0]]), window)
+    if left is None:
+        return
+    until = left.at(np.append(since[:1], time))
+    is_judged = host.is_judged[points]
+    gathered.host_factor[points] = np.where(is_judged, _shares(np.diff(until), time - since), 1.0)
+    number = handed_points - points[0]
+    delay = until[number + 1] - left.at(released)
+    gathered.delay_factor[handed_points] = _shares(delay, time[number] - released)
 
 
 def _shares(remains: F64, length: I64) -> F64:
@@ -252,88 +283,113 @@ def _shares(remains: F64, length: I64) -> F64:
     return np.where(length > 0, np.round(remains / np.maximum(length, 1), SHARE_DIGITS), 1.0)
 
 
-def _pieces(times: Sequence[HostTimes], thread: int, window: tuple[int, int]) -> tuple[I64, F64]:
-    """Times at which the factor of a thread changes, ascending, and the factor from each to the next.
+class _Remaining(NamedTuple):
+    """How much of the time of a thread remains: the factor of each piece of time, and the sum up to it."""
 
-    Args:
-        times: Host intervals with their factors.
-        thread: Row of the thread.
-        window: Intervals outside of it are left out.
-    """
-    near = [(of_thread.of(thread).around(*window), factor) for of_thread, factor in times]
-    parts = [(part, factor) for part, factor in near if part]
-    if not parts:
-        return _NO_TIMES, np.empty(0)
+    edges: I64
+    """Times at which the factor changes, ascending."""
+    factor: F64
+    """The factor from each of them to the next."""
+    passed_ns: F64
+    """Remaining time from the first edge to each edge."""
+
+    @classmethod
+    def of(cls, times: Sequence[HostTimes], thread: int, window: tuple[int, int]) -> _Remaining | None:
+        """What remains of a thread's time; None if no interval is near.
+
+        Args:
+            times: Host intervals with their factors.
+            thread: Row of the thread.
+            window: Intervals outside of it are left out.
+        """
+        near = [(of_thread.of(thread).around(*window), factor) for of_thread, factor in times]
+        parts = [(part, factor) for part, factor in near if part]
+        if not parts:
+            return None
+        edges, factor = _product(parts)
+        passed = np.append(0.0, np.cumsum(np.diff(edges) * factor[:-1]))
+        return cls(edges, factor, passed)
+
+    def at(self, times: I64) -> F64:
+        """Remaining time from the first edge to each time; negative before the first edge."""
+        piece = np.clip(np.searchsorted(self.edges, times, side="right") - 1, 0, len(self.edges) - 1)
+        since = times - self.edges[piece]
+        return self.passed_ns[piece] + np.where(since > 0, since * self.factor[piece], since)
+
+
+def _product(parts: Sequence[tuple[Intervals, float]]) -> tuple[I64, F64]:
+    """Times at which the product of the factors of all intervals changes, and the product from each to the next."""
     if len(parts) == 1:
         ((part, factor),) = parts
         return np.column_stack((part.start, part.end)).ravel(), np.tile((factor, 1.0), len(part))
     edges = np.concatenate([*(part.start for part, _ in parts), *(part.end for part, _ in parts)])
     order = np.argsort(edges, kind="stable")
-    own = np.repeat([factor for _, factor in parts], [len(part) for part, _ in parts])
-    logs, is_removed = np.log(np.where(own > 0, own, 1.0)), (own == 0).astype(np.int8)
-    factors = np.exp(np.cumsum(np.append(logs, -logs)[order]))  # of intervals that overlap, the product
-    factors[np.cumsum(np.append(is_removed, -is_removed)[order], dtype=np.int32) > 0] = 0.0
-    return edges[order], factors
-
-
-def _remaining(edges: I64, factor: F64, left: F64, times: I64) -> F64:
-    """Remaining time from the first edge to each time; negative before the first edge."""
-    piece = np.clip(np.searchsorted(edges, times, side="right") - 1, 0, len(edges) - 1)
-    passed = times - edges[piece]
-    return left[piece] + np.where(passed > 0, passed * factor[piece], passed)
+    of_interval = np.repeat([factor for _, factor in parts], [len(part) for part, _ in parts])
+    # the logarithms are added where an interval starts and taken away where it ends; removed time is counted instead
+    logs = np.log(np.where(of_interval > 0, of_interval, 1.0))
+    product = np.exp(np.cumsum(np.append(logs, -logs)[order]))
+    removes = (of_interval == 0).astype(np.int8)
+    product[np.cumsum(np.append(removes, -removes)[order], dtype=np.int32) > 0] = 0.0
+    return edges[order], product
 
 
 def _drop(context: Context, graph: Graph, rows: I64, gathered: Gathered) -> None:
     """Remove device events; calls and operators that launch nothing else take no time."""
     events = distinct(_judged(gathered.event_of_row[rows]))
     gathered.dropped[events] = True
+
     launches, links = context.trace.launches, context.links
-    every = np.bincount(links.launch[links.launch != NO_PARENT], minlength=len(launches))
-    gone = links.launch[graph.device.row[events]]
-    gone = np.bincount(gone[gone != NO_PARENT], minlength=len(launches))
-    calls = np.flatnonzero((gone > 0) & (gone == every))
-    start, end, thread = launches.start_ns[calls], launches.end_ns[calls], launches.thread[calls]
-    gathered.host_times.append((ThreadTimes(thread, start, end), 0.0))
+    calls = _emptied(links.launch, links.launch[graph.device.row[events]], len(launches))
+    times = ThreadTimes(launches.thread[calls], launches.start_ns[calls], launches.end_ns[calls])
+    gathered.host_times.append((times, 0.0))
     gathered.unblocked |= _ends(context, graph.host, calls)
-    nodes = links.node[calls]
-    size = len(context.host.tree)
-    dropped = np.flatnonzero((every > 0) & (links.node != NO_PARENT))
-    whole = np.bincount(links.node[dropped], minlength=size)
-    left = np.bincount(nodes[nodes != NO_PARENT], minlength=size)
-    empty = np.flatnonzero((left > 0) & (left == whole))
+
     tree = context.host.tree
-    around, within = tree.start_ns[empty], tree.end_ns[empty]
-    threads = tree.thread[empty].astype(np.int64)
-    moved = stand_in_times(context, graph.host.thread, threads, around, within)
+    launching = distinct(links.launch[links.launch != NO_PARENT])
+    nodes = _emptied(links.node[launching], links.node[calls], len(tree))
+    thread = tree.thread[nodes].astype(np.int64)
+    moved = stand_in_times(context, graph.host.thread, thread, tree.start_ns[nodes], tree.end_ns[nodes])
     gathered.host_times.append((ThreadTimes(*moved), 0.0))
 
 
+def _emptied(group_of_all: I64, group_of_gone: I64, groups: int) -> I64:
+    """The groups whose members are all gone; a member of no group has `NO_PARENT`."""
+    every = np.bincount(group_of_all[group_of_all != NO_PARENT], minlength=groups)
+    gone = np.bincount(group_of_gone[group_of_gone != NO_PARENT], minlength=groups)
+    return np.flatnonzero((gone > 0) & (gone == every))
+
+
 def _relaunch(context: Context, marks_ns: I64, graph: Graph, edit: RelaunchEdit, gathered: Gathered) -> None:
-    """Replace host time between the first and last launch of each step and thread by the cost of one launch.
+    """Replace host time between the first and last launch of each step and thread by the cost of one launch."""
+    host = graph.host
+    ranges = _launch_ranges(context, marks_ns, host, edit, gathered)
+    if ranges is None:
+        return
+    first, last = ranges
+    times = ThreadTimes(host.thread[first], host.time_ns[first], host.time_ns[last])
+    gathered.host_times.append((times, 0.0))
+    cost = np.where(gathered.unblocked, np.minimum(host.cost_ns, host.unblocked_ns), host.cost_ns)
+    passed = np.append(0, np.cumsum(scaled(cost, gathered.host_factor)))
+    # the launches in between take no time, so that the cost comes after all of them
+    removed = passed[last + 1] - passed[first + 1]
+    gathered.added_ns[last] = np.maximum(gathered.added_ns[last], np.minimum(edit.cost_ns, removed))
+
+
+def _launch_ranges(
+    context: Context, marks_ns: I64, host: HostPoints, edit: RelaunchEdit, gathered: Gathered
+) -> tuple[I64, I64] | None:
+    """The first and the last point of the launches of each graph; None without launches.
 
     A graph contains neither waits for the loader nor for the device: each begins another graph.
     """
-    host = graph.host
-    launches = context.trace.launches
     calls = distinct(context.links.launch[edit.rows])
-    launching = _is_in(host.call, calls[calls != NO_PARENT], len(launches))
-    marked = np.flatnonzero(launching & host.is_judged)
-    if not len(marked):
-        return
-    waits = host.in_loader | ((host.held_by != NOTHING) & ~gathered.unblocked & ~launching)
-    step = np.searchsorted(marks_ns, host.time_ns[marked], side="right")
-    _, key = group(host.chain[marked], step, np.cumsum(waits)[marked])
-    firsts, lasts = np.array([(points[0], points[-1]) for _, points in _grouped(key, marked)]).T
-    thread, start, end = host.thread[firsts], host.time_ns[firsts], host.time_ns[lasts]
-    gathered.host_times.append((ThreadTimes(thread, start, end), 0.0))
-    left = np.where(gathered.unblocked, np.minimum(host.cost_ns, host.unblocked_ns), host.cost_ns)
-    passed = np.append(0, np.cumsum(scaled(left, gathered.host_factor)))
-    # the launches in between take no time, so that the cost comes after all of them
-    removed = passed[lasts + 1] - passed[firsts + 1]
-    gathered.added_ns[lasts] = np.maximum(gathered.added_ns[lasts], np.minimum(edit.cost_ns, removed))
-
-
-def _grouped(key: I64, values: I64) -> Iterator[tuple[int, I64]]:
-    """Yield each key with its values in ascending order."""
-    for number, rows in members(key):
-        yield number, values[rows]
+    launching = _is_in(host.call, calls[calls != NO_PARENT], len(context.trace.launches))
+    points = np.flatnonzero(launching & host.is_judged)
+    if not len(points):
+        return None
+    is_wait = host.in_loader | ((host.held_by != NOTHING) & ~gathered.unblocked & ~launching)
+    step = np.searchsorted(marks_ns, host.time_ns[points], side="right")
+    _, graph = group(host.chain[points], step, np.cumsum(is_wait)[points])
+    ranges = [(points[rows[0]], points[rows[-1]]) for _, rows in members(graph)]
+    first, last = np.array(ranges).T
+    return first, last
