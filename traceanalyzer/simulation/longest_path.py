@@ -8,6 +8,8 @@ only blocks and runs are computed one by one; all times within them are cumulati
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import msgspec
 import numpy as np
 
@@ -66,17 +68,20 @@ def replay_contracted(device: DeviceChain, small: Contracted) -> Times:
     """The same, with the device events, and the blocks and runs, of a graph."""
     node_ns = np.array(_forward(small), np.int64)
     point = node_ns[small.block] + small.offset_ns
-    launched = np.where(device.launch >= 0, np.append(point, 0)[device.launch] + device.latency_ns, NEVER)
-    launched = np.where(device.launch == RECORDED, device.latency_ns, launched)
+    # the earliest start of each event, if its stream is free
+    earliest = np.where(device.launch >= 0, np.append(point, 0)[device.launch] + device.latency_ns, NEVER)
+    earliest = np.where(device.launch == RECORDED, device.latency_ns, earliest)
     # the node of a run is the end of its last event, whatever the recording says of it
-    ends = np.flatnonzero(small.run != shifted(small.run[::-1], NOTHING)[::-1])
-    launched[ends] = np.maximum(launched[ends], node_ns[small.run[ends]] - device.dur_ns[ends])
-    waiting = np.flatnonzero(device.waits_for != NOTHING)
+    last = np.flatnonzero(small.run != shifted(small.run[::-1], NOTHING)[::-1])
+    start_of_last = node_ns[small.run[last]] - device.dur_ns[last]
+    earliest[last] = np.maximum(earliest[last], start_of_last)
     # an event that others wait for ends its run, so its end is already known
-    launched[waiting] = np.maximum(
-        launched[waiting], node_ns[small.run[device.waits_for[waiting]]] + device.wait_ns[waiting]
-    )
-    end = small.length_ns + running_maximum(launched + device.dur_ns - small.length_ns, device.stream)
+    waiting = np.flatnonzero(device.waits_for != NOTHING)
+    awaited_end = node_ns[small.run[device.waits_for[waiting]]]
+    earliest[waiting] = np.maximum(earliest[waiting], awaited_end + device.wait_ns[waiting])
+
+    begin_of_stream = running_maximum(earliest + device.dur_ns - small.length_ns, device.stream)
+    end = begin_of_stream + small.length_ns
     return Times(point, end - device.dur_ns, end, small.dropped)
 
 
@@ -87,7 +92,8 @@ def _forward(small: Contracted) -> list[int]:
         part = slice(low, low + _AT_ONCE)
         rows = zip(*small.cause[:, part].tolist(), *small.weight_ns[:, part].tolist(), strict=True)
         for first, second, third, a, b, c in rows:
-            one, other = times[first] + a, times[second] + b
+            one = times[first] + a
+            other = times[second] + b
             time = one if one > other else other  # a call of max would take longer than all the rest
             if c > NEVER and (other := times[third] + c) > time:
                 time = other
@@ -99,13 +105,60 @@ def running_maximum(values: I64, group: I64) -> I64:
     """Running maximum within each group; groups are consecutive."""
     if not len(values):
         return values
-    low, high = int(values.min()), int(values.max())
+    low = int(values.min())
+    high = int(values.max())
     some_never = low <= NEVER // 2
     if some_never:
         low = int(values[values > NEVER // 2].min(initial=0))
+        values = np.maximum(values, low - 1)
+    # each group lies above all groups before it, so that one running maximum serves all
     shift = group * (max(high - low, 0) + 2) - low
-    maximum: I64 = np.maximum.accumulate((np.maximum(values, low - 1) if some_never else values) + shift) - shift
+    maximum: I64 = np.maximum.accumulate(values + shift) - shift
     return np.where(maximum < low, NEVER, maximum) if some_never else maximum
+
+
+class _Blocks(NamedTuple):
+    """Points of host threads by block."""
+
+    head: I64
+    """The first point of each block."""
+    of_point: I64
+    """For each point, the number of its block."""
+    offset_ns: I64
+    """For each point, the time since the start of its block."""
+
+
+class _Runs(NamedTuple):
+    """Device events by run."""
+
+    head: I64
+    """The first event of each run."""
+    of_event: I64
+    """For each event, the number of its run."""
+    length_ns: I64
+    """For each event, the sum of gaps and durations of its stream up to its end."""
+    block: I64
+    """For each run, the block that launches it; `NOTHING` for none, `RECORDED` where its start is an input."""
+
+
+class _Nodes(NamedTuple):
+    """Positions of blocks and runs in topological order."""
+
+    of_block: I64
+    of_run: I64
+
+
+class _Causes(NamedTuple):
+    """The causes of each node, while they are collected. Shapes (3, nodes)."""
+
+    cause: I64
+    weight_ns: I64
+    """Time from each cause to the node; `NEVER` for missing ones."""
+
+    def add(self, number: int, nodes: I64, cause: I64 | int, weight_ns: I64) -> None:
+        """Set the first, second or third cause (0, 1 or 2) of some nodes."""
+        self.cause[number, nodes] = cause
+        self.weight_ns[number, nodes] = weight_ns
 
 
 def contract(graph: Graph) -> Contracted:
@@ -113,85 +166,117 @@ def contract(graph: Graph) -> Contracted:
 
     A run ends with an event for which other nodes wait, so that nothing outside depends on its inner events.
     """
-    host, device = graph.host, graph.device
-    heads = np.flatnonzero(host.is_first | (host.held_by != NOTHING) | (host.held_by_point != NOTHING))
-    block = np.cumsum(_marked(len(host), heads)) - 1
-    passed = np.cumsum(host.cost_ns)
-    offset = passed - passed[heads][block] if len(heads) else passed
-    of_launch = np.where(device.launch >= 0, np.append(block, 0)[device.launch], device.launch)
-    of_launch = _last_known(of_launch, device.is_first)
-    runs = np.flatnonzero(_starts_run(host, device, of_launch))
-    run = np.cumsum(_marked(len(device), runs)) - 1
-    length = np.cumsum(device.gap_ns + device.dur_ns)
-    order_key = np.concatenate(([NEVER], host.time_ns[heads], _run_keys(host, device, runs)))
-    order = np.argsort(order_key, kind="stable")
+    blocks = _blocks(graph.host)
+    runs = _runs(graph.host, graph.device, blocks)
+    recorded = np.concatenate(
+        ([NEVER], graph.host.time_ns[blocks.head], _run_keys(graph.host, graph.device, runs.head))
+    )
+    order = np.argsort(recorded, kind="stable")
     position = np.empty(len(order), np.int64)
     position[order] = np.arange(len(order))
-    block_at, run_at = position[1 : 1 + len(heads)], position[1 + len(heads) :]
-    cause = np.full((3, len(order)), ORIGIN)
-    weight = np.full((3, len(order)), NEVER)
-    _connect_blocks(host, heads, (block, offset, block_at), (run, run_at), cause, weight)
-    _connect_runs(device, runs, (offset, block_at, of_launch), (run, length, run_at), cause, weight)
-    weight[:, ORIGIN] = NEVER
-    wrong = (weight > NEVER) & (cause >= np.arange(len(order)))
-    cause[wrong], weight[wrong] = ORIGIN, NEVER
-    lost = block_at[(weight[:, block_at] == NEVER).all(axis=0)]
-    cause[0, lost], weight[0, lost] = ORIGIN, order_key[order][lost]
-    return Contracted(cause, weight, block_at[block], offset, run_at[run], length, int(wrong.sum()))
+    nodes = _Nodes(position[1 : 1 + len(blocks.head)], position[1 + len(blocks.head) :])
+
+    causes = _Causes(np.full((3, len(order)), ORIGIN), np.full((3, len(order)), NEVER))
+    _connect_blocks(graph.host, blocks, runs, nodes, causes)
+    _connect_runs(graph.device, blocks, runs, nodes, causes)
+    causes.weight_ns[:, ORIGIN] = NEVER
+    is_wrong = (causes.weight_ns > NEVER) & (causes.cause >= np.arange(len(order)))
+    causes.cause[is_wrong] = ORIGIN
+    causes.weight_ns[is_wrong] = NEVER
+    # a block that has lost all its causes starts when it was recorded
+    has_no_cause = (causes.weight_ns[:, nodes.of_block] == NEVER).all(axis=0)
+    lost = nodes.of_block[has_no_cause]
+    causes.add(0, lost, ORIGIN, recorded[order[lost]])
+    return Contracted(
+        cause=causes.cause,
+        weight_ns=causes.weight_ns,
+        block=nodes.of_block[blocks.of_point],
+        offset_ns=blocks.offset_ns,
+        run=nodes.of_run[runs.of_event],
+        length_ns=runs.length_ns,
+        dropped=int(is_wrong.sum()),
+    )
 
 
-def _connect_blocks(
-    host: HostPoints, heads: I64, blocks: tuple[I64, I64, I64], runs: tuple[I64, I64], cause: I64, weight: I64
-) -> None:
-    block, offset, at = blocks
-    run, run_at = runs
-    first = host.is_first[heads]
-    before = heads - 1
-    alone = first & (host.held_by_point[heads] == NOTHING) & (host.held_by[heads] == NOTHING)
-    chain = ~first
-    cause[0, at[chain]] = at[block[before[chain]]]
-    weight[0, at[chain]] = offset[before[chain]] + host.cost_ns[heads[chain]]
-    weight[0, at[alone]] = host.time_ns[heads[alone]]
-    held = np.flatnonzero(host.held_by[heads] != NOTHING)
-    cause[1, at[held]] = run_at[run[host.held_by[heads[held]]]]
-    weight[1, at[held]] = host.delay_ns[heads[held]]
-    handed = np.flatnonzero(host.held_by_point[heads] != NOTHING)
-    source = host.held_by_point[heads[handed]]
-    cause[1, at[handed]] = at[block[source]]
-    weight[1, at[handed]] = offset[source] + host.delay_ns[heads[handed]]
+def _blocks(host: HostPoints) -> _Blocks:
+    """A block begins where a thread does, and where a point waits for a cause outside its thread."""
+    head = np.flatnonzero(host.is_first | (host.held_by != NOTHING) | (host.held_by_point != NOTHING))
+    block = np.cumsum(_marked(len(host), head)) - 1
+    passed = np.cumsum(host.cost_ns)
+    offset = passed - passed[head][block] if len(head) else passed
+    return _Blocks(head, block, offset)
 
 
-def _connect_runs(
-    device: DeviceChain, runs: I64, hosts: tuple[I64, I64, I64], of_block: tuple[I64, I64, I64], cause: I64, weight: I64
-) -> None:
-    if not len(runs):
+def _runs(host: HostPoints, device: DeviceChain, blocks: _Blocks) -> _Runs:
+    block = np.where(device.launch >= 0, np.append(blocks.of_point, 0)[device.launch], device.launch)
+    block = _last_known(block, device.is_first)
+    head = np.flatnonzero(_starts_run(host, device, block))
+    run = np.cumsum(_marked(len(device), head)) - 1
+    length = np.cumsum(device.gap_ns + device.dur_ns)
+    return _Runs(head, run, length, block[head])
+
+
+def _connect_blocks(host: HostPoints, blocks: _Blocks, runs: _Runs, nodes: _Nodes, causes: _Causes) -> None:
+    """Set the causes of blocks: the point before on the thread, or else the origin; an event or another thread."""
+    head = blocks.head
+    held_by = host.held_by[head]
+    held_by_point = host.held_by_point[head]
+    is_first = host.is_first[head]
+
+    before = head[~is_first] - 1
+    since = blocks.offset_ns[before] + host.cost_ns[head[~is_first]]
+    causes.add(0, nodes.of_block[~is_first], nodes.of_block[blocks.of_point[before]], since)
+    alone = is_first & (held_by_point == NOTHING) & (held_by == NOTHING)
+    causes.add(0, nodes.of_block[alone], ORIGIN, host.time_ns[head[alone]])
+
+    held = held_by != NOTHING
+    awaited = nodes.of_run[runs.of_event[held_by[held]]]
+    causes.add(1, nodes.of_block[held], awaited, host.delay_ns[head[held]])
+    handed = held_by_point != NOTHING
+    source = held_by_point[handed]
+    since = blocks.offset_ns[source] + host.delay_ns[head[handed]]
+    causes.add(1, nodes.of_block[handed], nodes.of_block[blocks.of_point[source]], since)
+
+
+def _connect_runs(device: DeviceChain, blocks: _Blocks, runs: _Runs, nodes: _Nodes, causes: _Causes) -> None:
+    """Set the causes of runs: the run before on the stream, the block that launches it, the run it waits for."""
+    head = runs.head
+    if not len(head):
         return
-    offset, block_at, of_launch = hosts
-    run, length, at = of_block
-    last = np.append(runs[1:], len(device)) - 1
-    before = np.where(runs > 0, length[runs - 1], 0)
-    chain = ~device.is_first[runs]
-    cause[0, at[chain]] = at[run[runs[chain] - 1]]
-    weight[0, at[chain]] = (length[last] - before)[chain]
-    launched = np.where(device.launch >= 0, np.append(offset, 0)[device.launch], 0) + device.latency_ns
-    ends = np.where(device.launch != NOTHING, launched + device.dur_ns - length, NEVER)
-    latest = np.maximum.reduceat(ends, runs)
-    known = latest > NEVER // 2
-    blocks = of_launch[runs]
-    cause[1, at[known]] = np.where(blocks >= 0, np.append(block_at, 0)[blocks], ORIGIN)[known]
-    weight[1, at[known]] = (latest + length[last])[known]
-    waits = np.flatnonzero(device.waits_for[runs] != NOTHING)
-    event = runs[waits]
-    cause[2, at[waits]] = at[run[device.waits_for[event]]]
-    weight[2, at[waits]] = device.wait_ns[event] + device.dur_ns[event] - length[event] + length[last[waits]]
+    length_to_end = runs.length_ns[np.append(head[1:], len(device)) - 1]
+    follows = ~device.is_first[head]
+    before = nodes.of_run[runs.of_event[head[follows] - 1]]
+    causes.add(0, nodes.of_run[follows], before, length_to_end[follows] - runs.length_ns[head[follows] - 1])
+
+    latest = _latest_launch(device, blocks, runs)
+    launched = latest > NEVER // 2
+    node_of_block = np.where(runs.block >= 0, np.append(nodes.of_block, 0)[runs.block], ORIGIN)
+    causes.add(1, nodes.of_run[launched], node_of_block[launched], (latest + length_to_end)[launched])
+
+    waits = np.flatnonzero(device.waits_for[head] != NOTHING)
+    event = head[waits]
+    awaited = nodes.of_run[runs.of_event[device.waits_for[event]]]
+    rest = length_to_end[waits] - runs.length_ns[event]
+    causes.add(2, nodes.of_run[waits], awaited, device.wait_ns[event] + device.dur_ns[event] + rest)
+
+
+def _latest_launch(device: DeviceChain, blocks: _Blocks, runs: _Runs) -> I64:
+    """For each run, the time from its block to its end less its length, as far as launches tell; else `NEVER`."""
+    since_block = np.where(device.launch >= 0, np.append(blocks.offset_ns, 0)[device.launch], 0)
+    end = since_block + device.latency_ns + device.dur_ns
+    begin_of_stream = np.where(device.launch != NOTHING, end - runs.length_ns, NEVER)
+    latest: I64 = np.maximum.reduceat(begin_of_stream, runs.head)
+    return latest
 
 
 def _starts_run(host: HostPoints, device: DeviceChain, of_launch: I64) -> Bool:
     """Mask of the events that begin a run: launched by another block, waiting, or after an event that others await."""
-    sources = _marked(len(device), host.held_by[host.held_by != NOTHING])
-    sources |= _marked(len(device), device.waits_for[device.waits_for != NOTHING])
-    after = np.append(False, sources)[: len(device)]
-    starts: Bool = device.is_first | (of_launch != shifted(of_launch, NOTHING)) | after | (device.waits_for != NOTHING)
+    waits = device.waits_for != NOTHING
+    is_awaited = _marked(len(device), host.held_by[host.held_by != NOTHING])
+    is_awaited |= _marked(len(device), device.waits_for[waits])
+    starts: Bool = device.is_first | waits
+    starts |= np.append(False, is_awaited)[: len(device)]
+    starts |= of_launch != shifted(of_launch, NOTHING)
     return starts
 
 
