@@ -19,7 +19,6 @@ from traceanalyzer.simulation.longest_path import (
     NEVER,
     ORIGIN,
     Contracted,
-    Times,
     contract,
     replay_contracted,
     running_maximum,
@@ -63,29 +62,56 @@ class _Rows(msgspec.Struct, frozen=True):
             asked: Rows that others depend on, or negative numbers.
         """
         kept = np.flatnonzero(part != NOTHING)
-        first = kept[group[kept] != shifted(group[kept], NOTHING)]
-        last = kept[np.append(group[kept][1:], NOTHING) != group[kept]]
-        before = distinct(asked[asked >= 0])
-        before = before[part[before] == NOTHING]
-        if not len(first):
-            before = before[:0]
-        to = np.minimum(np.searchsorted(group[first], group[before]), max(len(first) - 1, 0))
-        before, to = (each[(group[first][to] == group[before]) & (before < first[to])] for each in (before, to))
-        passed = np.append(0, np.cumsum(counts))
-        own = kept[counts[kept]]
-        at = np.searchsorted(group[own], group[before], side="right") - 1 - (passed[first[to]] - passed[before + 1])
-        known = at >= np.searchsorted(group[own], group[before])
-        before, at = before[known], at[known]
+        group_of_kept = group[kept]
+        first = kept[group_of_kept != shifted(group_of_kept, NOTHING)]
+        last = kept[np.append(group_of_kept[1:], NOTHING) != group_of_kept]
+        awaited, successor = _earlier(kept, first, group, counts, _unrepeated(part, asked))
         first, last = first[opened[first]], last[opened[first]]
+
+        # the rows of a group after the earlier one before its first; at the end those that others wait for
         leads = np.searchsorted(kept, first)
-        row = np.append(np.insert(kept, leads, first), before)
-        new = int(group.max(initial=0)) + 1 + np.arange(len(before))
-        groups = np.append(np.insert(group[kept], leads, group[first]), new)
-        is_earlier = np.append(np.insert(np.zeros(len(kept), np.bool_), leads, True), np.ones(len(before), np.bool_))
+        row = np.append(np.insert(kept, leads, first), awaited)
+        is_earlier = np.ones(len(row), np.bool_)
+        is_earlier[: len(row) - len(awaited)] = np.insert(np.zeros(len(kept), np.bool_), leads, True)
+        groups_of_awaited = int(group.max(initial=0)) + 1 + np.arange(len(awaited))
+        groups = np.append(np.insert(group_of_kept, leads, group[first]), groups_of_awaited)
         place = np.full(len(part) + 1, NOTHING)
-        place[before], place[kept] = np.arange(len(row) - len(before), len(row)), np.flatnonzero(~is_earlier)
-        is_lead = np.arange(len(last) + len(before)) < len(last)
-        return cls(row, is_earlier, groups, place, place[np.append(last, own[at])], is_lead)
+        place[awaited] = np.arange(len(row) - len(awaited), len(row))
+        place[kept] = np.flatnonzero(~is_earlier)
+        is_lead = np.arange(len(last) + len(awaited)) < len(last)
+        return cls(row, is_earlier, groups, place, place[np.append(last, successor)], is_lead)
+
+
+def _unrepeated(part: I64, asked: I64) -> I64:
+    """The rows that others depend on and that no step repeats, ascending."""
+    rows = distinct(asked[asked >= 0])
+    unrepeated: I64 = rows[part[rows] == NOTHING]
+    return unrepeated
+
+
+def _earlier(kept: I64, first: I64, group: I64, counts: Bool, rows: I64) -> tuple[I64, I64]:
+    """The rows among some that an earlier round did, and for each the repeated row that takes its place in the next.
+
+    A row so many counted rows before the first of its group is found again as many before the end of the group.
+
+    Args:
+        kept: The repeated rows.
+        first: The first repeated row of each group.
+        group: The group of each row of the table.
+        counts: Mask of the rows of the table that count.
+        rows: Rows that are not repeated, ascending.
+    """
+    if not len(first):
+        return rows[:0], rows[:0]
+    number = np.minimum(np.searchsorted(group[first], group[rows]), len(first) - 1)
+    is_before = (group[first][number] == group[rows]) & (rows < first[number])
+    rows, first_of_group = rows[is_before], first[number[is_before]]
+    counted = kept[counts[kept]]
+    passed = np.append(0, np.cumsum(counts))
+    between = passed[first_of_group] - passed[rows + 1]
+    successor = np.searchsorted(group[counted], group[rows], side="right") - 1 - between
+    is_known = successor >= np.searchsorted(group[counted], group[rows])
+    return rows[is_known], counted[successor[is_known]]
 
 
 class Repeated(msgspec.Struct, frozen=True):
@@ -101,38 +127,65 @@ class Repeated(msgspec.Struct, frozen=True):
         """Choose them by the causes that the graph has."""
         host, device = graph.host, graph.device
         is_main = is_among(host.chain, host.chain[bounds.start_point])
-        on_host, on_device = host.part != NOTHING, device.part != NOTHING
+        on_host = host.part != NOTHING
+        on_device = device.part != NOTHING
         follows = ~host.is_first & (shifted(host.part, NOTHING) == NOTHING)
-        asked = np.concatenate((host.held_by_point[on_host], _launch(device)[on_device]))
-        points = _Rows.of(host.part, host.chain, host.call != NOTHING, is_main | follows, asked)
-        asked = np.concatenate((host.held_by[on_host], device.waits_for[on_device]))
+        awaited_points = np.concatenate((host.held_by_point[on_host], _launch(device)[on_device]))
+        awaited_events = np.concatenate((host.held_by[on_host], device.waits_for[on_device]))
         every = np.ones(len(device), np.bool_)
-        return cls(points, _Rows.of(device.part, device.stream, every, every, asked), is_main)
+        points = _Rows.of(host.part, host.chain, host.call != NOTHING, is_main | follows, awaited_points)
+        events = _Rows.of(device.part, device.stream, every, every, awaited_events)
+        return cls(points, events, is_main)
 
 
 class _Round(msgspec.Struct, frozen=True):
-    """The repeated steps, and what one round hands over to the next."""
+    """The repeated steps, and what one round hands over to the next.
+
+    What is handed over are times of earlier rows: first the points, then the events. Shapes (earlier rows,).
+    """
 
     device: DeviceChain
     small: Contracted
     points: _Rows
     events: _Rows
-    parts: tuple[I64, I64]
-    """The number of the part of each earlier point and event."""
+    leads: tuple[I64, I64]
+    """The nodes of the earlier points, and those of the earlier events."""
+    part: I64
+    """The number of the part of each earlier row."""
+    parts: int
+    """Number of parts."""
     drains: Bool
-    """For each earlier point whether it is of the thread of the steps, and a step starts when no device works."""
-    begins: tuple[I64, I64]
-    """When what each earlier point and event stands for was recorded."""
+    """Whether each earlier row is a point of the thread of the steps, and a step starts when no device works."""
+    begin_ns: I64
+    """When what each earlier row stands for was recorded."""
 
-    def ends_ns(self, times: Times) -> tuple[I64, I64]:
-        """When what each earlier point and event stands for ends; of events a whole stream, or one that others await.
+    def of_parts(self, values: I64) -> I64:
+        """The greatest value of the earlier rows of each part, 0 or more."""
+        greatest = np.zeros(self.parts, np.int64)
+        np.maximum.at(greatest, self.part, values)
+        return greatest
 
-        The last event need not be the last to end on a stream, because events may overlap.
-        """
-        return times.point_ns[self.points.end], _ends_ns(self.events, times.end_ns)
+    def drained(self, begin_ns: I64) -> I64:
+        """When earlier rows have passed, if steps start when no device works."""
+        points = len(self.points.end)
+        latest = self.of_parts(np.append(np.zeros(points, np.int64), begin_ns[points:]))
+        return np.where(self.drains, np.maximum(begin_ns, latest[self.part]), begin_ns)
+
+    def passed_ns(self, begin_ns: I64) -> I64:
+        """When what each earlier row stands for ends, in a round that begins at some times."""
+        of_points, of_events = self.leads
+        points = len(of_points)
+        self.small.weight_ns[0, of_points] = begin_ns[:points]
+        self.small.weight_ns[1, of_events] = begin_ns[points:]
+        times = replay_contracted(self.device, self.small)
+        return np.append(times.point_ns[self.points.end], _ends_ns(self.events, times.end_ns))
 
 
 def _ends_ns(events: _Rows, end_ns: I64) -> I64:
+    """When what each earlier event stands for ends: a whole stream, or one event that others await.
+
+    The last event need not be the last to end on a stream, because events may overlap.
+    """
     stream_end = running_maximum(end_ns, events.group)
     return np.where(events.is_lead, stream_end[events.end], end_ns[events.end])
 
@@ -140,27 +193,20 @@ def _ends_ns(events: _Rows, end_ns: I64) -> I64:
 def periods(graph: Graph, bounds: StepBounds, repeated: Repeated) -> I64:
     """Time in ns that one round of the steps of each part takes, in the order of parts."""
     steps = _round(graph, bounds, repeated)
-    count, small = int(bounds.part[-1]) + 1, steps.small
-    point_part, event_part = steps.parts
-    parts = np.concatenate(steps.parts)
-    found, passed = np.full(count, NOTHING), np.empty(0, np.int64)
-    leads = small.block[steps.points.is_earlier], small.run[steps.events.is_earlier]
-    only_leads = _only_leads(small, leads)
-    points, events = steps.begins
+    only_leads = _only_leads(steps.small, steps.leads)
+    begin = steps.begin_ns
+    last_length = np.empty(0, np.int64)
     for _ in range(_MOST_ROUNDS):
-        drained = _latest(events, event_part, count)[point_part]
-        points = np.where(steps.drains, np.maximum(points, drained), points)
-        small.weight_ns[0, leads[0]], small.weight_ns[1, leads[1]] = points, events
-        point_ends, event_ends = steps.ends_ns(replay_contracted(steps.device, small))
-        of_points, of_events = point_ends - points, event_ends - events
-        points, events = point_ends, event_ends
-        found = np.maximum(_latest(of_points, point_part, count), _latest(of_events, event_part, count))
-        before, passed = passed, np.concatenate((of_points, of_events))
-        if np.array_equal(passed, before):  # of each thread and stream, not of the slowest alone
+        begin = steps.drained(begin)
+        end = steps.passed_ns(begin)
+        length = end - begin
+        period = steps.of_parts(length)
+        if np.array_equal(length, last_length):  # of each thread and stream, not of the slowest alone
             break
-        if only_leads and np.array_equal(passed, found[parts]):
+        if only_leads and np.array_equal(length, period[steps.part]):
             break  # the next round begins as this one did, only later
-    return found
+        begin, last_length = end, length
+    return period
 
 
 def _only_leads(small: Contracted, leads: tuple[I64, I64]) -> bool:
@@ -170,12 +216,6 @@ def _only_leads(small: Contracted, leads: tuple[I64, I64]) -> bool:
     return not begins.any()
 
 
-def _latest(values: I64, part: I64, parts: int) -> I64:
-    latest = np.zeros(parts, np.int64)
-    np.maximum.at(latest, part, values)
-    return latest
-
-
 def _launch(device: DeviceChain) -> I64:
     """The point that launches each event, also where work from before the recording decides its start."""
     return np.where(device.launch == RECORDED, device.called, device.launch)
@@ -183,20 +223,46 @@ def _launch(device: DeviceChain) -> I64:
 
 def _round(graph: Graph, bounds: StepBounds, repeated: Repeated) -> _Round:
     """What is repeated of a graph. A round begins with the first mark of its part."""
-    host, device, points, events = graph.host, graph.device, repeated.points, repeated.events
-    on_host, on_device = host.part != NOTHING, device.part != NOTHING
-    later = _LATER_NS - min(int(host.time_ns[on_host].min(initial=0)), int(device.start_ns[on_device].min(initial=0)))
-    ahead = np.zeros(int(bounds.part[-1]) + 1, np.bool_)
-    ahead[bounds.part[(bounds.start_event != NOTHING) | (bounds.previous_event != NOTHING)]] = True
-    ahead[bounds.part[bounds.lag_ns > 0]] = True
-    ahead[device.part[on_device & (device.launch == RECORDED) & (device.called != RECORDED)]] = True
-    chain = _device(device, _launch(device), points, events, later)
+    host, device = graph.host, graph.device
+    points, events = repeated.points, repeated.events
+    later = _later_ns(host, device)
     threads = _host(host, points, events, bounds, later)
-    parts = threads.part[points.is_earlier], chain.part[events.is_earlier]
-    drains = repeated.is_main[points.row[points.is_earlier]] & ~ahead[parts[0]]
-    begins = threads.time_ns[points.end], _ends_ns(events, chain.start_ns + chain.dur_ns)
+    chain = _device(device, _launch(device), points, events, later)
+
     small = contract(Graph(threads, chain, TakenTimes()))
-    return _Round(chain, small, points, events, parts, drains, begins)
+
+    point_part = threads.part[points.is_earlier]
+    event_part = chain.part[events.is_earlier]
+    is_main = repeated.is_main[points.row[points.is_earlier]]
+    drains = is_main & ~_runs_ahead(device, bounds)[point_part]
+    return _Round(
+        device=chain,
+        small=small,
+        points=points,
+        events=events,
+        leads=(small.block[points.is_earlier], small.run[events.is_earlier]),
+        part=np.append(point_part, event_part),
+        parts=int(bounds.part[-1]) + 1,
+        drains=np.append(drains, np.zeros(len(event_part), np.bool_)),
+        begin_ns=np.append(threads.time_ns[points.end], _ends_ns(events, chain.start_ns + chain.dur_ns)),
+    )
+
+
+def _later_ns(host: HostPoints, device: DeviceChain) -> int:
+    """What is added to the recorded times of repeated rows."""
+    earliest_point = int(host.time_ns[host.part != NOTHING].min(initial=0))
+    earliest_event = int(device.start_ns[device.part != NOTHING].min(initial=0))
+    return _LATER_NS - min(earliest_point, earliest_event)
+
+
+def _runs_ahead(device: DeviceChain, bounds: StepBounds) -> Bool:
+    """For each part whether the host of some step runs ahead of the device."""
+    ahead = np.zeros(int(bounds.part[-1]) + 1, np.bool_)
+    begins_at_event = (bounds.start_event != NOTHING) | (bounds.previous_event != NOTHING)
+    ahead[bounds.part[begins_at_event | (bounds.lag_ns > 0)]] = True
+    waits_for_earlier = (device.part != NOTHING) & (device.launch == RECORDED) & (device.called != RECORDED)
+    ahead[device.part[waits_for_earlier]] = True
+    return ahead
 
 
 def _host(host: HostPoints, points: _Rows, events: _Rows, bounds: StepBounds, later: int) -> HostPoints:
@@ -207,20 +273,21 @@ def _host(host: HostPoints, points: _Rows, events: _Rows, bounds: StepBounds, la
         name: unread if name in _UNREAD else values[row] for name, values in asdict(host).items()
     }
     columns["part"][earlier] = columns["part"][points.end]
-    of_part = np.searchsorted(bounds.part, columns["part"])
-    mark = bounds.start_point[of_part]
+    mark = bounds.start_point[np.searchsorted(bounds.part, columns["part"])]
     is_mark = ~earlier & (row == mark)
     # a thread that did nothing before starts as long after the step as it did
-    first = points.group != shifted(points.group, NOTHING)
-    starts = first & ~earlier & (columns["held_by_point"] == NOTHING) & (columns["held_by"] == NOTHING)
-    since = columns["time_ns"] - host.time_ns[mark]
+    is_first = points.group != shifted(points.group, NOTHING)
+    is_alone = (columns["held_by_point"] == NOTHING) & (columns["held_by"] == NOTHING)
+    starts = is_first & ~earlier & is_alone
+    held_by_point = np.where(starts, mark, columns["held_by_point"])
+    since_mark = columns["time_ns"] - host.time_ns[mark]
     columns |= {
         "chain": points.group,
         "time_ns": np.where(earlier, 0, columns["time_ns"] + later),
         "cost_ns": np.where(earlier | is_mark, 0, columns["cost_ns"]),
         "held_by": np.where(earlier, NOTHING, events.place[columns["held_by"]]),
-        "held_by_point": np.where(earlier, NOTHING, points.place[np.where(starts, mark, columns["held_by_point"])]),
-        "delay_ns": np.where(starts, since, columns["delay_ns"]),
+        "held_by_point": np.where(earlier, NOTHING, points.place[held_by_point]),
+        "delay_ns": np.where(starts, since_mark, columns["delay_ns"]),
     }
     return HostPoints(**columns)
 
@@ -230,18 +297,20 @@ def _device(device: DeviceChain, launch: I64, points: _Rows, events: _Rows, late
     row, earlier = events.row, events.is_earlier
     columns = {name: values[row] for name, values in asdict(device).items()}
     columns["part"][earlier] = columns["part"][events.end]
-    first = ~earlier & np.append(False, earlier)[:-1] & (events.group == shifted(events.group, NOTHING))
-    gap = np.where(first, np.where(device.is_first[row], 0, np.maximum(columns["gap_ns"], 0)), columns["gap_ns"])
+    follows_earlier = ~earlier & np.append(False, earlier)[:-1]
+    follows_earlier &= events.group == shifted(events.group, NOTHING)
+    gap_to_earlier = np.where(device.is_first[row], 0, np.maximum(columns["gap_ns"], 0))
+    gap = np.where(follows_earlier, gap_to_earlier, columns["gap_ns"])
     waits = np.where(earlier, NOTHING, events.place[columns["waits_for"]])
-    follows = first & (waits == NOTHING)  # so that the time of the earlier event is that of a node
-    known = np.where(device.launch == RECORDED, device.called_ns, device.latency_ns)
+    follows = follows_earlier & (waits == NOTHING)  # so that the time of the earlier event is that of a node
+    latency = np.where(device.launch == RECORDED, device.called_ns, device.latency_ns)
     columns |= {
         "stream": events.group,
         "start_ns": np.where(earlier, 0, columns["start_ns"] + later),
         "dur_ns": np.where(earlier, 0, columns["dur_ns"]),
         "gap_ns": np.where(earlier, 0, gap),
         "launch": np.where(earlier, RECORDED, points.place[launch[row]]),
-        "latency_ns": np.where(earlier, 0, known[row]),
+        "latency_ns": np.where(earlier, 0, latency[row]),
         "waits_for": np.where(follows, np.arange(len(row)) - 1, waits),
         "wait_ns": np.where(follows, gap, columns["wait_ns"]),
     }
