@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import msgspec
 import numpy as np
 from msgspec.structs import replace
 
 from traceanalyzer.simulation import device_chain, host_points, streams, waits
+from traceanalyzer.simulation.device_chain import WindowTables
 from traceanalyzer.simulation.graph import NOTHING, RECORDED, DeviceChain, Graph, HostPoints, shifted
 from traceanalyzer.simulation.longest_path import NEVER
 from traceanalyzer.simulation.window import ModelledWindow, find_calls
@@ -30,7 +33,8 @@ def build(context: Context, window: ModelledWindow) -> Built:
     events = streams.find(context, window, calls)
     released = waits.find_releases(context, calls, events)
     placed = host_points.build(context, window, calls, released)
-    device, inputs = device_chain.build(context, window, (calls, events, released), placed)
+    tables = WindowTables(calls, events, released)
+    device, inputs = device_chain.build(context, window, tables, placed)
     return Built(Graph(placed.points, device, inputs), placed.step_start, placed.step_end)
 
 
@@ -61,18 +65,31 @@ def _of_device(host: HostPoints, device: DeviceChain) -> DeviceChain:
     usual may start as close to its predecessor as others do, but not before its predecessor has ended.
     """
     ends = device.start_ns + device.dur_ns
-    since = (
-        np.where(device.is_first, NEVER, shifted(ends, 0)),
-        np.where(device.launch == RECORDED, 0, np.append(host.time_ns, NEVER)[device.launch]),
-        np.append(ends, NEVER)[device.waits_for],
+    launch_ns = np.where(device.launch == RECORDED, 0, np.append(host.time_ns, NEVER)[device.launch])
+    causes = (
+        _Cause(np.where(device.is_first, NEVER, shifted(ends, 0)), device.gap_ns),
+        _Cause(launch_ns, device.latency_ns),
+        _Cause(np.append(ends, NEVER)[device.waits_for], device.wait_ns),
     )
-    asked = device.gap_ns, device.latency_ns, device.wait_ns
-    known = [cause > NEVER for cause in since]
-    times = [np.where(is_known, cause + ns, NEVER) for cause, ns, is_known in zip(since, asked, known, strict=True)]
-    earliest: I64 = np.maximum.reduce(times)
-    left = np.where(earliest > NEVER, np.maximum(device.start_ns - earliest, 0), 0)
-    gap, latency, wait = (
-        np.where(is_known, np.minimum(ns + left, device.start_ns - cause), ns)
-        for cause, ns, is_known in zip(since, asked, known, strict=True)
-    )
+    earliest: I64 = np.maximum.reduce([cause.implied_ns() for cause in causes])
+    residual = np.where(earliest > NEVER, np.maximum(device.start_ns - earliest, 0), 0)
+    gap, latency, wait = (cause.explaining(device.start_ns, residual) for cause in causes)
     return replace(device, gap_ns=gap, latency_ns=latency, wait_ns=wait)
+
+
+class _Cause(NamedTuple):
+    """One cause of each event. Shapes (events,)."""
+
+    time_ns: I64
+    """The recorded time of the cause; `NEVER` where there is none."""
+    until_start_ns: I64
+    """The usual time from there to the start of the event."""
+
+    def implied_ns(self) -> I64:
+        """The start that the cause implies."""
+        return np.where(self.time_ns > NEVER, self.time_ns + self.until_start_ns, NEVER)
+
+    def explaining(self, start_ns: I64, residual_ns: I64) -> I64:
+        """The time from the cause to the event with the residual, but not more than to the recorded start."""
+        longest = np.minimum(self.until_start_ns + residual_ns, start_ns - self.time_ns)
+        return np.where(self.time_ns > NEVER, longest, self.until_start_ns)

@@ -25,29 +25,38 @@ _LONGER_NS = 10_000
 """A call that takes at least twice as long as usual, and 10 us, did other work before its launch (own choices)."""
 
 
+class WindowTables(NamedTuple):
+    """What is known of the calls and device events of a window."""
+
+    calls: Calls
+    events: StreamEvents
+    releases: Releases
+    """The causes that end the calls."""
+
+
 def build(
-    context: Context, window: ModelledWindow, tables: tuple[Calls, StreamEvents, Releases], placed: PlacedPoints
+    context: Context, window: ModelledWindow, tables: WindowTables, placed: PlacedPoints
 ) -> tuple[DeviceChain, TakenTimes]:
     """The device events with their causes.
 
     Args:
         context: The trace.
         window: The window.
-        tables: Calls and device events of the window, and the causes that end the calls.
+        tables: Calls and device events of the window.
         placed: The points of the host.
 
     Returns:
         The table, and how many starts are inputs: after work from before the recording, and unlaunched.
     """
-    calls, events, released = tables
-    candidates = waits.candidates(context, calls, events)
+    events = tables.events
+    candidates = waits.candidates(context, tables.calls, events)
     called = _launches(context, tables, candidates[0], placed.call_start)
-    gap = _gaps(context, calls, events)
+    gap = _gaps(context, tables.calls, events)
     follows = np.where(events.is_first, _NEVER, shifted(events.end_ns, 0) + gap)
     earliest = np.maximum(called.start_ns(placed.points), follows)
-    source, delay = waits.find_waits(calls, events, candidates, earliest)
+    source, delay = waits.find_waits(tables.calls, events, candidates, earliest)
 
-    is_behind = _behind_unrecorded_work(context, calls, events)
+    is_behind = _behind_unrecorded_work(context, tables.calls, events)
     is_unlinked = (events.call == NOTHING) & (source == NOTHING) & ~is_behind
     is_unlinked &= events.is_first | (events.start_ns > follows)
     decided = _decided(called, is_behind, events)
@@ -62,7 +71,7 @@ def build(
         latency_ns=decided.latency_ns,
         waits_for=source,
         wait_ns=delay,
-        is_judged=_begun(calls, events) >= placed.points.time_ns[placed.step_start[0]],
+        is_judged=_begun(tables.calls, events) >= placed.points.time_ns[placed.step_start[0]],
         called=np.where(is_behind, called.point, decided.point),
         called_ns=np.where(is_behind, called.latency_ns, decided.latency_ns),
         part=_part(window, placed, events),
@@ -70,7 +79,7 @@ def build(
     taken = TakenTimes(
         unrecorded_starts=int(is_behind.sum()),
         unlinked_starts=int(is_unlinked.sum()),
-        unexplained_waits=released.unexplained,
+        unexplained_waits=tables.releases.unexplained,
         pinned_ns=int(chain.dur_ns[is_unlinked & (chain.part != NOTHING)].sum()),
     )
     return chain, taken
@@ -120,9 +129,7 @@ def _part(window: ModelledWindow, placed: PlacedPoints, events: StreamEvents) ->
     return np.where(is_inside, 0, NOTHING)
 
 
-def _launches(
-    context: Context, tables: tuple[Calls, StreamEvents, Releases], may_wait: Bool, start_of: I64
-) -> _Launches:
+def _launches(context: Context, tables: WindowTables, may_wait: Bool, start_of: I64) -> _Launches:
     """The point from which each event is launched, and the time from there to its start.
 
     Work is launched at the start of its call, or at its end if the call takes far longer than usual, because it loads
@@ -145,9 +152,7 @@ def _launches(
     return launches
 
 
-def _launch_unlinked(
-    placed: PlacedPoints, tables: tuple[Calls, StreamEvents, Releases], rows: I64, launches: _Launches
-) -> None:
+def _launch_unlinked(placed: PlacedPoints, tables: WindowTables, rows: I64, launches: _Launches) -> None:
     """Let events without a recorded launch start as long after the last point of their thread as they did."""
     calls, events, _ = tables
     near, following = _calls_around(events, rows)
