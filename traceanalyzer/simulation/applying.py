@@ -29,18 +29,26 @@ def apply(context: Context, marks_ns: I64, graph: Graph, edits: Edits) -> tuple[
     if not edits:
         return graph, None
     gathered = gather(context, marks_ns, graph, edits)
-    changed = Graph(_changed_host(graph.host, gathered), _changed_device(graph.device, gathered), graph.inputs)
-    return _with_own_streams(changed, gathered.overlapped) if gathered.overlapped.any() else (changed, None)
+    host = _changed_host(graph.host, gathered)
+    device = _changed_device(graph.device, gathered)
+    changed = Graph(host, device, graph.inputs)
+    if gathered.overlapped.any():
+        return _with_own_streams(changed, gathered.overlapped)
+    return changed, None
 
 
 def _changed_host(host: HostPoints, gathered: Gathered) -> HostPoints:
-    cost = np.where(gathered.unblocked, np.minimum(host.cost_ns, host.unblocked_ns), host.cost_ns)
     factor = gathered.host_factor
     if gathered.loader_floor_ns is not None or gathered.loader_factor != 1:
         factor = factor * _loader_factor(host, gathered)
-    cost = np.where(host.is_first, cost, scaled(cost, factor)) + gathered.added_ns
-    delay = scaled(host.delay_ns, gathered.delay_factor)
-    return replace(host, cost_ns=cost, delay_ns=delay, held_by=np.where(gathered.unblocked, NOTHING, host.held_by))
+    cost = np.where(gathered.unblocked, np.minimum(host.cost_ns, host.unblocked_ns), host.cost_ns)
+    cost = np.where(host.is_first, cost, scaled(cost, factor))
+    return replace(
+        host,
+        cost_ns=cost + gathered.added_ns,
+        delay_ns=scaled(host.delay_ns, gathered.delay_factor),
+        held_by=np.where(gathered.unblocked, NOTHING, host.held_by),
+    )
 
 
 def _loader_factor(host: HostPoints, gathered: Gathered) -> F64:
@@ -60,8 +68,10 @@ def loader_waits(host: HostPoints) -> tuple[I64, I64]:
         Shape (points,); and host time in ns by number, shape (1 + waits,), of number 0 nothing.
     """
     inside = host.in_loader & host.is_judged
-    wait = np.cumsum(inside & ~np.append(False, inside)[: len(inside)]) * inside
-    length = sum_by(wait, np.where(inside, host.cost_ns, 0), int(wait.max(initial=0)) + 1)
+    begins = inside & ~np.append(False, inside)[: len(inside)]
+    wait = np.cumsum(begins) * inside
+    waits = int(wait.max(initial=0))
+    length = sum_by(wait, np.where(inside, host.cost_ns, 0), waits + 1)
     return wait, length
 
 
@@ -71,46 +81,54 @@ def _changed_device(device: DeviceChain, gathered: Gathered) -> DeviceChain:
     # a floor limits shortening, but lengthens no event
     dur = np.where(gathered.device_factor <= 1, np.minimum(shorter, device.dur_ns), shorter)
     dropped = gathered.dropped
-    return _in_order(
-        replace(
-            device,
-            dur_ns=np.where(dropped, 0, dur),
-            gap_ns=np.where(dropped, np.minimum(device.gap_ns, 0), device.gap_ns),
-            launch=np.where(dropped, NOTHING, device.launch),
-        )
+    changed = replace(
+        device,
+        dur_ns=np.where(dropped, 0, dur),
+        gap_ns=np.where(dropped, np.minimum(device.gap_ns, 0), device.gap_ns),
+        launch=np.where(dropped, NOTHING, device.launch),
     )
+    return _in_order(changed)
 
 
 def _in_order(device: DeviceChain) -> DeviceChain:
     """Let no event overlap more of the one before it on its stream than that still takes: it starts after it."""
-    return replace(
-        device, gap_ns=np.maximum(device.gap_ns, np.where(device.is_first, NEVER, -shifted(device.dur_ns, 0)))
-    )
+    most_overlap = np.where(device.is_first, NEVER, -shifted(device.dur_ns, 0))
+    return replace(device, gap_ns=np.maximum(device.gap_ns, most_overlap))
 
 
 def _with_own_streams(graph: Graph, moved: Bool) -> tuple[Graph, I64]:
     """Move events to separate streams: they wait for their predecessor on the old one, and no stream waits for them."""
     device = graph.device
-    size = int(device.stream.max()) + 1
-    stream = np.where(moved, device.stream + size, device.stream)
-    previous = np.where(device.is_first, NOTHING, np.arange(len(device)) - 1)
-    leaves = moved & (previous != NOTHING) & ~np.append(moved, False)[previous]
-    waits = np.where(leaves, previous, device.waits_for)
-    waits = np.where(~moved & np.append(moved, False)[waits], NOTHING, waits)
-    orphan = ~moved & (previous != NOTHING) & np.append(moved, False)[previous] & (device.launch == NOTHING)
-    orphan &= waits == NOTHING
-    waits = np.where(orphan, previous, waits)
-    delay = np.where(leaves | orphan, device.gap_ns, device.wait_ns)
+    stream = np.where(moved, device.stream + int(device.stream.max()) + 1, device.stream)
+    waits_for, wait = _waits_across(device, moved)
     order = np.lexsort((np.arange(len(device)), stream))
-    place = np.full(len(device) + 1, NOTHING)
-    place[order] = np.arange(len(order))
+    position = np.full(len(device) + 1, NOTHING)
+    position[order] = np.arange(len(order))
     between = np.where(moved, _left_out(device, ~moved), _left_out(device, moved))
-    device = replace(device, gap_ns=device.gap_ns + np.minimum(between, 0))
-    columns = {name: values[order] for name, values in asdict(device).items()}
-    columns |= {"stream": stream[order], "waits_for": place[waits][order], "wait_ns": delay[order]}
-    chain = DeviceChain(**columns)
-    host = replace(graph.host, held_by=place[graph.host.held_by])
-    return replace(graph, host=host, device=_in_order(chain)), place[:-1]
+    separated = replace(
+        device,
+        stream=stream,
+        gap_ns=device.gap_ns + np.minimum(between, 0),
+        waits_for=position[waits_for],
+        wait_ns=wait,
+    )
+    chain = DeviceChain(**{name: values[order] for name, values in asdict(separated).items()})
+    host = replace(graph.host, held_by=position[graph.host.held_by])
+    return replace(graph, host=host, device=_in_order(chain)), position[:-1]
+
+
+def _waits_across(device: DeviceChain, moved: Bool) -> tuple[I64, I64]:
+    """The event that each event waits for, and for how long, if some events move to other streams."""
+    is_moved = np.append(moved, False)  # also of `NOTHING`
+    previous = np.where(device.is_first, NOTHING, np.arange(len(device)) - 1)
+    leaves = moved & (previous != NOTHING) & ~is_moved[previous]
+    waits_for = np.where(leaves, previous, device.waits_for)
+    waits_for = np.where(~moved & is_moved[waits_for], NOTHING, waits_for)
+    # nothing else tells when an event without a launch starts
+    is_orphan = ~moved & (previous != NOTHING) & is_moved[previous]
+    is_orphan &= (device.launch == NOTHING) & (waits_for == NOTHING)
+    waits_for = np.where(is_orphan, previous, waits_for)
+    return waits_for, np.where(leaves | is_orphan, device.gap_ns, device.wait_ns)
 
 
 def _left_out(device: DeviceChain, moved: Bool) -> I64:
@@ -120,6 +138,6 @@ def _left_out(device: DeviceChain, moved: Bool) -> I64:
     """
     passed = np.cumsum(device.gap_ns + device.dur_ns)
     position = np.arange(len(device))
-    stays = np.maximum.accumulate(np.where(~moved | device.is_first, position, 0))
-    before = shifted(stays, 0)
+    last_remaining = np.maximum.accumulate(np.where(~moved | device.is_first, position, 0))
+    before = shifted(last_remaining, 0)
     return np.where(device.is_first, 0, shifted(passed, 0) - passed[before])
