@@ -19,7 +19,7 @@ from traceanalyzer.structure import recording
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_activity import operator_rows
 from traceanalyzer.structure.host_tree import NodeKind
-from traceanalyzer.structure.sums import members
+from traceanalyzer.structure.sums import Columns, members
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import F64, I32, I64
 
@@ -74,12 +74,15 @@ def loader_waits_at_most(model: Model, floor_ns: int) -> tuple[list[Edit], list[
         model: The model.
         floor_ns: What a wait takes at most, in ns.
     """
-    time, most = LoaderTime(model), LoaderEdit(floor_ns)
+    time = LoaderTime(model)
+    most = LoaderEdit(floor_ns)
     saved = _saved(model.context, time.share_above(floor_ns))
     if saved is None or saved[0] >= saved[1]:
         return [most], [most], [most]
-    low, middle = ([time.shorter(ns)] if ns > 0 else [] for ns in (saved[0], fsum(saved) / 2))
-    return [*low], [*middle], [most]
+    least, mean_saving = saved[0], fsum(saved) / 2
+    low: list[Edit] = [time.shorter(least)] if least > 0 else []
+    middle: list[Edit] = [time.shorter(mean_saving)] if mean_saving > 0 else []
+    return low, middle, [most]
 
 
 def _saved(context: Context, share: float) -> tuple[float, float] | None:
@@ -114,32 +117,48 @@ def without_recording(context: Context, windows: tuple[ModelledWindow, ...], sca
         windows: The modelled parts; events outside are ignored.
         scale: Ratio of the cost here to the measured cost, 0 or more.
     """
-    trace, operators = context.trace, operator_rows(context)
-    cost = np.where(operators, _median("operator"), _median("range"))
-    cost += np.where(operators & (trace.host.shapes > 0), _median("shapes"), 0.0)
-    tables = (
-        (trace.host, cost),
-        (trace.frames, np.full(len(trace.frames), _median("frame"))),
-        (trace.memory, np.full(len(trace.memory), _median("memory"))),
-    )
-    parts = [_within(windows, table.thread, table.start_ns, costs) for table, costs in tables]
-    thread, time, costs = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-    less = np.rint(scale * costs).astype(np.int64)
-    order = np.argsort(time, kind="stable")
-    thread, time, less = thread[order], time[order], less[order]
-    end = np.empty(len(time), np.int64)
-    for _, rows in members(thread):
-        passed = np.cumsum(less[rows])
-        end[rows] = passed + np.maximum.accumulate(time[rows] - (passed - less[rows]))
-    return HostEdit(thread, end - less, end, 0.0)
-
-
-def _within(windows: tuple[ModelledWindow, ...], thread: I32, time: I64, costs: F64) -> tuple[I32, I64, F64]:
-    """Events inside the windows."""
-    inside = np.zeros(len(time), np.bool_)
+    recorded = _recorded_events(context)
+    inside = np.zeros(len(recorded), np.bool_)
     for window in windows:
-        inside |= (time >= window.start_ns) & (time < window.end_ns)
-    return thread[inside], time[inside], costs[inside]
+        inside |= (recorded.time_ns >= window.start_ns) & (recorded.time_ns < window.end_ns)
+    recorded = recorded.take(inside)
+    recorded = recorded.take(np.argsort(recorded.time_ns, kind="stable"))
+
+    cost = np.rint(scale * recorded.cost_ns).astype(np.int64)
+    end = np.empty(len(recorded), np.int64)
+    for _, rows in members(recorded.thread):
+        # each cost ends after its own event and after the cost before it
+        passed = np.cumsum(cost[rows])
+        before = passed - cost[rows]
+        end[rows] = passed + np.maximum.accumulate(recorded.time_ns[rows] - before)
+    return HostEdit(recorded.thread, end - cost, end, 0.0)
+
+
+class _RecordedEvents(Columns, frozen=True):
+    """Events of the host whose recording takes time. Shapes (events,)."""
+
+    thread: I32
+    time_ns: I64
+    """Start of the event."""
+    cost_ns: F64
+    """What its recording takes, as measured."""
+
+
+def _recorded_events(context: Context) -> _RecordedEvents:
+    """Operators and ranges of the program, calls of Python functions, and allocations."""
+    host, frames, memory = context.trace.host, context.trace.frames, context.trace.memory
+    is_operator = operator_rows(context)
+    host_cost = np.where(is_operator, _median("operator"), _median("range"))
+    host_cost += np.where(is_operator & (host.shapes > 0), _median("shapes"), 0.0)
+    frame_cost = np.full(len(frames), _median("frame"))
+    memory_cost = np.full(len(memory), _median("memory"))
+    return _RecordedEvents.join(
+        (
+            _RecordedEvents(host.thread, host.start_ns, host_cost),
+            _RecordedEvents(frames.thread, frames.start_ns, frame_cost),
+            _RecordedEvents(memory.thread, memory.start_ns, memory_cost),
+        )
+    )
 
 
 def _median(kind: str) -> float:
