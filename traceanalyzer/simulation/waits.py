@@ -9,6 +9,7 @@ such a wait. Edges of a graph are not recorded, so all events of a graph may wai
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -41,62 +42,115 @@ def find_waits(calls: Calls, events: StreamEvents, candidates: tuple[Bool, I64],
         earliest_ns: For each event, the earliest start that its stream and its launch allow.
     """
     unexplained = events.start_ns - earliest_ns
-    inside = events.in_graph & (unexplained > _EXPLAINED_NS)
-    waiting, before = candidates
-    rows = np.flatnonzero(waiting | inside)
-    limit = np.where(inside[rows], events.start_ns[rows], before[rows])
+    is_in_graph = events.in_graph & (unexplained > _EXPLAINED_NS)
+    may_wait, launched_by = candidates
+    rows = np.flatnonzero(may_wait | is_in_graph)
+    limit = np.where(is_in_graph[rows], events.start_ns[rows], launched_by[rows])
     source = np.full(len(events), NOTHING)
     source[rows] = _last_before(calls, events, rows, limit)
+
     known = np.flatnonzero(source != NOTHING)
     late = events.start_ns[known] - events.end_ns[source[known]]
-    accepted = (late >= 0) & (late <= np.maximum(_JUST_NS, _JUST_SHARE * unexplained[known]))
-    source[known[~accepted]] = NOTHING
+    most_late = np.maximum(_JUST_NS, _JUST_SHARE * unexplained[known])
+    is_accepted = (late >= 0) & (late <= most_late)
+    source[known[~is_accepted]] = NOTHING
     delay = np.zeros(len(events), np.int64)
-    delay[known] = typical(late, accepted, (np.zeros(len(known), np.int64),))
+    delay[known] = typical(late, is_accepted, (np.zeros(len(known), np.int64),))
     return source, np.where(source != NOTHING, delay, 0)
 
 
 def candidates(context: Context, calls: Calls, events: StreamEvents) -> tuple[Bool, I64]:
     """Mask of the events that may wait for another stream, and the latest launch time of the work they wait for."""
     launches = context.trace.launches
-    named = context.trace.names.where(lambda name: _WAIT.search(name) is not None)[launches.name]
+    is_wait = context.trace.names.where(lambda name: _WAIT.search(name) is not None)[launches.name]
+    # the first events of calls, in the order of threads and their calls
     heads = np.flatnonzero(events.is_head)
     call = events.call[heads]
     order = np.lexsort((heads, calls.start_ns[call], calls.thread[call]))
-    heads, call = heads[order], call[order]
-    thread, start = calls.thread[call], calls.start_ns[call]
-    waiting, until = np.zeros(len(events), np.bool_), events.start_ns.copy()
-    if not named.any():
-        switched = (events.stream[heads] != shifted(events.stream[heads], NOTHING)) & (
-            thread == shifted(thread, NOTHING)
-        )
-        waiting[heads[switched]], until[heads[switched]] = True, start[switched]
-        return waiting, until
-    waits_of = rows_by(launches.thread[named])
-    for number, rows in members(thread):
-        wait = launches.start_ns[named][waits_of(number)]
-        passed = np.searchsorted(wait, start[rows])
+    heads = heads[order]
+    call = call[order]
+    may_wait = np.zeros(len(events), np.bool_)
+    until = events.start_ns.copy()
+    if not is_wait.any():
+        switches = _switches(events.stream[heads], calls.thread[call])
+        may_wait[heads[switches]] = True
+        until[heads[switches]] = calls.start_ns[call[switches]]
+        return may_wait, until
+
+    waits_of = rows_by(launches.thread[is_wait])
+    for thread, rows in members(calls.thread[call]):
+        wait_start = launches.start_ns[is_wait][waits_of(thread)]
+        passed = np.searchsorted(wait_start, calls.start_ns[call[rows]])
         waits = passed > np.append(0, passed)[:-1]
-        waiting[heads[rows[waits]]] = True
-        until[heads[rows[waits]]] = wait[passed[waits] - 1]
-    return waiting, until
+        waiting = heads[rows[waits]]
+        may_wait[waiting] = True
+        until[waiting] = wait_start[passed[waits] - 1]
+    return may_wait, until
+
+
+def _switches(stream: I64, thread: I64) -> Bool:
+    """Mask of the launches to another stream than the one before on their thread."""
+    switches: Bool = (stream != shifted(stream, NOTHING)) & (thread == shifted(thread, NOTHING))
+    return switches
+
+
+class _StreamReach(NamedTuple):
+    """How far a stream has got, for the search of its last event to end by a time. Shapes (events of the stream,)."""
+
+    event: I64
+    """Positions of the events of the stream."""
+    launched_ns: I64
+    """The latest launch of this event and all before it."""
+    ended_ns: I64
+    """The latest end of this event and all before it."""
+
+    @classmethod
+    def of(cls, calls: Calls, events: StreamEvents, on_stream: I64) -> _StreamReach:
+        """The events of a stream, given by their positions."""
+        launched = np.append(calls.start_ns, np.iinfo(np.int64).min)[events.call[on_stream]]
+        ended = events.end_ns[on_stream]
+        return cls(on_stream, np.maximum.accumulate(launched), np.maximum.accumulate(ended))
+
+    def last(self, launched_by: I64, ended_by: I64) -> I64:
+        """The last event launched and ended by given times, as its number on the stream; -1 for none."""
+        last_launched = np.searchsorted(self.launched_ns, launched_by, side="right") - 1
+        last_ended = np.searchsorted(self.ended_ns, ended_by, side="right") - 1
+        return np.minimum(last_launched, last_ended)
+
+
+class _LastEnded(NamedTuple):
+    """The event that ended last, of those seen so far, for each of some rows. Shapes (rows,)."""
+
+    event: I64
+    """Its position; `NOTHING` for none."""
+    end_ns: I64
+
+    @classmethod
+    def nothing(cls, rows: int) -> _LastEnded:
+        """Before any event is seen."""
+        return cls(np.full(rows, NOTHING), np.full(rows, np.iinfo(np.int64).min))
+
+    def see(self, rows: I64, event: I64, end_ns: I64) -> None:
+        """Keep the events that ended later than those of some rows."""
+        is_later = end_ns > self.end_ns[rows]
+        self.event[rows[is_later]] = event[is_later]
+        self.end_ns[rows[is_later]] = end_ns[is_later]
 
 
 def _last_before(calls: Calls, events: StreamEvents, rows: I64, limit: I64) -> I64:
     """For each of some events, the last one to end among those of the device's other streams launched by a time."""
-    event_before, ended = np.full(len(rows), NOTHING), np.full(len(rows), np.iinfo(np.int64).min)
+    last_ended = _LastEnded.nothing(len(rows))
     for number, on_stream in members(events.stream):
-        others = np.flatnonzero((events.stream[rows] != number) & (events.device[rows] == events.device[on_stream[0]]))
+        is_same_device = events.device[rows] == events.device[on_stream[0]]
+        others = np.flatnonzero((events.stream[rows] != number) & is_same_device)
         if not len(others):
             continue
-        launched = np.maximum.accumulate(np.append(calls.start_ns, np.iinfo(np.int64).min)[events.call[on_stream]])
-        reach = np.maximum.accumulate(events.end_ns[on_stream])
-        last = np.searchsorted(launched, limit[others], side="right") - 1
-        last = np.minimum(last, np.searchsorted(reach, events.start_ns[rows[others]], side="right") - 1)
-        event = on_stream[np.maximum(last, 0)]
-        better = (last >= 0) & (events.end_ns[event] > ended[others])
-        event_before[others[better]], ended[others[better]] = event[better], events.end_ns[event[better]]
-    return event_before
+        reach = _StreamReach.of(calls, events, on_stream)
+        last = reach.last(limit[others], events.start_ns[rows[others]])
+        others = others[last >= 0]
+        event = on_stream[last[last >= 0]]
+        last_ended.see(others, event, events.end_ns[event])
+    return last_ended.event
 
 
 # Which device event ends a wait of the host?
@@ -129,25 +183,27 @@ def find_releases(context: Context, calls: Calls, events: StreamEvents) -> Relea
     """Find the event that ends each waiting call, and the host's part of its duration."""
     event, ended = _last_ended(context, calls, events)
     duration = calls.end_ns - calls.start_ns
-    held = calls.waits & (event != NOTHING) & (ended > calls.start_ns)
-    held |= calls.allocates & _is_drained(calls, events, event, ended)
+    is_held = calls.waits & (event != NOTHING) & (ended > calls.start_ns)
+    is_held |= calls.allocates & _is_drained(calls, events, event, ended)
     name = context.trace.launches.name[calls.row].astype(np.int64)
-    alone = typical(duration, ~held, (name,))
-    at_least = np.minimum(alone, duration)
+    alone = typical(duration, ~is_held, (name,))
+    own = np.minimum(alone, duration)
     delay = calls.end_ns - ended
-    usual = typical(delay, held, (name,))
-    usual = np.where(calls.allocates, delay, usual)  # after the device is done, the host does the work of allocating
-    waited = calls.waits & ~held & (duration >= _UNEXPLAINED_NS)
+    # after the device is done, the host does the work of allocating
+    delay = np.where(calls.allocates, delay, typical(delay, is_held, (name,)))
+    is_unexplained = calls.waits & ~is_held & (duration >= _UNEXPLAINED_NS)
+
     copy, before = _staged(context, calls, events)
-    event[copy], held[copy] = before, True
-    usual[copy] = calls.end_ns[copy] - events.end_ns[before]
-    at_least[copy] = np.minimum(duration[copy], calls.end_ns[copy] - events.end_ns[before])
+    event[copy] = before
+    is_held[copy] = True
+    delay[copy] = calls.end_ns[copy] - events.end_ns[before]
+    own[copy] = np.minimum(duration[copy], delay[copy])
     return Releases(
-        event=np.where(held, event, NOTHING),
-        delay_ns=np.where(held, usual, 0),
-        own_ns=np.where(held, at_least, duration),
+        event=np.where(is_held, event, NOTHING),
+        delay_ns=np.where(is_held, delay, 0),
+        own_ns=np.where(is_held, own, duration),
         usual_ns=alone,
-        unexplained=int(waited.sum()),
+        unexplained=int(is_unexplained.sum()),
     )
 
 
@@ -159,58 +215,59 @@ def _staged(context: Context, calls: Calls, events: StreamEvents) -> tuple[I64, 
     Returns:
         The calls that waited, and for each the event before its copy on the stream.
     """
-    trace, row = context.trace, events.row
-    named = trace.names.where(lambda name: host_side(name) == "pageable" and (direction(name) or "")[:1] == "H")
-    place = np.flatnonzero((trace.device.category[row] == Category.MEMCPY) & events.is_head & ~events.is_first)
-    place = place[named[trace.device.name[row[place]]]]
-    call = events.call[place]
-    behind = (events.end_ns[place - 1] > calls.start_ns[call]) & (events.start_ns[place] < calls.end_ns[call])
-    behind &= ~calls.waits[call]
-    return call[behind], place[behind] - 1
+    trace = context.trace
+    is_pageable = trace.names.where(lambda name: host_side(name) == "pageable" and (direction(name) or "")[:1] == "H")
+    is_copy = trace.device.category[events.row] == Category.MEMCPY
+    copies = np.flatnonzero(is_copy & events.is_head & ~events.is_first)
+    copies = copies[is_pageable[trace.device.name[events.row[copies]]]]
+    call = events.call[copies]
+    is_behind = events.end_ns[copies - 1] > calls.start_ns[call]
+    starts_inside = events.start_ns[copies] < calls.end_ns[call]
+    waits = is_behind & starts_inside & ~calls.waits[call]
+    return call[waits], copies[waits] - 1
 
 
 def _last_ended(context: Context, calls: Calls, events: StreamEvents) -> tuple[I64, I64]:
     """For each waiting call, the last event that it may have waited for, and the end of that event."""
-    ended_last = np.full(len(calls), NOTHING)
-    ended = np.full(len(calls), np.iinfo(np.int64).min)
+    last_ended = _LastEnded.nothing(len(calls))
     rows = np.flatnonzero(calls.waits | calls.allocates)
-    only = _recorded_streams(context, calls, rows)
+    only_stream = _recorded_streams(context, calls, rows)
     for _, on_stream in members(events.stream):
-        launched = np.maximum.accumulate(np.append(calls.start_ns, np.iinfo(np.int64).min)[events.call[on_stream]])
-        reach = np.maximum.accumulate(events.end_ns[on_stream])
-        last = np.searchsorted(launched, calls.start_ns[rows], side="right") - 1
-        last = np.minimum(last, np.searchsorted(reach, calls.end_ns[rows] + _CLOCKS_NS, side="right") - 1)
-        last = np.minimum(last, np.searchsorted(events.start_ns[on_stream], calls.end_ns[rows], side="left") - 1)
+        reach = _StreamReach.of(calls, events, on_stream)
+        last = reach.last(calls.start_ns[rows], calls.end_ns[rows] + _CLOCKS_NS)
+        last_begun = np.searchsorted(events.start_ns[on_stream], calls.end_ns[rows], side="left") - 1
+        last = np.minimum(last, last_begun)
         number = int(context.trace.device.stream[events.row[on_stream[0]]])
-        possible = (last >= 0) & ((only == UNKNOWN) | (only == number))
-        event = on_stream[np.maximum(last, 0)]
-        better = possible & (events.end_ns[event] > ended[rows])
-        ended_last[rows[better]], ended[rows[better]] = event[better], events.end_ns[event[better]]
-    return ended_last, ended
+        is_possible = (last >= 0) & ((only_stream == UNKNOWN) | (only_stream == number))
+        event = on_stream[last[is_possible]]
+        last_ended.see(rows[is_possible], event, events.end_ns[event])
+    return last_ended.event, last_ended.end_ns
 
 
 def _recorded_streams(context: Context, calls: Calls, rows: I64) -> I64:
     """The stream that each call waits for, if recorded on the device side, or `UNKNOWN`."""
-    syncs, streams = context.trace.syncs, np.full(len(rows), UNKNOWN, np.int64)
+    syncs = context.trace.syncs
+    streams = np.full(len(rows), UNKNOWN, np.int64)
     if not len(syncs):
         return streams
     known = np.flatnonzero(syncs.correlation != UNKNOWN)
     known = known[np.argsort(syncs.correlation[known], kind="stable")]
     ids = syncs.correlation[known]
     wanted = context.trace.launches.correlation[calls.row[rows]]
-    place = np.searchsorted(ids, wanted)
-    match = np.append(ids, -2)[place] == wanted
-    streams[match] = syncs.stream[known[place[match]]]
+    number = np.searchsorted(ids, wanted)
+    is_recorded = np.append(ids, -2)[number] == wanted
+    streams[is_recorded] = syncs.stream[known[number[is_recorded]]]
     return streams
 
 
 def _is_drained(calls: Calls, events: StreamEvents, event: I64, ended: I64) -> Bool:
     """Mask of the calls at whose return all work launched before had ended, the last of it during the call."""
-    waited = (event != NOTHING) & (ended > calls.start_ns)
+    ended_inside = (event != NOTHING) & (ended > calls.start_ns)
+    # the latest end of all events launched before each call
     launched = np.append(calls.start_ns, np.iinfo(np.int64).min)[events.call]
     order = np.argsort(launched, kind="stable")
     reach = np.maximum.accumulate(events.end_ns[order]) if len(order) else order
     before = np.searchsorted(launched[order], calls.start_ns, side="left")
     latest = np.append(np.iinfo(np.int64).min, reach)[before]
-    drained: Bool = waited & (latest <= calls.end_ns + _CLOCKS_NS)
+    drained: Bool = ended_inside & (latest <= calls.end_ns + _CLOCKS_NS)
     return drained
