@@ -28,7 +28,7 @@ from traceanalyzer.report.model import Report
 from traceanalyzer.rules.engine import selection
 from traceanalyzer.rules.engine.facts import sources
 from traceanalyzer.rules.engine.runner import judge
-from traceanalyzer.simulation import what_if
+from traceanalyzer.simulation import what_if_ranks
 from traceanalyzer.simulation.what_if import WhatIf
 from traceanalyzer.trace.compile_log import CompileLog
 from traceanalyzer.trace.document import TableDocument
@@ -64,7 +64,7 @@ class MeasuredRun:
         ordered = [members[rank] for rank in sorted(members)]
         judged = joining.of_typical_steps(members) or members
         facts = {rank: member.facts for rank, member in judged.items()}
-        return what_if.ask_ranks(facts, totals.source(self.name, ordered), _world_size(ordered), ranks)
+        return what_if_ranks.ask(facts, totals.source(self.name, ordered), _world_size(ordered), ranks)
 
     @property
     def summary(self) -> Iterable[str]:

@@ -16,7 +16,8 @@
     applying         applies them to the graph
     model            replays the typical step, unchanged and with edits
     selectors        finds the events that a user names
-    what_if          answers for a trace, or for the ranks of a run
+    what_if          answers for a trace
+    what_if_ranks    answers for the ranks of a run
     replay_error     how well the model reproduces the recording; an analysis
     critical_path    what decides how long the typical step takes; an analysis
     back_pointers    finds the critical path

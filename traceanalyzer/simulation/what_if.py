@@ -1,4 +1,4 @@
-"""How long would the typical step take with some changes, for one trace or for the ranks of a run?
+"""How long would the typical step of a trace take with some changes?
 
 Each change is converted to edits of the causal model, and all edits are replayed together. If the model does not
 reproduce the recording it abstains: then the answer is an interval from zero to all time that the changes could remove.
@@ -6,9 +6,10 @@ reproduce the recording it abstains: then the answer is an interval from zero to
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -16,11 +17,7 @@ import numpy as np
 from traceanalyzer._version import __version__
 from traceanalyzer.analyzers import operators
 from traceanalyzer.analyzers.kernels import classes
-from traceanalyzer.analyzers.ranks import stragglers
-from traceanalyzer.analyzers.ranks.rank_facts import RankFacts
-from traceanalyzer.analyzers.ranks.stragglers import JointRun
 from traceanalyzer.errors import UsageError
-from traceanalyzer.report.message import Message
 from traceanalyzer.report.model import Generator, ReportSource
 from traceanalyzer.simulation import critical_path, edits, measured_edits, model, replay_error, selectors, variation
 from traceanalyzer.simulation.edits import LEAST_FACTOR, MOST_FACTOR, Edit
@@ -143,38 +140,53 @@ def ask(context: Context, changes: Sequence[ChangeAsked] = ()) -> WhatIf:
     causal = model.of(context)
     if causal is None:
         raise UsageError("the trace has no step longer than 0, so nothing can be predicted")
-    resolved = [(change, *_resolved(context, change)) for change in changes]
-    found = [_ends(causal, change, edits) for change, _, edits in resolved]
-    least, every, most = ([edit for edits in found for edit in edits[end]] for end in range(3))
-    ends = [least, most] if any(change.kind == "loader" for change in changes) else ()
-    is_of_host = all(_is_of_host(change, selected) for change, selected, _ in resolved)
-    saving = _saving(causal, every, ends, is_of_host=is_of_host)
+    resolved = [_Resolved(change, *_resolved(context, change)) for change in changes]
+    ends = [_ends(causal, each.change, each.edits) for each in resolved]
+    least, likely, most = (list(chain.from_iterable(edits[end] for edits in ends)) for end in range(3))
+    has_loader = any(change.kind == "loader" for change in changes)
+    saving = _saving(
+        causal,
+        likely,
+        [least, most] if has_loader else (),
+        is_of_host=all(_is_of_host(each.change, each.selected) for each in resolved),
+    )
     step = causal.what_if(()).step_ns
-    low, point, high = saving
     info = context.trace.info
     return WhatIf(
         schema_version=SCHEMA_VERSION,
         generator=Generator("traceanalyzer", __version__),
         source=ReportSource(info.name, "kineto", info.size_bytes),
         step_ns=step,
-        predicted_ns=(step - high, None if point is None else step - point, step - low),
+        predicted_ns=without(step, saving),
         saving_ns=saving,
-        edits=tuple(_applied(change, selected) for change, selected, _ in resolved),
+        edits=tuple(_applied(each.change, each.selected) for each in resolved),
         replay=replay_error.analyze(context),
-        next_bottleneck=None if causal.abstains else critical_path.bottleneck(causal, every),
+        next_bottleneck=None if causal.abstains else critical_path.bottleneck(causal, likely),
         helps=() if changes else _helps(context, causal),
         startup_ns=mostly_startup_ns(context),
         other_devices=len(context.trace.accelerator) > 0,
     )
 
 
+class _Resolved(NamedTuple):
+    """A change, the work that it selects, and its edits."""
+
+    change: ChangeAsked
+    selected: Selected
+    edits: list[Edit]
+
+
+def without(step_ns: float, saving_ns: PredictedNs) -> PredictedNs:
+    """What is left of a step: low, point and high."""
+    low, point, high = saving_ns
+    return step_ns - high, None if point is None else step_ns - point, step_ns - low
+
+
 def _ends(causal: Model, change: ChangeAsked, edits: list[Edit]) -> tuple[list[Edit], list[Edit], list[Edit]]:
     """The edits of a change where it helps least, as is most likely, and where it helps most."""
-    return (
-        measured_edits.loader_waits_at_most(causal, round(change.factor or 0))
-        if change.kind == "loader"
-        else (edits, edits, edits)
-    )
+    if change.kind == "loader":
+        return measured_edits.loader_waits_at_most(causal, round(change.factor or 0))
+    return edits, edits, edits
 
 
 def _saving(
@@ -197,7 +209,8 @@ def _replayed_saving(causal: Model, every: Sequence[Edit], others: Sequence[list
     if not causal.abstains:
         low, high = variation.combined((low, high), point, variation.USUAL * point)
         return low, point, min(high, outcome.step_ns)
-    high = max(high, 0.0) + causal.error_share * outcome.step_ns if every else 0.0
+    error = causal.error_share * outcome.step_ns
+    high = max(high, 0.0) + error if every else 0.0
     return min(low, 0.0), None, min(high, outcome.step_ns)
 
 
@@ -221,8 +234,9 @@ def _resolved(context: Context, change: ChangeAsked) -> tuple[EventRows, list[Ed
         UsageError: Its selector matches nothing in the trace, or its factor is negative.
     """
     factor = 0.0 if change.factor is None else change.factor
-    name, unit = change.selector or change.kind, 1e6 if change.kind == "loader" else 1  # ns in a ms
-    if not (factor == 0 or LEAST_FACTOR <= factor / unit <= MOST_FACTOR):
+    unit = 1e6 if change.kind == "loader" else 1  # ns in a ms
+    if factor != 0 and not LEAST_FACTOR <= factor / unit <= MOST_FACTOR:
+        name = change.selector or change.kind
         raise UsageError(f"{name}={factor / unit:g}: must be 0 (free), or from {LEAST_FACTOR:g} to {MOST_FACTOR:g}")
     if change.kind == "loader":
         return selectors.select(context, "loader"), [edits.LoaderEdit(round(factor))]
@@ -298,17 +312,24 @@ def _helps(context: Context, causal: Model) -> tuple[WhatHelps, ...]:
             selected = selectors.select(context, selector)
         except UsageError:
             continue
-        is_of_host = _is_on_host(selected)
-        free, half = (_saving(causal, _faster(selected, share), is_of_host=is_of_host) for share in (0.0, 0.5))
-        gone = _saving(causal, _gone(selected)) if len(selected.device) else free
-        rows.append(WhatHelps(kind, selector, free, half, gone, _once_ns(context, selected)))
+        rows.append(_help_of(causal, kind, selector, selected))
     for option, change in _CHANGES.items():
         try:
             selected, edits = _resolved(context, change)
         except UsageError:
             continue
-        rows.append(WhatHelps("change", option, _saving(causal, edits, is_of_host=_is_of_host(change, selected)), None))
+        saving = _saving(causal, edits, is_of_host=_is_of_host(change, selected))
+        rows.append(WhatHelps("change", option, saving, None))
     return tuple(sorted(rows, key=_order))
+
+
+def _help_of(causal: Model, kind: str, selector: str, selected: Selected) -> WhatHelps:
+    """What a part would help if it took no time, took half as long, or were not there."""
+    is_of_host = _is_on_host(selected)
+    free = _saving(causal, _faster(selected, 0.0), is_of_host=is_of_host)
+    half = _saving(causal, _faster(selected, 0.5), is_of_host=is_of_host)
+    gone = _saving(causal, _gone(selected)) if len(selected.device) else free
+    return WhatHelps(kind, selector, free, half, gone, _once_ns(causal.context, selected))
 
 
 def _order(row: WhatHelps) -> tuple[float, float, str]:
@@ -319,11 +340,11 @@ def _order(row: WhatHelps) -> tuple[float, float, str]:
 
 def _once_ns(context: Context, selected: EventRows) -> float | None:
     """How long some work takes that lies outside of the typical steps; None if some lies in them."""
-    device, rows = context.trace.device, selected.device
-    works = Intervals.union(device.start_ns[rows], device.end_ns[rows])
-    every = works or Intervals.union(selected.start_ns, selected.end_ns)
-    is_outside = every and not (every & typical.times(context))
-    return float(every.length) if is_outside else None
+    device = context.trace.device
+    on_device = Intervals.union(device.start_ns[selected.device], device.end_ns[selected.device])
+    work = on_device or Intervals.union(selected.start_ns, selected.end_ns)
+    is_outside = work and not (work & typical.times(context))
+    return float(work.length) if is_outside else None
 
 
 _CHANGES = {
@@ -345,106 +366,10 @@ def _candidates(context: Context) -> Iterator[tuple[str, str]]:
             yield "class", f"class:{each.name}"
     index = context.cached(owner_index)
     segments = index.timeline
-    known = segments.owner >= 0
-    time_of_owner = sum_by(segments.owner[known], (segments.end_ns - segments.start_ns)[known], len(index.owners))
-    numbers = np.argsort(-time_of_owner, kind="stable")[:_TOP]
-    for name in dict.fromkeys(index.owners[number].name for number in numbers.tolist() if time_of_owner[number]):
+    is_owned = segments.owner >= 0
+    duration = segments.end_ns - segments.start_ns
+    time_of_owner = sum_by(segments.owner[is_owned], duration[is_owned], len(index.owners))
+    largest = np.argsort(-time_of_owner, kind="stable")[:_TOP]
+    owners = [index.owners[number] for number in largest.tolist() if time_of_owner[number]]
+    for name in dict.fromkeys(owner.name for owner in owners):
         yield "owner", f"owner:{name}"
-
-
-# What would a step of a run take if some of its ranks were like the others?
-#
-# All ranks are replayed together. What a rank does by itself, and its transfers, take at most the median of what all
-# ranks take at this place of the step: the point estimate, and the number that a report of ranks shows for a late rank.
-# At the other end of the interval they take exactly the median, so that the rank loses what it was faster at. Both ends
-# are wider by the error of the replay, and by how much steps differ.
-
-
-def ask_ranks(
-    facts: Mapping[int, RankFacts], source: ReportSource, world_size: int | None = None, asked: Sequence[int] = ()
-) -> WhatIf:
-    """How much shorter a step is if some ranks are like the others; without any, what each would do alone.
-
-    Args:
-        facts: By rank.
-        source: The files of the run.
-        world_size: Number of ranks of the run, if it is known.
-        asked: Numbers of the ranks that are to be like the others.
-
-    Raises:
-        UsageError: The ranks cannot be replayed together, or one that is asked about is not among them.
-    """
-    run = stragglers.prepare(facts, world_size)
-    if isinstance(run, Message):
-        raise UsageError(f"{source.name}: the ranks cannot be replayed together: {run.text}")
-    wanted = sorted(set(asked))
-    for rank in wanted:
-        if rank not in run.ranks:
-            raise UsageError(f"--rank {rank}: no trace of this rank; there are those of {_listed(run.ranks)}")
-    step = run.recorded_ns / run.steps
-    saving = _saving_of_ranks(run, wanted) if wanted else (0.0, 0.0, 0.0)
-    low, point, high = saving
-    return WhatIf(
-        schema_version=SCHEMA_VERSION,
-        generator=Generator("traceanalyzer", __version__),
-        source=source,
-        step_ns=step,
-        predicted_ns=(step - high, step - point, step - low),
-        saving_ns=saving,
-        edits=tuple(AppliedChange("rank", str(rank), None, "rank", None, None) for rank in wanted),
-        replay=_replay(run),
-        next_bottleneck=None,
-        helps=() if wanted else _ranks_that_help(run),
-    )
-
-
-def _listed(ranks: Sequence[int]) -> str:
-    """Numbers of ranks, ascending; the middle of a long row is left out."""
-    if ranks == tuple(range(ranks[0], ranks[-1] + 1)) and len(ranks) > 2:
-        return f"ranks {ranks[0]} to {ranks[-1]}"
-    return f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks))}"
-
-
-def _saving_of_ranks(run: JointRun, ranks: Sequence[int]) -> tuple[float, float, float]:
-    """Low, point and high in ns per step if all of some ranks are like the others."""
-    most, least = (float(run.times[0] - run.at_median(ranks, exactly=exactly)[1]) for exactly in (False, True))
-    return _interval(run, most, least)
-
-
-def _interval(run: JointRun, most: float, least: float) -> tuple[float, float, float]:
-    """Low, point and high in ns per step, from time that all steps together save.
-
-    Args:
-        run: The run.
-        most: What is saved where no operation takes longer than the median.
-        least: What is saved where each takes the median.
-    """
-    off = abs(float(run.times[0]) - run.recorded_ns)
-    low, high = variation.combined((min(most, least) - off, most + off), most, variation.USUAL * most)
-    return low / run.steps, most / run.steps, min(high, run.recorded_ns) / run.steps
-
-
-def _replay(run: JointRun) -> Replay:
-    """How well the replay of all ranks reproduces their steps."""
-    return Replay(
-        recorded_ns=run.recorded_ns / run.steps,
-        modelled_ns=float(run.times[0]) / run.steps,
-        error_share=run.error_share,
-        device_start_error_p50_share=None,
-        device_start_error_p95_share=None,
-        abstained=False,
-        dropped_edges=0,
-        steps=run.steps,
-    )
-
-
-def _ranks_that_help(run: JointRun) -> tuple[WhatHelps, ...]:
-    """What each rank alone would do, the most first."""
-    most = float(run.times[0]) - run.of_rank(run.times)
-    least = float(run.times[0]) - run.of_rank(run.at_median(run.ranks, exactly=True))
-    rows = []
-    for rank, most_ns, least_ns in zip(run.ranks, most.tolist(), least.tolist(), strict=True):
-        saving: PredictedNs = _interval(run, most_ns, least_ns)
-        rows.append((rank, WhatHelps("rank", f"--rank {rank}", saving, None)))
-    rows.sort(key=lambda row: (-(row[1].free_ns[1] or 0.0), row[0]))
-    return tuple(row for _, row in rows)
