@@ -14,8 +14,10 @@ from traceanalyzer.simulation import back_pointers, model, path_parts, step_time
 from traceanalyzer.simulation.back_pointers import Pieces, Why
 from traceanalyzer.simulation.edits import Edits
 from traceanalyzer.simulation.graph import Graph
+from traceanalyzer.simulation.longest_path import Times
 from traceanalyzer.simulation.model import Model
 from traceanalyzer.simulation.path_parts import CriticalOperator, KernelWithSlack
+from traceanalyzer.simulation.step_times import StepBounds
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.recorded_collectives import communication_kernels
 from traceanalyzer.structure.recording import shown_step
@@ -135,33 +137,41 @@ def analyze(context: Context) -> CriticalPath:
     """The critical path of the typical step as recorded."""
     causal = model.require(context)
     pieces = back_pointers.critical(causal.with_residuals, causal.recorded, causal.bounds)
-    starts, ends = (
-        step_times.starts(causal.bounds, causal.recorded),
-        step_times.ends(causal.bounds, causal.recorded),
-    )
     parts, resource = _recorded(causal, pieces)
-    steps, within = len(starts), Intervals.union(starts, ends)
+    durations = causal.durations_ns(causal.recorded)
+    steps, total = len(durations), int(durations.sum())
+    within = _times_of_steps(causal.bounds, causal.recorded)
     times = within.within(parts.start_ns, parts.end_ns)
-    total, sums = int((ends - starts).sum()), sum_by(resource, times, len(RESOURCES))
-    sums[UNRECORDED] += total - sums.sum()
-    step = total / steps
-    is_free, duration = path_parts.with_slack(causal), causal.graph.device.dur_ns
+    is_free = path_parts.with_slack(causal)
+    device_ns = causal.graph.device.dur_ns
     shown_ns, stretches = _of_one_step(causal, parts, resource)
     return CriticalPath(
         steps=steps,
-        step_ns=step,
-        parts=tuple(
-            CriticalPart(name, ns / steps, ns / total if total else 0.0)
-            for name, ns in zip(RESOURCES, sums.tolist(), strict=True)
-        ),
+        step_ns=total / steps,
+        parts=_parts(resource, times, steps, total),
         kernel_classes=_classes(causal, parts, times, resource),
         operators=path_parts.operators(causal, pieces, within, is_free),
         stretches=stretches,
-        device_slack_ns_per_step=float(duration[is_free].sum()) / steps if len(duration) else None,
+        device_slack_ns_per_step=float(device_ns[is_free].sum()) / steps if len(device_ns) else None,
         owners=_owners(causal, _of_the_program(parts, resource), within),
         kernels_with_slack=path_parts.kernels_with_slack(causal, is_free),
-        device_ns_per_step=float(duration[path_parts.judged(causal)].sum()) / steps if len(duration) else None,
+        device_ns_per_step=float(device_ns[path_parts.judged(causal)].sum()) / steps if len(device_ns) else None,
         stretches_start_ns=shown_ns,
+    )
+
+
+def _times_of_steps(bounds: StepBounds, times: Times) -> Intervals:
+    """When the steps run in a replay."""
+    return Intervals.union(step_times.starts(bounds, times), step_times.ends(bounds, times))
+
+
+def _parts(resource: I64, times: I64, steps: int, total_ns: int) -> tuple[CriticalPart, ...]:
+    """Time of the path by resource; what no piece of it takes is unrecorded."""
+    sums = sum_by(resource, times, len(RESOURCES))
+    sums[UNRECORDED] += total_ns - sums.sum()
+    return tuple(
+        CriticalPart(name, ns / steps, ns / total_ns if total_ns else 0.0)
+        for name, ns in zip(RESOURCES, sums.tolist(), strict=True)
     )
 
 
@@ -175,13 +185,13 @@ def chains(causal: Model, edits: Edits) -> dict[str, int]:
     """Time of the path in ns over all steps, with some edits, by `gpu`, `host`, `loader` and `communication`."""
     graph, times, bounds = causal.changed(edits)
     pieces = back_pointers.critical(graph, times, bounds)
-    within = Intervals.union(step_times.starts(bounds, times), step_times.ends(bounds, times))
+    within = _times_of_steps(bounds, times)
     length = within.within(pieces.start_ns, pieces.end_ns)
     sums = sum_by(_resources(causal, graph, pieces), length, len(RESOURCES)).tolist()
-    found_ns = dict.fromkeys(("gpu", "host", "loader", "communication"), 0)
+    chain_ns = dict.fromkeys(("gpu", "host", "loader", "communication"), 0)
     for name, ns in zip(RESOURCES, sums, strict=True):
-        found_ns[_CHAINS.get(name, "gpu")] += ns
-    return found_ns
+        chain_ns[_CHAINS.get(name, "gpu")] += ns
+    return chain_ns
 
 
 def _recorded(causal: Model, pieces: Pieces) -> tuple[Pieces, I64]:
@@ -199,8 +209,8 @@ def _resources(causal: Model, graph: Graph, pieces: Pieces) -> I64:
     trace = causal.context.trace
     of_reason = np.array([_OF_REASON.get(why, COMPUTE) for why in Why])
     resource = of_reason[pieces.why]
-    host = resource == HOST
-    resource[host] = np.where(graph.host.in_loader[pieces.point[host]], LOADER, HOST)
+    is_host = resource == HOST
+    resource[is_host] = np.where(graph.host.in_loader[pieces.point[is_host]], LOADER, HOST)
     runs = np.flatnonzero(pieces.why == Why.RUNS)
     rows = graph.device.row[pieces.event[runs]]
     kind = np.where(trace.device.category[rows] == Category.KERNEL, COMPUTE, COPY)
@@ -211,34 +221,50 @@ def _resources(causal: Model, graph: Graph, pieces: Pieces) -> I64:
 def _classes(causal: Model, pieces: Pieces, times: I64, resource: I64) -> tuple[CriticalKernelClass, ...]:
     trace = causal.context.trace
     runs = np.flatnonzero(resource == COMPUTE)
-    names, group = np.unique(trace.device.name[causal.graph.device.row[pieces.event[runs]]], return_inverse=True)
-    sums: dict[str | None, int] = {}
-    for code, ns in zip(names.tolist(), sum_by(group, times[runs], len(names)).tolist(), strict=True):
-        known = kernel_class(trace.names[code])
-        key = known.value if known else None
-        sums[key] = sums.get(key, 0) + ns
+    row_of_event = causal.graph.device.row[pieces.event[runs]]
+    names, name_of_piece = np.unique(trace.device.name[row_of_event], return_inverse=True)
+    ns_by_name = sum_by(name_of_piece, times[runs], len(names))
+    ns_by_class: dict[str | None, int] = {}
+    for code, ns in zip(names.tolist(), ns_by_name.tolist(), strict=True):
+        of_name = kernel_class(trace.names[code])
+        name = of_name.value if of_name else None
+        ns_by_class[name] = ns_by_class.get(name, 0) + ns
     steps = len(causal.bounds.part)
-    rows = sorted(((key, ns) for key, ns in sums.items() if ns), key=lambda row: (-row[1], row[0] or ""))
-    return tuple(CriticalKernelClass(key, ns / steps) for key, ns in rows)
+    rows = [CriticalKernelClass(name, ns / steps) for name, ns in ns_by_class.items() if ns]
+    return tuple(sorted(rows, key=lambda row: (-row.ns_per_step, row.kernel_class or "")))
 
 
 def _of_one_step(causal: Model, pieces: Pieces, resource: I64) -> tuple[int, tuple[CriticalStretch, ...]]:
     """Start in ns of the step in the timeline, and its stretches; from a separate model if it is not modelled."""
-    steps = program_steps(causal.context)
-    row = shown_step(causal.context)
-    starts = np.concatenate([part.step_start_ns for part in causal.windows])
-    if not (starts == steps.start_ns[row]).any():
-        causal = model.over(causal.context, (window.of_steps(causal.context, np.array([row])),))
-        starts = causal.windows[0].step_start_ns
+    context = causal.context
+    row = shown_step(context)
+    number = _number_of(causal, row)
+    if number is None:
+        number = 0
+        causal = model.over(context, (window.of_steps(context, np.array([row])),))
         pieces = back_pointers.critical(causal.with_residuals, causal.recorded, causal.bounds)
         pieces, resource = _recorded(causal, pieces)
-    number = int(np.flatnonzero(starts == steps.start_ns[row])[0])
-    start, end = (int(edge(causal.bounds, causal.recorded)[number]) for edge in (step_times.starts, step_times.ends))
-    begins, label = path_parts.merge_stretches(pieces, resource, (start, end), UNRECORDED)
+    start = int(step_times.starts(causal.bounds, causal.recorded)[number])
+    end = int(step_times.ends(causal.bounds, causal.recorded)[number])
+    return start, _stretches(causal, pieces, resource, (start, end))
+
+
+def _stretches(causal: Model, pieces: Pieces, resource: I64, step: tuple[int, int]) -> tuple[CriticalStretch, ...]:
+    """The stretches of the path from the start to the end of a step."""
+    start, end = step
+    begins, label = path_parts.merge_stretches(pieces, resource, step, UNRECORDED)
     mostly = path_parts.main_labels(causal, pieces, path_parts.owned_time(causal, pieces), begins, end)
-    length = np.append(begins[1:], end) - begins
-    columns = zip(label.tolist(), (begins - start).tolist(), length.tolist(), mostly, strict=True)
-    return start, tuple(CriticalStretch(RESOURCES[kind], *others) for kind, *others in columns)
+    since_start = (begins - start).tolist()
+    length = (np.append(begins[1:], end) - begins).tolist()
+    columns = zip(label.tolist(), since_start, length, mostly, strict=True)
+    return tuple(CriticalStretch(RESOURCES[kind], *others) for kind, *others in columns)
+
+
+def _number_of(causal: Model, row: int) -> int | None:
+    """The number of a step among the modelled ones, given by its row; None if it is not modelled."""
+    starts = np.concatenate([part.step_start_ns for part in causal.windows])
+    numbers = np.flatnonzero(starts == program_steps(causal.context).start_ns[row])
+    return int(numbers[0]) if len(numbers) else None
 
 
 def _of_the_program(parts: Pieces, resource: I64) -> Pieces:
@@ -250,12 +276,15 @@ def _of_the_program(parts: Pieces, resource: I64) -> Pieces:
 def _owners(causal: Model, pieces: Pieces, within: Intervals) -> tuple[CriticalOwner, ...]:
     """Host time of the path by owner, largest first."""
     owned = path_parts.owned_time(causal, pieces)
-    numbers, group = ranked(owned.owner)
-    sums = sum_by(group, within.within(owned.start_ns, owned.end_ns), len(numbers)) / len(causal.bounds.part)
+    numbers, owner_of_time = ranked(owned.owner)
+    times = within.within(owned.start_ns, owned.end_ns)
+    ns_per_step = sum_by(owner_of_time, times, len(numbers)) / len(causal.bounds.part)
     rows = []
-    for number, ns in zip(numbers.tolist(), sums.tolist(), strict=True):
+    for number, ns in zip(numbers.tolist(), ns_per_step.tolist(), strict=True):
         owner = path_parts.owner(causal, number)
-        known = (owner.name, owner.kind, owner.role, owner.file, owner.line) if owner else (None,) * 5
-        rows.append(CriticalOwner(ns, *known))
+        if owner:
+            rows.append(CriticalOwner(ns, owner.name, owner.kind, owner.role, owner.file, owner.line))
+        else:
+            rows.append(CriticalOwner(ns, None, None, None, None, None))
     rows.sort(key=lambda row: (-row.ns_per_step, row.name or "", row.kind or "", row.role or ""))
     return tuple(row for row in rows[:_OWNERS] if row.ns_per_step > 0)

@@ -307,18 +307,15 @@ def _operator_sums(model: Model, pieces: Pieces, steps_time: Intervals, is_free:
     on_host = _on_host(model, pieces.take(pieces.why == Why.HOST), steps_time)
     woken = _woken(model, pieces.take(pieces.why == Why.WAKE_UP), steps_time)
     of_event = _of_events(model)
-    # pieces that end at the start or at the end of a device event
-    around_events = pieces.take(pieces.event >= 0)
-    around_ns = steps_time.within(around_events.start_ns, around_events.end_ns)
-    around = _OperatorTimes(of_event[around_events.event], around_ns)
-    running = _OperatorTimes(around.name, np.where(around_events.why == Why.RUNS, around_ns, 0))
+    around, running = _around_events(pieces.take(pieces.event >= 0), of_event, steps_time)
 
+    # all device work of the operators, on the path or not
     duration = model.graph.device.dur_ns
-    of_judged = _OperatorTimes(of_event, np.where(judged(model), duration, 0))
-    of_free = _OperatorTimes(of_event, np.where(is_free, duration, 0))
+    work = _OperatorTimes(of_event, np.where(judged(model), duration, 0))
+    with_slack = _OperatorTimes(of_event, np.where(is_free, duration, 0))
     codes = distinct(np.concatenate((on_host.name, around.name, woken.name)))
     on_path = on_host.sums(codes) + around.sums(codes) + woken.sums(codes)
-    parts = [times.sums(codes) for times in (on_host, running, of_judged, of_free)]
+    parts = [times.sums(codes) for times in (on_host, running, work, with_slack)]
     rows: list[list[int]] = np.column_stack((codes, on_path, *parts)).tolist()
     return rows
 
@@ -348,6 +345,20 @@ def _woken(model: Model, pieces: Pieces, within: Intervals) -> _OperatorTimes:
     call = model.graph.host.call[pieces.point]
     waiting = take_or(context.links.node, call, NO_PARENT)
     return _OperatorTimes(_names(context, waiting), within.within(pieces.start_ns, pieces.end_ns))
+
+
+def _around_events(pieces: Pieces, of_event: I64, within: Intervals) -> tuple[_OperatorTimes, _OperatorTimes]:
+    """Pieces in which a device event runs or before it starts, as time of operators; and only those in which one runs.
+
+    Args:
+        pieces: The pieces.
+        of_event: For each device event the name of its operator.
+        within: Time that counts.
+    """
+    name = of_event[pieces.event]
+    around_ns = within.within(pieces.start_ns, pieces.end_ns)
+    running_ns = np.where(pieces.why == Why.RUNS, around_ns, 0)
+    return _OperatorTimes(name, around_ns), _OperatorTimes(name, running_ns)
 
 
 def _names(context: Context, node: I64) -> I64:
