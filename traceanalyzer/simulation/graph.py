@@ -10,7 +10,8 @@ Every cause precedes its effect in the recording, so all times can be computed i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 import msgspec
@@ -133,29 +134,36 @@ def joined(graphs: Sequence[Graph]) -> Graph:
     """Join several graphs into one, without connections between them."""
     if len(graphs) == 1:
         return graphs[0]
-    points = np.cumsum([0, *(len(graph.host) for graph in graphs)]).tolist()
-    events = np.cumsum([0, *(len(graph.device) for graph in graphs)]).tolist()
-    chains = np.cumsum([0, *(int(graph.host.chain.max(initial=NOTHING)) + 1 for graph in graphs)]).tolist()
-    streams = np.cumsum([0, *(int(graph.device.stream.max(initial=NOTHING)) + 1 for graph in graphs)]).tolist()
-    moved = {"held_by": events, "held_by_point": points, "chain": chains, "launch": points, "waits_for": events}
-    moved |= {"stream": streams, "called": points, "part": list(range(len(graphs)))}
-
-    def column(name: str, tables: Sequence[HostPoints | DeviceChain]) -> Any:
-        values = [getattr(table, name) for table in tables]
-        if name in moved:
-            values = [
-                np.where(positions >= 0, positions + by, positions)
-                for positions, by in zip(values, moved[name], strict=False)
-            ]
-        return np.concatenate(values)
-
-    hosts, devices = [graph.host for graph in graphs], [graph.device for graph in graphs]
+    hosts = [graph.host for graph in graphs]
+    devices = [graph.device for graph in graphs]
     inputs = [graph.inputs for graph in graphs]
-    return Graph(
-        HostPoints(**{each.name: column(each.name, hosts) for each in fields(HostPoints)}),
-        DeviceChain(**{each.name: column(each.name, devices) for each in fields(DeviceChain)}),
-        TakenTimes(*(sum(int(getattr(one, each.name)) for one in inputs) for each in fields(TakenTimes))),
-    )
+    points = _before([len(host) for host in hosts])
+    events = _before([len(device) for device in devices])
+    chains = _before([int(host.chain.max(initial=NOTHING)) + 1 for host in hosts])
+    streams = _before([int(device.stream.max(initial=NOTHING)) + 1 for device in devices])
+    parts = list(range(len(graphs)))
+    moved = {"held_by": events, "held_by_point": points, "chain": chains, "part": parts}
+    host = {each.name: _column(each.name, hosts, moved) for each in fields(HostPoints)}
+    moved = {"launch": points, "called": points, "waits_for": events, "stream": streams, "part": parts}
+    device = {each.name: _column(each.name, devices, moved) for each in fields(DeviceChain)}
+    taken = {each.name: sum(int(getattr(one, each.name)) for one in inputs) for each in fields(TakenTimes)}
+    return Graph(HostPoints(**host), DeviceChain(**device), TakenTimes(**taken))
+
+
+def _before(sizes: Sequence[int]) -> list[int]:
+    """How many numbers the tables before each one use."""
+    return [0, *accumulate(sizes[:-1])]
+
+
+def _column(name: str, tables: Sequence[HostPoints | DeviceChain], moved: Mapping[str, Sequence[int]]) -> Any:
+    """A column of all tables; the numbers of a column in `moved` are those of the joined tables."""
+    values = [getattr(table, name) for table in tables]
+    if name in moved:
+        values = [
+            np.where(numbers >= 0, numbers + before, numbers)
+            for numbers, before in zip(values, moved[name], strict=True)
+        ]
+    return np.concatenate(values)
 
 
 def shifted(values: I64, first: int) -> I64:

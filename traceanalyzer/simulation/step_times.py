@@ -13,7 +13,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from traceanalyzer.simulation.building import Built
-from traceanalyzer.simulation.graph import NOTHING
+from traceanalyzer.simulation.graph import NOTHING, DeviceChain
 from traceanalyzer.simulation.longest_path import NEVER, Times
 from traceanalyzer.simulation.window import ModelledWindow
 from traceanalyzer.structure.context import Context
@@ -45,40 +45,45 @@ class StepBounds(msgspec.Struct, frozen=True):
 def of(context: Context, window: ModelledWindow, built: Built) -> StepBounds:
     """Find the bounds of the steps of a window."""
     device = built.graph.device
-    position = np.full(len(context.trace.device), NOTHING)
-    position[device.row] = np.arange(len(device))
-    marks = Steps(("",) * len(window), window.mark_start_ns, window.mark_end_ns, None)
-    launched = [position[rows][position[rows] != NOTHING] for rows in launched_in(context.trace, context.links, marks)]
     ends = device.start_ns + device.dur_ns
-    latest = [int(ends[rows].max(initial=NEVER)) for rows in launched]
-    counted = [
-        rows if max(end, mark) == step else rows[:0]
-        for rows, end, mark, step in zip(
-            launched, latest, window.mark_end_ns.tolist(), window.step_end_ns.tolist(), strict=True
-        )
-    ]
-    sizes = np.array([len(rows) for rows in counted], np.int64)
     late = window.step_start_ns - built.graph.host.time_ns[built.step_start]
     start_event = np.where(late == 0, NOTHING, _at(device.start_ns, window.step_start_ns))
     previous_event = np.where(late == 0, NOTHING, _at(ends, window.step_start_ns))
+    is_at_event = (start_event != NOTHING) | (previous_event != NOTHING)
+    ending = _ending_events(context, window, device)
     return StepBounds(
         part=np.zeros(len(window), np.int64),
         start_point=built.step_start,
         end_point=built.step_end,
         start_event=start_event,
         previous_event=previous_event,
-        lag_ns=np.where((start_event == NOTHING) & (previous_event == NOTHING), late, 0),
-        size=sizes,
-        events=np.concatenate(counted) if counted else np.empty(0, np.int64),
+        lag_ns=np.where(is_at_event, 0, late),
+        size=np.array([len(events) for events in ending], np.int64),
+        events=np.concatenate(ending) if ending else np.empty(0, np.int64),
     )
+
+
+def _ending_events(context: Context, window: ModelledWindow, device: DeviceChain) -> list[I64]:
+    """For each step the events that it launched, each of which may end it; none if the step ends otherwise."""
+    position = np.full(len(context.trace.device), NOTHING)
+    position[device.row] = np.arange(len(device))
+    ends = device.start_ns + device.dur_ns
+    marks = Steps(("",) * len(window), window.mark_start_ns, window.mark_end_ns, None)
+    ending = []
+    for step, rows in enumerate(launched_in(context.trace, context.links, marks)):
+        events = position[rows]
+        events = events[events != NOTHING]
+        latest = int(ends[events].max(initial=NEVER))
+        end_of_work = max(latest, int(window.mark_end_ns[step]))
+        ending.append(events if end_of_work == window.step_end_ns[step] else events[:0])
+    return ending
 
 
 def _at(times: I64, wanted: I64) -> I64:
     """The first position of each time in a column; `NOTHING` for times that do not occur."""
     order = np.argsort(times, kind="stable")
-    place = np.searchsorted(times[order], wanted)
-    points = np.append(order, NOTHING)[place]
-    return np.where(np.append(times, NEVER)[points] == wanted, points, NOTHING)
+    position = np.append(order, NOTHING)[np.searchsorted(times[order], wanted)]
+    return np.where(np.append(times, NEVER)[position] == wanted, position, NOTHING)
 
 
 def starts(bounds: StepBounds, times: Times) -> I64:
@@ -86,18 +91,18 @@ def starts(bounds: StepBounds, times: Times) -> I64:
     point = times.point_ns[bounds.start_point] + bounds.lag_ns
     event = np.append(times.start_ns, NEVER)[bounds.start_event]
     previous = np.append(times.end_ns, NEVER)[bounds.previous_event]
-    by_event = (bounds.start_event != NOTHING) & (bounds.previous_event == NOTHING)
-    return np.where(by_event, event, np.maximum(point, previous))
+    begins_at_event = (bounds.start_event != NOTHING) & (bounds.previous_event == NOTHING)
+    return np.where(begins_at_event, event, np.maximum(point, previous))
 
 
 def ends(bounds: StepBounds, times: Times) -> I64:
     """End of each step in a replay; not before its start, where its mark lies within one runtime call."""
     end = times.point_ns[bounds.end_point]
-    some = np.flatnonzero(bounds.size)
-    if len(some):
+    with_events = np.flatnonzero(bounds.size)
+    if len(with_events):
         first = np.cumsum(bounds.size) - bounds.size
-        latest = np.maximum.reduceat(times.end_ns[bounds.events], first[some])
-        end[some] = np.maximum(end[some], latest)
+        latest = np.maximum.reduceat(times.end_ns[bounds.events], first[with_events])
+        end[with_events] = np.maximum(end[with_events], latest)
     return np.maximum(end, starts(bounds, times))
 
 
@@ -106,9 +111,11 @@ def lengths(bounds: StepBounds, times: Times) -> I64:
 
     A host that gets ahead of its device starts steps ever earlier, but they do not take longer for that.
     """
-    first = np.diff(bounds.part, prepend=-1) != 0
-    start, end = starts(bounds, times), ends(bounds, times)
-    return end - np.where(first, start, np.maximum(start, np.append(0, end)[:-1]))
+    is_first = np.diff(bounds.part, prepend=-1) != 0
+    start = starts(bounds, times)
+    end = ends(bounds, times)
+    end_before = np.append(0, end)[:-1]
+    return end - np.where(is_first, start, np.maximum(start, end_before))
 
 
 def moved(bounds: StepBounds, place: I64) -> StepBounds:

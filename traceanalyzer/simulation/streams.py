@@ -65,18 +65,19 @@ def find(context: Context, window: ModelledWindow, calls: Calls) -> StreamEvents
     rows = np.flatnonzero((call != NOTHING) | inside)
     _, stream = group(device.device[rows], device.stream[rows])
     order = np.lexsort((device.end_ns[rows], device.start_ns[rows], stream))
-    rows, stream = rows[order], stream[order].astype(np.int64)
-    call_of_event, linked = call[rows], launch[rows]
-    same = (call_of_event == shifted(call_of_event, NOTHING)) & (stream == shifted(stream, NOTHING))
+    rows = rows[order]
+    stream = stream[order].astype(np.int64)
+    call = call[rows]
+    continues = (call == shifted(call, NOTHING)) & (stream == shifted(stream, NOTHING))
     return StreamEvents(
         row=rows,
         stream=stream,
         device=device.device[rows].astype(np.int64),
         start_ns=device.start_ns[rows],
         end_ns=device.end_ns[rows],
-        call=call_of_event,
-        in_graph=take_or(graph_calls(context), linked, False),
-        is_head=(call_of_event != NOTHING) & ~same,
+        call=call,
+        in_graph=take_or(graph_calls(context), launch[rows], False),
+        is_head=(call != NOTHING) & ~continues,
     )
 
 
@@ -89,14 +90,17 @@ def latencies(context: Context, calls: Calls, events: StreamEvents, may_wait: Bo
         events: Device events of the window.
         may_wait: Mask of the events that may wait for another stream, so that their latency is unknown.
     """
-    head = events.is_head
-    called = np.where(head, np.append(calls.start_ns, 0)[events.call], 0)
-    before = np.where(events.is_first, np.iinfo(np.int64).min, shifted(events.end_ns, 0))
-    idle = head & ~may_wait & (before <= called) & (called > _unrecorded_until(context, events))
-    idle &= events.start_ns - np.append(calls.end_ns, 0)[events.call] < LEAST_NS
-    name = take_or(context.trace.launches.name.astype(np.int64), take_or(calls.row, events.call, NOTHING), NOTHING)
-    _, kind = group(events.stream, np.where(head, name, NOTHING))
-    return typical(events.start_ns - called, idle, (kind, events.stream, events.device))
+    is_head = events.is_head
+    called = np.where(is_head, np.append(calls.start_ns, 0)[events.call], 0)
+    returned = np.append(calls.end_ns, 0)[events.call]
+    end_before = np.where(events.is_first, np.iinfo(np.int64).min, shifted(events.end_ns, 0))
+    is_idle = is_head & ~may_wait & (end_before <= called)
+    is_idle &= called > _unrecorded_until(context, events)
+    is_idle &= events.start_ns - returned < LEAST_NS
+    function = context.trace.launches.name.astype(np.int64)
+    name = take_or(function, take_or(calls.row, events.call, NOTHING), NOTHING)
+    _, kind = group(events.stream, np.where(is_head, name, NOTHING))
+    return typical(events.start_ns - called, is_idle, (kind, events.stream, events.device))
 
 
 def gaps(context: Context, calls: Calls, events: StreamEvents) -> I64:
@@ -106,12 +110,15 @@ def gaps(context: Context, calls: Calls, events: StreamEvents) -> I64:
     """
     gap = events.gap_ns()
     called = np.append(calls.start_ns, 0)[events.call]
-    early = called + _QUEUED_NS <= shifted(events.end_ns, 0)
-    queued = ~events.is_first & (gap >= 0) & (gap < SHORT_GAP_NS) & (early | ~events.is_head) & (events.call != NOTHING)
+    is_short = (gap >= 0) & (gap < SHORT_GAP_NS)
+    is_early = called + _QUEUED_NS <= shifted(events.end_ns, 0)
+    is_queued = ~events.is_first & is_short & (events.call != NOTHING)
+    is_queued &= is_early | ~events.is_head
     category = context.trace.device.category[events.row].astype(np.int64)
     _, kind = group(events.stream, category, shifted(category, 0), events.in_graph)
-    usual = typical(gap, queued, (kind, events.stream, events.device))
-    return np.where(events.is_first, 0, np.where(gap < 0, gap, usual))
+    usual = typical(gap, is_queued, (kind, events.stream, events.device))
+    usual = np.where(gap < 0, gap, usual)
+    return np.where(events.is_first, 0, usual)
 
 
 def _unrecorded_until(context: Context, events: StreamEvents) -> I64:
@@ -134,23 +141,31 @@ def typical(values: I64, counts: Bool, kinds: tuple[Array, ...]) -> I64:
         counts: Mask of the values that count.
         kinds: Kinds of each value, finest first.
     """
-    medians = np.zeros(len(values), np.int64)
-    open_ = np.ones(len(values), np.bool_)
+    usual = np.zeros(len(values), np.int64)
+    is_open = np.ones(len(values), np.bool_)
     rows = np.flatnonzero(counts)
-    for kind in (*kinds, np.zeros(len(values), np.int64)):
-        if not len(rows) or not open_.any():
+    everything = np.zeros(len(values), np.int64)
+    for kind in (*kinds, everything):
+        if not len(rows) or not is_open.any():
             break
-        low = kind.min()
-        size = int(kind.max() - low) + 1
-        kind_here = kind[rows] - low
-        count = np.bincount(kind_here, minlength=size)
-        order = np.lexsort((values[rows], kind_here))
-        first = np.cumsum(count) - count
-        least = values[rows[order]][np.minimum(first + count // LOW_SHARE, len(order) - 1)]
-        near = values[rows] <= NEAR * np.abs(least[kind_here]) + NEAR_NS
-        total = np.bincount(kind_here[near], values[rows[near]], minlength=size)
-        usual = (total / np.maximum(np.bincount(kind_here[near], minlength=size), 1)).round().astype(np.int64)
-        known = open_ & (count[kind - low] >= (FEWEST if kind is not kinds[-1] else 1))
-        medians[known] = usual[kind[known] - low]
-        open_ &= ~known
-    return medians
+        number = kind - kind.min()
+        count, mean = _near_lowest(values[rows], number[rows], int(number.max()) + 1)
+        fewest = 1 if kind is kinds[-1] else FEWEST
+        is_known = is_open & (count[number] >= fewest)
+        usual[is_known] = mean[number[is_known]]
+        is_open &= ~is_known
+    return usual
+
+
+def _near_lowest(values: I64, kind: I64, kinds: int) -> tuple[I64, I64]:
+    """How many values each kind has, and the mean of those near its lowest ones."""
+    count = np.bincount(kind, minlength=kinds)
+    order = np.lexsort((values, kind))
+    first = np.cumsum(count) - count
+    low = values[order][np.minimum(first + count // LOW_SHARE, len(order) - 1)]
+    is_near = values <= NEAR * np.abs(low[kind]) + NEAR_NS
+    near_kind = kind[is_near]
+    total = np.bincount(near_kind, values[is_near], minlength=kinds)
+    near_count = np.bincount(near_kind, minlength=kinds)
+    mean = (total / np.maximum(near_count, 1)).round().astype(np.int64)
+    return count, mean

@@ -55,8 +55,9 @@ def find_windows(context: Context) -> tuple[ModelledWindow, ...]:
     if not len(kept):
         return ()
     kept = np.concatenate(_longest(_consecutive(kept)))
-    size = _events_before(context, steps.end_ns[kept]) - _events_before(context, steps.start_ns[kept])
-    kept = kept[: max(1, int(np.searchsorted(np.cumsum(size), MOST_EVENTS, side="right")))]
+    events = _events_before(context, steps.end_ns[kept]) - _events_before(context, steps.start_ns[kept])
+    count = int(np.searchsorted(np.cumsum(events), MOST_EVENTS, side="right"))
+    kept = kept[: max(1, count)]
     return tuple(of_steps(context, part) for part in _consecutive(kept))
 
 
@@ -75,14 +76,20 @@ def of_steps(context: Context, kept: I64) -> ModelledWindow:
     """The part of some consecutive steps, given by their rows in ascending order."""
     steps = program_steps(context)
     first, last = int(kept[0]), int(kept[-1])
-    marks = host_part(context.trace, replace(steps.every, mark_ns=steps.mark_ns))
+    mark_start, mark_end = host_part(context.trace, replace(steps.every, mark_ns=steps.mark_ns))
+    start = -FOREVER
+    if first > 0:
+        start = int(min(mark_start[first - 1], steps.start_ns[first - 1]))
+    end = FOREVER
+    if last < len(steps) - 1:
+        end = int(max(mark_end[last], steps.end_ns[last]))
     return ModelledWindow(
-        start_ns=-FOREVER if first == 0 else int(min(marks[0][first - 1], steps.start_ns[first - 1])),
-        end_ns=FOREVER if last == len(steps) - 1 else int(max(marks[1][last], steps.end_ns[last])),
+        start_ns=start,
+        end_ns=end,
         step_start_ns=steps.start_ns[kept],
         step_end_ns=steps.end_ns[kept],
-        mark_start_ns=marks[0][kept],
-        mark_end_ns=marks[1][kept],
+        mark_start_ns=mark_start[kept],
+        mark_end_ns=mark_end[kept],
     )
 
 
@@ -113,32 +120,42 @@ class Calls(msgspec.Struct, frozen=True):
 
 def find_calls(context: Context, window: ModelledWindow) -> Calls:
     """The calls of the threads that launch work, within a window."""
-    launches, names = context.trace.launches, context.trace.names
+    launches = context.trace.launches
     waits = np.zeros(len(launches), np.bool_)
     waits[context.cached(host_activity.waits).row] = True
     waits[blocked_calls(context)] = True
-    allocates = names.where(host_activity.is_allocation)[launches.name]
-    launching = np.zeros(len(launches), np.bool_)
-    launching[context.links.launch[context.links.launch != NO_PARENT]] = True
-    threads = host_activity.launching_threads(context)
-    wanted = (launching | waits | allocates) & is_among(launches.thread, threads)
-    wanted &= (launches.start_ns >= window.start_ns) & (launches.start_ns < window.end_ns)
-    rows = np.flatnonzero(wanted)
+    allocates = context.trace.names.where(host_activity.is_allocation)[launches.name]
+    rows = np.flatnonzero((_launching(context) | waits | allocates) & _is_followed(context, window))
     tree, order = Tree.build(launches.thread[rows], launches.start_ns[rows], launches.dur_ns[rows])
     rows = rows[order]
-    outer = np.flatnonzero(tree.parent == NO_PARENT)
-    root = tree.nearest(tree.parent == NO_PARENT)
+
+    # calls inside others are part of the outermost one
+    is_outer = tree.parent == NO_PARENT
+    outer = rows[is_outer]
     of_row = np.full(len(launches), NOTHING)
-    of_row[rows] = np.searchsorted(outer, root)
-    inner_waits = np.zeros(len(outer), np.bool_)
-    inner_waits[of_row[rows[waits[rows]]]] = True
-    kept = rows[outer]
+    of_row[rows] = np.searchsorted(np.flatnonzero(is_outer), tree.nearest(is_outer))
+    any_waits = np.zeros(len(outer), np.bool_)
+    any_waits[of_row[rows[waits[rows]]]] = True
     return Calls(
-        row=kept,
-        thread=launches.thread[kept].astype(np.int64),
-        start_ns=launches.start_ns[kept],
-        end_ns=launches.end_ns[kept],
-        waits=inner_waits,
-        allocates=allocates[kept],
+        row=outer,
+        thread=launches.thread[outer].astype(np.int64),
+        start_ns=launches.start_ns[outer],
+        end_ns=launches.end_ns[outer],
+        waits=any_waits,
+        allocates=allocates[outer],
         of_row=of_row,
     )
+
+
+def _launching(context: Context) -> Bool:
+    """Mask of the calls that launch work."""
+    launching = np.zeros(len(context.trace.launches), np.bool_)
+    launching[context.links.launch[context.links.launch != NO_PARENT]] = True
+    return launching
+
+
+def _is_followed(context: Context, window: ModelledWindow) -> Bool:
+    """Mask of the calls within a window, of threads that launch work."""
+    launches = context.trace.launches
+    is_inside = (launches.start_ns >= window.start_ns) & (launches.start_ns < window.end_ns)
+    return is_among(launches.thread, host_activity.launching_threads(context)) & is_inside
