@@ -110,23 +110,45 @@ class FirstUses(SliceTable):
 @cached
 def first_uses(context: Context) -> FirstUses:
     """Silence inside of an operator, up to the first call of a fused operator that takes a hundredth of it or less."""
-    trace, host = context.trace, context.trace.host
-    fused = np.flatnonzero(trace.names.where(_is_fused)[host.name])
-    fused = fused[np.unique(host.name[fused], return_index=True)[1]]
-    fallbacks = np.flatnonzero(trace.names.where(_is_fallback)[host.name])
+    host = context.trace.host
+    fused = np.flatnonzero(context.trace.names.where(_is_fused)[host.name])
+    _, first_of_name = np.unique(host.name[fused], return_index=True)
+    fallbacks = np.flatnonzero(context.trace.names.where(_is_fallback)[host.name])
     moments = {thread: _moments(context, thread) for thread in distinct(host.thread[fused]).tolist()}
-    uses: list[tuple[int, int, int, int]] = []
-    for row in ascending(fused).tolist():
-        thread = int(host.thread[row])
-        start = _start_with_fallbacks(host, row, fallbacks)
-        before = int(np.searchsorted(moments[thread], start)) - 1
-        since = int(moments[thread][max(0, before)])
-        is_open = (host.thread == thread) & (host.start_ns <= since) & (host.end_ns > start) & operator_rows(context)
-        if start - since >= max(_FIRST_USE_NS, _HUNDRED * int(host.dur_ns[row])) and is_open.any():
-            innermost_open = int(np.flatnonzero(is_open)[-1])  # rows are in the order of time
-            uses.append((int(host.name[innermost_open]), since, start - since, thread))
-    names, begins, length, threads = np.array(uses, np.int64).reshape(-1, 4).T
-    return FirstUses(names.astype(np.int32), begins, length, threads.astype(np.int32))
+    uses = [
+        _first_use(context, row, _start_with_fallbacks(host, row, fallbacks), moments[int(host.thread[row])])
+        for row in ascending(fused[first_of_name]).tolist()
+    ]
+    rows = np.array([use for use in uses if use is not None], np.int64).reshape(-1, 4)
+    name, start, duration, thread = rows.T
+    return FirstUses(name.astype(np.int32), start, duration, thread.astype(np.int32))
+
+
+def _first_use(context: Context, row: int, start: int, moments: I64) -> tuple[int, int, int, int] | None:
+    """Name of the operator around, start, duration and thread of the silence before a call; None if it is short.
+
+    Args:
+        context: The trace.
+        row: The host row of the call.
+        start: When it begins, fallbacks included.
+        moments: When its thread begins and ends something, ascending.
+    """
+    host = context.trace.host
+    thread = int(host.thread[row])
+    before = int(np.searchsorted(moments, start)) - 1
+    since = int(moments[max(0, before)])
+    if start - since < max(_FIRST_USE_NS, _HUNDRED * int(host.dur_ns[row])):
+        return None
+    around = _operator_around(context, thread, since, start)
+    return None if around is None else (int(host.name[around]), since, start - since, thread)
+
+
+def _operator_around(context: Context, thread: int, start: int, end: int) -> int | None:
+    """The row of the innermost operator of a thread that begins before a time and ends after it; None without."""
+    host = context.trace.host
+    is_open = (host.thread == thread) & (host.start_ns <= start) & (host.end_ns > end)
+    rows = np.flatnonzero(is_open & operator_rows(context))
+    return int(rows[-1]) if len(rows) else None  # rows are in the order of time
 
 
 def _start_with_fallbacks(host: HostEvents, row: int, fallbacks: I64) -> int:
@@ -179,7 +201,8 @@ def with_most_rows(context: Context) -> int | None:
     """
     trace = context.trace
     numbers, rank = ranked(trace.host.thread)
-    counts, times = np.bincount(rank).tolist(), np.bincount(rank, trace.host.dur_ns).tolist()
+    counts = np.bincount(rank).tolist()
+    times = np.bincount(rank, trace.host.dur_ns).tolist()
     known = zip(counts, times, numbers.tolist(), strict=True)
     ids = ((-count, -time, trace.threads[n].pid, trace.threads[n].tid, n) for count, time, n in known)
     return min(ids, default=(None,))[-1]
@@ -198,10 +221,10 @@ class HostWaits(Columns, frozen=True):
 def waits(context: Context) -> HostWaits:
     """Find all waits: synchronizations, and copy calls that block (see `blocking_copies`)."""
     launches = context.trace.launches
-    found = context.trace.names.where(is_wait)[launches.name]
+    is_waiting = context.trace.names.where(is_wait)[launches.name]
     blocking = context.cached(blocking_copies)
-    found[context.links.launch[blocking]] = True
-    tree, rows = nest(launches, np.flatnonzero(found))
+    is_waiting[context.links.launch[blocking]] = True
+    tree, rows = nest(launches, np.flatnonzero(is_waiting))
     rows = ascending(rows[tree.parent == NO_PARENT])
     start = launches.start_ns[rows]
     return HostWaits(rows, start, start + launches.dur_ns[rows], launches.thread[rows])
