@@ -149,19 +149,22 @@ def of_streams(context: Context) -> list[tuple[StreamQueue, I64, I64]]:
         Each with the launches that it holds, as rows of the launch table in the order of their start, and the
         length of the queue right after each of these calls began.
     """
-    trace, device = context.trace, context.trace.device
-    counted = context.in_scope(trace.launches.start_ns[context.links.calls])
-    called, heads = context.links.calls[counted], context.links.heads[counted]  # a graph starts as its first kernel
-    first, groups = group(device.device[heads], device.stream[heads])
+    device = context.trace.device
+    start_of_call = context.trace.launches.start_ns
+    is_counted = context.in_scope(start_of_call[context.links.calls])
+    calls = context.links.calls[is_counted]
+    heads = context.links.heads[is_counted]  # a graph starts as its first kernel
+    _, groups = group(device.device[heads], device.stream[heads])
     queues = []
-    for head, (_, of_stream) in zip(heads[first].tolist(), members(groups), strict=True):
-        rows = called[of_stream]
-        calls = trace.launches.start_ns[rows]
-        starts = ascending(device.start_ns[heads[of_stream]])
+    for _, of_stream in members(groups):
+        rows = calls[of_stream]
+        called = start_of_call[rows]
+        started = ascending(device.start_ns[heads[of_stream]])
+        head = heads[of_stream[0]]
         stream = int(device.device[head]), int(device.stream[head])
-        queue = _queue(context, stream, *_lengths(calls, starts))
+        queue = _queue(context, stream, *_lengths(called, started))
         # The n-th call finds the earlier ones in the queue, except those that have started.
-        length_at_call = np.arange(1, len(rows) + 1) - np.searchsorted(starts, calls, side="left")
+        length_at_call = np.arange(1, len(rows) + 1) - np.searchsorted(started, called, side="left")
         queues.append((queue, rows, length_at_call))
     return queues
 
@@ -196,12 +199,12 @@ def _curve(times: I64, lengths: I64, window: tuple[int, int]) -> tuple[QueuePoin
     if parts <= 0:
         return ()
     bounds = window[0] + np.arange(parts + 1) * (window[1] - window[0]) // parts
-    at_start = np.append(0, lengths)[np.searchsorted(times, bounds[:-1], side="right")]
-    most = at_start.copy()
+    starts = bounds[:-1]
+    longest = np.append(0, lengths)[np.searchsorted(times, starts, side="right")]  # at the start of each part
     part = np.searchsorted(bounds, times, side="right") - 1
     inside = (part >= 0) & (part < parts)
-    np.maximum.at(most, part[inside], lengths[inside])
-    return tuple(QueuePoint(start, length) for start, length in zip(bounds[:-1].tolist(), most.tolist(), strict=True))
+    np.maximum.at(longest, part[inside], lengths[inside])
+    return tuple(map(QueuePoint, starts.tolist(), longest.tolist()))
 
 
 def blocked_calls(context: Context) -> I64:
@@ -211,25 +214,26 @@ def blocked_calls(context: Context) -> I64:
 
 def held_up(context: Context) -> tuple[I64, int, int]:
     """Calls far longer than the median that start with a full queue; the queue's length; the median call in ns."""
-    found = context.cached(of_streams)
-    longest = max((queue.max_length for queue, _, _ in found), default=0)
+    queues = context.cached(of_streams)
+    longest = max((queue.max_length for queue, _, _ in queues), default=0)
     if longest < _SHALLOW:
         return np.empty(0, np.int64), 0, 0
     full = int(_NEARLY * min(_DEPTH, longest))
-    calls = np.concatenate([rows for _, rows, _ in found])
-    length = np.concatenate([length for _, _, length in found])
-    own = ~(graph_calls(context) | _copies_with_host(context))[calls]
-    calls, length = calls[own], length[own]
-    dur = context.trace.launches.dur_ns[calls]
-    median = int(np.median(dur)) if len(dur) else 0
-    return calls[(length >= full) & (dur > _FAR_LONGER * median)], full, median
+    calls = np.concatenate([rows for _, rows, _ in queues])
+    length = np.concatenate([lengths for _, _, lengths in queues])
+    is_long_by_itself = (graph_calls(context) | _copies_with_host(context))[calls]
+    calls, length = calls[~is_long_by_itself], length[~is_long_by_itself]
+    duration = context.trace.launches.dur_ns[calls]
+    median = int(np.median(duration)) if len(duration) else 0
+    is_held_up = (length >= full) & (duration > _FAR_LONGER * median)
+    return calls[is_held_up], full, median
 
 
 def _copies_with_host(context: Context) -> Bool:
     """Which rows of the launch table copy from or to the host, which may take long for another reason."""
     device, launch = context.trace.device, context.links.launch
     with_host = context.trace.names.where(lambda name: "H" in (host_activity.direction(name) or ""))
-    rows = (device.category == Category.MEMCPY) & (launch != NO_PARENT) & with_host[device.name]
-    found = np.zeros(len(context.trace.launches), np.bool_)
-    found[launch[rows]] = True
-    return found
+    is_copy = (device.category == Category.MEMCPY) & (launch != NO_PARENT)
+    copies_with_host = np.zeros(len(context.trace.launches), np.bool_)
+    copies_with_host[launch[is_copy & with_host[device.name]]] = True
+    return copies_with_host

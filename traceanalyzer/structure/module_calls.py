@@ -114,11 +114,11 @@ def _by_flow(context: Context, evaluation: I32, source: I64) -> None:
     begins = begins[np.argsort(flows.flow[begins], kind="stable")]
     ids = flows.flow[begins]
     first = np.searchsorted(ids, flows.flow[ends], side="left")
-    unique = np.searchsorted(ids, flows.flow[ends], side="right") - first == 1  # several: merged processes
-    ends, first = ends[unique], first[unique]
-    target = evaluation[node[ends]]
-    known = target != NO_PARENT
-    source[target[known]] = node[begins[first[known]]]
+    is_unique = np.searchsorted(ids, flows.flow[ends], side="right") - first == 1  # several: merged processes
+    target = evaluation[node[ends[is_unique]]]
+    operator = node[begins[first[is_unique]]]
+    is_known = target != NO_PARENT
+    source[target[is_known]] = operator[is_known]
 
 
 def _by_sequence(context: Context, evaluations: I64, source: I64) -> None:
@@ -134,21 +134,41 @@ def _by_sequence(context: Context, evaluations: I64, source: I64) -> None:
     asking = evaluations[sequence[evaluations] != UNKNOWN]
     if not len(forward) or not len(asking):
         return
+    evaluation, operator = _last_before(forward, asking, sequence, host.tree.start_ns)
+    numbers, is_unique = _of_one_thread(sequence[forward], table.thread[host.row[forward]])
+    is_known = is_unique[np.searchsorted(numbers, sequence[evaluation])]
+    source[evaluation[is_known]] = operator[is_known]
+
+
+def _last_before(forward: I64, asking: I64, sequence: I64, start_ns: I64) -> tuple[I64, I64]:
+    """The evaluations before which an operator with their number started, and the last such operator of each.
+
+    Args:
+        forward: Nodes that are operators of the forward pass.
+        asking: Nodes that are evaluations.
+        sequence: The number of each node.
+        start_ns: The start of each node.
+    """
     both = np.concatenate((forward, asking))
     asks = np.repeat([False, True], [len(forward), len(asking)])
-    order = np.lexsort((~asks, host.tree.start_ns[both], sequence[both]))  # an asking one before equal starts
+    order = np.lexsort((~asks, start_ns[both], sequence[both]))  # an asking one before equal starts
     both, asks = both[order], asks[order]
     last = np.maximum.accumulate(np.where(asks, -1, np.arange(len(both))))
-    found = np.flatnonzero(asks & (last >= 0))
-    found = found[sequence[both[last[found]]] == sequence[both[found]]]
-    thread = table.thread[host.row[forward]]
-    numbers, group = ranked(sequence[forward])
-    least, most = np.full(len(numbers), np.iinfo(np.int32).max), np.full(len(numbers), -1)
-    np.minimum.at(least, group, thread)
-    np.maximum.at(most, group, thread)
-    number = np.searchsorted(numbers, sequence[both[found]])
-    found = found[least[number] == most[number]]
-    source[both[found]] = both[last[found]]
+    some_before = asks & (last >= 0)
+    evaluation, operator = both[some_before], both[last[some_before]]
+    is_same = sequence[operator] == sequence[evaluation]
+    return evaluation[is_same], operator[is_same]
+
+
+def _of_one_thread(sequence: I64, thread: I32) -> tuple[I64, Bool]:
+    """The distinct numbers, ascending, and which of them operators of only one thread have."""
+    numbers, number = ranked(sequence)
+    least = np.full(len(numbers), np.iinfo(np.int32).max)
+    most = np.full(len(numbers), -1)
+    np.minimum.at(least, number, thread)
+    np.maximum.at(most, number, thread)
+    is_unique: Bool = least == most
+    return numbers, is_unique
 
 
 def _accumulations_follow(context: Context, evaluations: I64, source: I64) -> I64:
@@ -156,15 +176,16 @@ def _accumulations_follow(context: Context, evaluations: I64, source: I64) -> I6
     host = context.host
     accumulates = context.trace.names.where(is_accumulation)[host.name[evaluations]]
     order = np.lexsort((evaluations, host.tree.parent[evaluations], _thread(context, evaluations)))
-    sorted_, accumulates = evaluations[order], accumulates[order]
+    accumulates = accumulates[order]
     last = np.maximum.accumulate(np.where(accumulates, -1, np.arange(len(order))))
-    followers = np.flatnonzero(accumulates & (last >= 0))
-    before = last[followers]
-    siblings = host.tree.parent[sorted_[before]] == host.tree.parent[sorted_[followers]]
-    siblings &= _thread(context, sorted_[before]) == _thread(context, sorted_[followers])
-    result = source.copy()
-    result[order[followers[siblings]]] = source[order[before[siblings]]]
-    return result
+    is_follower = accumulates & (last >= 0)
+    follower, before = order[is_follower], order[last[is_follower]]
+    node, node_before = evaluations[follower], evaluations[before]
+    are_siblings = host.tree.parent[node_before] == host.tree.parent[node]
+    are_siblings &= _thread(context, node_before) == _thread(context, node)
+    with_followers = source.copy()
+    with_followers[follower[are_siblings]] = source[before[are_siblings]]
+    return with_followers
 
 
 def _thread(context: Context, nodes: I64) -> I64:

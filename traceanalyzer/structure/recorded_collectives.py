@@ -20,7 +20,7 @@ from traceanalyzer.structure.sums import rows_by
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.model import Trace
-from traceanalyzer.trace.table import I64, UNKNOWN, Bool, take_or
+from traceanalyzer.trace.table import I32, I64, UNKNOWN, Bool, take_or
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -105,27 +105,31 @@ def on_device(context: Context, chosen: Bool) -> RecordedCollectives:
     trace, device = context.trace, context.trace.device
     kernels = np.flatnonzero(chosen)
     described, host_name = described_by(context, kernels)
-    sequence, shapes = _sequences_and_shapes_of_launches(context, kernels)
-    own = context.cached(_sequences)[described]
+    sequence_of_launch, shapes = _sequences_and_shapes_of_launches(context, kernels)
+    own_sequence = context.cached(_sequences)[described]
+    start, duration = device.start_ns[kernels], device.dur_ns[kernels]
     launch = context.links.launch[kernels]
-    start, dur = device.start_ns[kernels], device.dur_ns[kernels]
-    called = np.where(launch == NO_PARENT, start, take_or(trace.launches.start_ns, launch, 0))
     _, computation = times_of(context, np.ones(len(device), np.bool_))
-    names = [
-        trace.names[host] if host >= 0 and operation(trace.names[host]) else trace.names[kernel]
-        for host, kernel in zip(host_name.tolist(), device.name[kernels].tolist(), strict=True)
-    ]
     return RecordedCollectives(
         start=start,
-        dur=dur,
-        called=called,
-        exposed=dur - computation.within(start, start + dur),
+        dur=duration,
+        called=np.where(launch == NO_PARENT, start, take_or(trace.launches.start_ns, launch, 0)),
+        exposed=duration - computation.within(start, start + duration),
         described=described,
-        names=names,
-        sequence=np.where(own == UNKNOWN, sequence, own),
+        names=_telling_names(trace, host_name, device.name[kernels]),
+        sequence=np.where(own_sequence == UNKNOWN, sequence_of_launch, own_sequence),
         shapes=shapes,
         is_own=~library_collectives(trace)[kernels],
     )
+
+
+def _telling_names(trace: Trace, host_name: I64, kernel_name: I32) -> list[str]:
+    """For each kernel the name of its host event if it shows the operation, else its own name."""
+    names = []
+    for host, kernel in zip(host_name.tolist(), kernel_name.tolist(), strict=True):
+        shows = host >= 0 and bool(operation(trace.names[host]))
+        names.append(trace.names[host if shows else kernel])
+    return names
 
 
 def _sequences_and_shapes_of_launches(context: Context, kernels: I64) -> tuple[I64, I64]:
@@ -175,15 +179,18 @@ def _inside_collectives(context: Context) -> Bool:
     Sends and receives of gloo are ranges on the thread that calls them, which goes on computing meanwhile.
     """
     host, ranges = context.trace.host, context.cached(_all_host_ranges)
-    found = np.zeros(len(host), np.bool_)
+    of_library = np.zeros(len(host), np.bool_)
     if not ranges.any():
-        return found
-    plain, of_thread = host_activity.operator_rows(context), rows_by(host.thread)
+        return of_library
+    is_operator = host_activity.operator_rows(context)
+    of_thread = rows_by(host.thread)
     for thread in distinct(host.thread[ranges]).tolist():
-        own = of_thread(thread)
-        if gaps.times_of(host, own[ranges[own]]).contains(host.start_ns[own[plain[own]]]).all():
-            found[own] = True
-    return found
+        rows = of_thread(thread)
+        collectives = gaps.times_of(host, rows[ranges[rows]])
+        operator_starts = host.start_ns[rows[is_operator[rows]]]
+        if collectives.contains(operator_starts).all():
+            of_library[rows] = True
+    return of_library
 
 
 def running_on_host(context: Context) -> Intervals:
