@@ -8,6 +8,8 @@ else the whole recording is one step.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 import numpy as np
 from msgspec.structs import replace
@@ -26,7 +28,7 @@ from traceanalyzer.structure.steps import Steps, extend, launched_in
 from traceanalyzer.structure.sums import count_by, members, rows_by
 from traceanalyzer.structure.unrecorded_work import unrecorded_work
 from traceanalyzer.trace.distinct import ascending, distinct, ranked
-from traceanalyzer.trace.table import I64, Bool, take_or
+from traceanalyzer.trace.table import I32, I64, Bool, take_or
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -179,29 +181,37 @@ def _of_marks(context: Context, rows: I64, names: tuple[str, ...], found_by: str
 
 def _repeated_annotation(context: Context) -> Steps | None:
     """The annotation that fills most of the main thread, if it repeats, fills half of it and contains the work."""
-    trace, thread = context.trace, _main_thread(context)
+    trace = context.trace
+    thread = _main_thread(context)
     if thread is None:
         return None
-    plain = (trace.host.category == Category.ANNOTATION) & (context.kind == NodeKind.NONE)
-    rows = np.flatnonzero(plain & (trace.host.thread == thread))
-    own = trace.host.thread == thread
+    on_thread = trace.host.thread == thread
+    is_plain = (trace.host.category == Category.ANNOTATION) & (context.kind == NodeKind.NONE)
+    rows = np.flatnonzero(is_plain & on_thread)
     if not len(rows):
         return None
-    span = int(trace.host.end_ns[own].max() - trace.host.start_ns[own].min())
-    codes, group = ranked(trace.host.name[rows])
-    repeated = np.flatnonzero(count_by(group, len(codes)) >= _REPEATS)
-    filled, of_name = [], rows_by(group)
-    for number in repeated.tolist():
-        marks = rows[of_name(number)]
-        outer = outermost(context, marks)
+    span = int(trace.host.end_ns[on_thread].max() - trace.host.start_ns[on_thread].min())
+    longest: tuple[int, I64] | None = None
+    for marks in _repeated(trace.host.name[rows]):
+        outer = outermost(context, rows[marks])
         time = int(trace.host.dur_ns[outer].sum())
-        is_step = len(outer) >= _REPEATS and time >= _TILES * span
-        if is_step and not _are_in_flight(context, marks) and _holds_the_work(context, outer):
-            filled.append((time, -number, outer))
-    if not filled:
+        if len(outer) < _REPEATS or time < max(_TILES * span, longest[0] + 1 if longest else 0):
+            continue
+        if not _are_in_flight(context, rows[marks]) and _holds_the_work(context, outer):
+            longest = time, outer
+    if longest is None:
         return None
-    _, number, outer = max(filled, key=lambda entry: entry[:2])
-    return _of_marks(context, outer, tuple(map(str, range(len(outer)))), trace.names[int(codes[-number])])
+    _, outer = longest
+    names = tuple(map(str, range(len(outer))))
+    return _of_marks(context, outer, names, trace.names[int(trace.host.name[outer[0]])])
+
+
+def _repeated(names: I32) -> Iterator[I64]:
+    """The rows of each name that repeats, by the codes of the names."""
+    codes, number = ranked(names)
+    rows_of = rows_by(number)
+    for repeated in np.flatnonzero(count_by(number, len(codes)) >= _REPEATS).tolist():
+        yield rows_of(repeated)
 
 
 def _holds_the_work(context: Context, marks: I64) -> bool:
@@ -210,20 +220,33 @@ def _holds_the_work(context: Context, marks: I64) -> bool:
     What is done is device time by the launch, or time of operators on any thread where the device has none; in one
     pause, compared to one mark.
     """
-    trace, launch = context.trace, context.links.launch
+    trace = context.trace
     start, end = trace.host.start_ns[marks], trace.host.end_ns[marks]
-    launched = launch != NO_PARENT
+    launched = context.links.launch != NO_PARENT
     if int(trace.device.dur_ns[launched].sum()):
-        begins, times = trace.launches.start_ns[launch[launched]], trace.device.dur_ns[launched]
-        own = np.searchsorted(start, begins, side="right") - 1
-        is_inside = begins < take_or(end, own, 0)
-        is_between = ~is_inside & (own >= 0) & (own < len(start) - 1)
-        inside, between = int(times[is_inside & (own >= 0)].sum()), int(times[is_between].sum())
+        called = trace.launches.start_ns[context.links.launch[launched]]
+        inside, between = _launched_work(called, trace.device.dur_ns[launched], start, end)
     else:
-        ran = times_of(trace.host, trace.host.category == Category.OPERATOR)
-        inside, between = int(ran.within(start, end).sum()), int(ran.within(end[:-1], start[1:]).sum())
+        operators = times_of(trace.host, trace.host.category == Category.OPERATOR)
+        inside = int(operators.within(start, end).sum())
+        between = int(operators.within(end[:-1], start[1:]).sum())
     pauses = len(marks) - 1
     return between * len(marks) < _BETWEEN * inside * pauses or not between
+
+
+def _launched_work(called: I64, times: I64, start: I64, end: I64) -> tuple[int, int]:
+    """How much device time is launched within marks and between them.
+
+    Args:
+        called: When each device event was launched.
+        times: How long each takes.
+        start: Starts of the marks, which do not overlap; ascending.
+        end: Ends of the marks.
+    """
+    mark = np.searchsorted(start, called, side="right") - 1
+    is_inside = called < take_or(end, mark, 0)
+    is_between = ~is_inside & (mark >= 0) & (mark < len(start) - 1)
+    return int(times[is_inside & (mark >= 0)].sum()), int(times[is_between].sum())
 
 
 def _main_thread(context: Context) -> int | None:
