@@ -11,7 +11,7 @@ from traceanalyzer.structure import gap_causes, gaps, host_activity
 from traceanalyzer.structure.context import Context, cached
 from traceanalyzer.structure.host_activity import HostWaits
 from traceanalyzer.structure.host_tree import NodeKind
-from traceanalyzer.structure.sums import group, members
+from traceanalyzer.structure.sums import group, members, rows_by
 from traceanalyzer.trace.distinct import is_among
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I32, I64, UNKNOWN, Bool, take_or
@@ -141,9 +141,9 @@ def costs(context: Context) -> I64 | None:
     if not (context.trace.device.device != UNKNOWN).any():
         return None
     waits = context.cached(host_activity.waits)
-    idle, drained = np.zeros(len(waits.row), np.int64), np.zeros(len(waits.row), np.int64)
-    where = _devices(context, waits)
-    for number, rows in members(where):
+    idle = np.zeros(len(waits), np.int64)
+    drained = np.zeros(len(waits), np.int64)
+    for number, rows in members(_devices(context, waits)):
         busy = gaps.busy(context, number)
         start, end = waits.start_ns[rows], waits.end_ns[rows]
         worked = busy.within(start, end)
@@ -161,13 +161,14 @@ def idle_after(context: Context, calls: I64) -> tuple[I64, I64, I64] | None:
 
     It begins when the wait ends, and is as long as `costs` says. None where no device activity was recorded.
     """
-    found = context.cached(costs)
-    if found is None:
+    costs_of_waits = context.cached(costs)
+    if costs_of_waits is None:
         return None
     waits = context.cached(host_activity.waits)
-    rows = np.flatnonzero(is_among(waits.row, calls) & (found[:, AVOIDABLE] > 0))
+    avoidable = costs_of_waits[:, AVOIDABLE]
+    rows = np.flatnonzero(is_among(waits.row, calls) & (avoidable > 0))
     end = waits.end_ns[rows]
-    return _devices(context, waits)[rows], end, end + found[rows, AVOIDABLE]
+    return _devices(context, waits)[rows], end, end + avoidable[rows]
 
 
 def _until_next(busy: Intervals, end: I64, worked: Bool) -> I64:
@@ -183,9 +184,9 @@ def _until_next(busy: Intervals, end: I64, worked: Bool) -> I64:
     order = np.lexsort((end[drains], gap))
     same_gap = gap[order][1:] == gap[order][:-1]
     until[order[:-1][same_gap]] = end[drains][order[1:][same_gap]]
-    drained = np.zeros(len(end), np.int64)
-    drained[drains] = until - end[drains]
-    return drained
+    idle = np.zeros(len(end), np.int64)
+    idle[drains] = until - end[drains]
+    return idle
 
 
 def _devices(context: Context, waits: HostWaits) -> I64:
@@ -193,18 +194,18 @@ def _devices(context: Context, waits: HostWaits) -> I64:
 
     A thread that launched nothing waits for the device that ran most.
     """
-    device, launch = context.trace.device, context.links.launch
+    device = context.trace.device
+    launch = context.links.launch
     numbers, counts = np.unique(device.device[device.device != UNKNOWN], return_counts=True)
     where = np.full(len(waits.row), int(numbers[counts.argmax()]), np.int64)
     if len(numbers) == 1:
         return where
     linked = np.flatnonzero((launch != NO_PARENT) & (device.device != UNKNOWN))
     by_launch = linked[np.argsort(launch[linked], kind="stable")]
-    calls = launch[by_launch]
-    launched = {thread: by_launch[rows] for thread, rows in members(context.trace.launches.thread[calls])}
+    launched_by = rows_by(context.trace.launches.thread[launch[by_launch]])
     for thread, rows in members(waits.thread):
-        own = launched.get(thread)
-        if own is not None:
-            before = np.searchsorted(launch[own], waits.row[rows], side="right") - 1
-            where[rows] = device.device[own[np.maximum(before, 0)]]
+        launched = by_launch[launched_by(thread)]
+        if len(launched):
+            before = np.searchsorted(launch[launched], waits.row[rows], side="right") - 1
+            where[rows] = device.device[launched[np.maximum(before, 0)]]
     return where

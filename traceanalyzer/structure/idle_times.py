@@ -114,23 +114,27 @@ def _known(_: Context) -> dict[tuple[int, bytes, bytes], DividedGaps]:
 
 def _cut(context: Context, device: int, steps: Steps) -> DividedGaps:
     window = int(steps.start_ns[0]), int(steps.end_ns[-1])
-    found = gaps.of_device(context, device, window)
+    whole = gaps.of_device(context, device, window)
     if are_disjoint(steps):
+        # each step and each time between two steps
         bounds = np.column_stack((steps.start_ns, steps.end_ns)).ravel()
-        pieces, place = found.cut(bounds[:-1], bounds[1:])
-        step = np.where(place % 2, BETWEEN, place // 2)
+        pieces, interval = whole.cut(bounds[:-1], bounds[1:])
+        step = np.where(interval % 2, BETWEEN, interval // 2)
     else:
-        pieces, step = found.cut(steps.start_ns, steps.end_ns)
-    part, cause, time = [np.empty(0, np.int64)], [np.empty(0, np.uint8)], [np.empty(0, np.int64)]
+        pieces, step = whole.cut(steps.start_ns, steps.end_ns)
+    return DividedGaps(pieces, step, *_by_cause(context, pieces))
+
+
+def _by_cause(context: Context, pieces: gaps.Gaps) -> tuple[I64, U8, I64]:
+    """The parts of gaps that have one cause: the position of the gap, the cause, and the time in ns."""
+    positions, causes, times = [np.empty(0, np.int64)], [np.empty(0, np.uint8)], [np.empty(0, np.int64)]
     for first in range(0, len(pieces), GAPS_AT_ONCE):
-        rows = slice(first, first + GAPS_AT_ONCE)
-        times = gap_causes.attribute(context, pieces.take(rows))
-        own, of = np.nonzero(times)
-        part.append(own + first)
-        cause.append(of.astype(np.uint8))
-        time.append(times[own, of])
-    joined = np.concatenate(part), np.concatenate(cause), np.concatenate(time)
-    return DividedGaps(pieces, step, *joined)
+        by_cause = gap_causes.attribute(context, pieces.take(slice(first, first + GAPS_AT_ONCE)))
+        gap, cause = np.nonzero(by_cause)
+        positions.append(gap + first)
+        causes.append(cause.astype(np.uint8))
+        times.append(by_cause[gap, cause])
+    return np.concatenate(positions), np.concatenate(causes), np.concatenate(times)
 
 
 class IdleTime(msgspec.Struct, frozen=True):

@@ -32,20 +32,18 @@ class NodeTimes(msgspec.Struct, frozen=True, eq=False):
 
 def node_times(context: Context) -> NodeTimes:
     """Self and total times of every node, by the plugin's rules (METRICS: P1, 5 and 6)."""
-    host, links, trace = context.host, context.links, context.trace
-    tree, size = host.tree, len(host.tree)
-    total = tree.dur_ns
-    launch_device = _device_time_of_launches(trace, links.launch)
-    top = host.top
+    host, links = context.host, context.links
+    tree = host.tree
     launches = np.flatnonzero(_counted_launches(host, links.node))
-    owner = top[links.node[launches]]
-    device_self = sum_by(owner, launch_device[launches], size)
+    owner = host.top[links.node[launches]]
+    launched_ns = _device_time_of_launches(context.trace, links.launch)[launches]
+    device_self = sum_by(owner, launched_ns, len(tree))
     # A call inside a module inside the operator is part of the module's duration already.
-    own_calls = np.where(links.in_module[launches], 0, trace.launches.dur_ns[launches])
-    runtime = sum_by(owner, own_calls, size)
+    own_calls_ns = np.where(links.in_module[launches], 0, context.trace.launches.dur_ns[launches])
+    runtime = sum_by(owner, own_calls_ns, len(tree))
     children = np.flatnonzero((tree.parent != NO_PARENT) & ~host.merged)
-    nested = sum_by(top[tree.parent[children]], total[children], size)
-    return NodeTimes(device_self, tree.sums(device_self), total - nested - runtime)
+    nested = sum_by(host.top[tree.parent[children]], tree.dur_ns[children], len(tree))
+    return NodeTimes(device_self, tree.sums(device_self), tree.dur_ns - nested - runtime)
 
 
 def _device_time_of_launches(trace: Trace, launch: I64) -> I64:
@@ -68,18 +66,19 @@ def works_of(context: Context, nodes: I64) -> tuple[list[Work | None], I64, I64]
         The work of each group of equal calls (None without a model), the first node of each group by its place among
         the nodes, and the group of each node.
     """
-    trace, row = context.trace, context.host.row[nodes]
-    inputs = tuple(getattr(trace.host, column)[row] for column in ("shapes", "types", "strides", "concrete"))
-    first, groups = group(context.host.name[nodes], *inputs)
-    works: list[Work | None] = []
-    for name, *codes in zip(
-        context.host.name[nodes[first]].tolist(), *(c[first].tolist() for c in inputs), strict=True
-    ):
-        pools = (trace.shapes, trace.types, trace.strides, trace.concrete)
-        given = Inputs(*(pool[code] for pool, code in zip(pools, codes, strict=True)))
-        call = op_models.call_of(trace.names[name], given)
-        works.append(op_models.work(call) if call is not None else None)
-    return works, first, groups
+    table = context.trace.host
+    name, row = context.host.name[nodes], context.host.row[nodes]
+    inputs = (table.shapes[row], table.types[row], table.strides[row], table.concrete[row])
+    first, groups = group(name, *inputs)
+    codes = np.column_stack([column[first] for column in (name, *inputs)]).tolist()
+    return [_work_of(context.trace, *call) for call in codes], first, groups
+
+
+def _work_of(trace: Trace, name: int, shapes: int, types: int, strides: int, concrete: int) -> Work | None:
+    """The work of a call, by the codes of its name and its inputs; None without a model."""
+    inputs = Inputs(trace.shapes[shapes], trace.types[types], trace.strides[strides], trace.concrete[concrete])
+    call = op_models.call_of(trace.names[name], inputs)
+    return op_models.work(call) if call is not None else None
 
 
 def leaves(context: Context) -> Bool:

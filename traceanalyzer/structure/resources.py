@@ -83,38 +83,43 @@ def over(context: Context, steps: Steps, among: Steps | None = None) -> StepReso
         steps: The steps.
         among: All steps, if these are some of them: what runs in any of these runs in no time outside of the steps.
     """
-    trace = context.trace
+    events = context.trace.device
     within = Intervals.union(steps.start_ns, steps.end_ns)
     inside = within if among is None else Intervals.union(among.start_ns, among.end_ns)
     device, busy = busiest(context, within)
     collectives, exposed = _communication(context, device)
-    loads = gaps.times_of(trace.host, context.kind == NodeKind.DATALOADER)
+    loads = gaps.times_of(context.trace.host, context.kind == NodeKind.DATALOADER)
     waits = _waiting(context, steps.window)
     loader = loads & within
     waiting = (waits & within) - loader
     communicates = device is not None or bool(collectives)
+    # collectives on the CPU beside which nothing computes are no work of the host
     alone = exposed if device is None else Intervals.none()
-    count, own = len(steps), recorded(context)
+    is_recorded = recorded(context)
+    is_of_steps = is_recorded & (steps.at(events.start_ns) >= 0)
 
     def mean(times: Intervals) -> float:
-        return times.length / count
+        return times.length / len(steps)
 
     return StepResources(
-        steps=count,
+        steps=len(steps),
         step_ns=mean(within),
         device=device,
         gpu_ns=None if device is None else mean(busy),
         communication_ns=mean(collectives & within) if communicates else None,
         exposed_communication_ns=mean(exposed & within) if communicates else None,
-        host_ns=max(mean(within - waiting - loader - alone), mean(_ahead(context, steps) - waits - loads - alone)),
+        host_ns=max(
+            mean(within - waiting - loader - alone),
+            mean(_ahead(context, steps) - waits - loads - alone),
+        ),
         waiting_ns=mean(waiting),
         loader_ns=mean(loader),
         exposed_loader_ns=mean(loader - busy),
-        recorded_device_ns=int(context.trace.device.dur_ns[own].sum()),
-        outside_device_ns=_outside(context, own, inside),
+        recorded_device_ns=int(events.dur_ns[is_recorded].sum()),
+        outside_device_ns=_outside(context, is_recorded, inside),
         unread_device=unrecorded_work.unread_device(context),
         unused_device=unrecorded_work.unused_device(context),
-        steps_device_ns=int(context.trace.device.dur_ns[own & (steps.at(context.trace.device.start_ns) >= 0)].sum()),
+        steps_device_ns=int(events.dur_ns[is_of_steps].sum()),
         only_copies_ns=None if device is None else mean(_only_copies(context, device) & within),
     )
 
