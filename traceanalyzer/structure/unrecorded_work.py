@@ -57,8 +57,8 @@ def unrecorded_work(context: Context) -> Mapping[int, Intervals]:
     """The times of such work by number of the device; devices without any are left out."""
     device = context.trace.device
     numbers = distinct(device.device[device.device != UNKNOWN]).tolist()
-    found = {number: _of_device(context, number) for number in numbers}
-    return {number: times for number, times in found.items() if times}
+    by_device = {number: _of_device(context, number) for number in numbers}
+    return {number: times for number, times in by_device.items() if times}
 
 
 def longest_ns(context: Context) -> int:
@@ -69,24 +69,32 @@ def longest_ns(context: Context) -> int:
 def _of_device(context: Context, number: int) -> Intervals:
     """The times of unrecorded work on one device: those that the three signs show, without recorded work."""
     device = context.trace.device
-    own = np.flatnonzero(device.device == number)
-    linked = own[context.links.launch[own] != NO_PARENT]
+    linked = np.flatnonzero((device.device == number) & (context.links.launch != NO_PARENT))
     if not len(linked):
         return Intervals.none()
     first = int(device.start_ns[linked].min())
     busy = gaps.busy(context, number)
-    spans = [*_late_starts(context, linked, busy), *_waits_for_nothing(context, linked, first)]
-    spans += _late_copies(context, linked, first)
-    begun = _first_use_ns(context)
-    empty = [(start, end) for start, end in spans if _is_empty(busy, start, end) and begun > max(first, end)]
-    bounds = np.array(empty, np.int64).reshape(-1, 2)
-    return Intervals.union(bounds[:, 0], bounds[:, 1]) - busy
+    spans = [
+        *_late_starts(context, linked, busy),
+        *_waits_for_nothing(context, linked, first),
+        *_late_copies(context, linked, first),
+    ]
+    first_use = _first_use_ns(context)
+    empty = [span for span in spans if _is_empty(busy, *span) and first_use > max(first, span[1])]
+    return _union(empty) - busy
+
+
+def _union(spans: list[tuple[int, int]]) -> Intervals:
+    """The union of spans, each with its start and its end."""
+    bounds = np.array(spans, np.int64).reshape(-1, 2)
+    return Intervals.union(bounds[:, 0], bounds[:, 1])
 
 
 def _is_empty(busy: Intervals, start: int, end: int) -> bool:
     """Whether a span is long, and hardly any recorded event runs in it."""
+    length = end - start
     ran = int(busy.within(np.array([start]), np.array([end]))[0])
-    return end - start >= LEAST_NS and end - start - ran >= _EMPTY * (end - start)
+    return length >= LEAST_NS and length - ran >= _EMPTY * length
 
 
 def _first_use_ns(context: Context) -> int:
@@ -105,28 +113,32 @@ def _takes_memory(name: str) -> bool:
 def _late_starts(context: Context, linked: I64, busy: Intervals) -> list[tuple[int, int]]:
     """On each stream from the return of the first launch to its start, if later launches wait far less."""
     device, launches = context.trace.device, context.trace.launches
-    found = []
-    for _, own in members(device.stream[linked]):
-        rows = linked[own]
-        rows = rows[ascending(group(context.links.launch[rows])[0])]  # one of each graph
-        called, start = launches.end_ns[context.links.launch[rows]], device.start_ns[rows]
+    late_starts = []
+    for _, on_stream in members(device.stream[linked]):
+        rows = linked[on_stream]
+        first_of_call, _ = group(context.links.launch[rows])
+        rows = rows[ascending(first_of_call)]  # one of each graph
+        returned = launches.end_ns[context.links.launch[rows]]
+        start = device.start_ns[rows]
         earliest = int(np.argmin(start))
-        begin, end = int(called[earliest]), int(start[earliest])
+        begin, end = int(returned[earliest]), int(start[earliest])
         # events launched after the first wait for the same work: compare with events launched afterwards
-        later = (start - called)[called > end]
-        ran = int(busy.within(np.array([0]), np.array([begin]))[0])
-        if ran <= _HARDLY_ANY * (end - begin) and not _is_usual(end - begin, later):
-            found.append((begin, end))
-    return found
+        later_delays = (start - returned)[returned > end]
+        ran_before = int(busy.within(np.array([0]), np.array([begin]))[0])
+        if ran_before <= _HARDLY_ANY * (end - begin) and not _is_usual(end - begin, later_delays):
+            late_starts.append((begin, end))
+    return late_starts
 
 
 def _waits_for_nothing(context: Context, linked: I64, first: int) -> list[tuple[int, int]]:
     """Waits that end although nothing that was recorded before them was launched, up to the first event."""
     launches, waits = context.trace.launches, context.cached(host_activity.waits)
     launched = int(launches.start_ns[context.links.launch[linked]].min())
-    copies = context.trace.names.where(host_activity.is_synchronous_copy)[launches.name[waits.row]]
-    early = (waits.start_ns < launched) & (waits.start_ns < first) & ~copies
-    return list(zip(waits.start_ns[early].tolist(), np.minimum(waits.end_ns[early], first).tolist(), strict=True))
+    is_copy = context.trace.names.where(host_activity.is_synchronous_copy)[launches.name[waits.row]]
+    is_early = (waits.start_ns < launched) & (waits.start_ns < first) & ~is_copy
+    start = waits.start_ns[is_early]
+    end = np.minimum(waits.end_ns[is_early], first)
+    return list(zip(start.tolist(), end.tolist(), strict=True))
 
 
 def _late_copies(context: Context, linked: I64, first: int) -> list[tuple[int, int]]:
@@ -134,8 +146,9 @@ def _late_copies(context: Context, linked: I64, first: int) -> list[tuple[int, i
     device, launches = context.trace.device, context.trace.launches
     rows = linked[device.category[linked] == Category.MEMCPY]
     call = context.links.launch[rows]
-    held = (launches.start_ns[call] < device.start_ns[rows]) & (device.start_ns[rows] < launches.end_ns[call])
-    rows, call = rows[held], call[held]
+    start = device.start_ns[rows]
+    starts_within = (launches.start_ns[call] < start) & (start < launches.end_ns[call])
+    rows, call = rows[starts_within], call[starts_within]
     if not len(rows) or int(device.start_ns[rows[0]]) != first:
         return []
     delay = device.start_ns[rows] - launches.start_ns[call]
@@ -164,8 +177,7 @@ def holes(context: Context) -> Intervals:
     start, end = _times([(tree.start_ns[leaves], tree.end_ns[leaves]), *of_tables])
     if not len(start) or _is_covered(start, end, (int(start.min()), int(end.max()))):
         return Intervals.none()
-    removed = np.array(_removed_between(context, Intervals.union(start, end)), np.int64).reshape(-1, 2)
-    return Intervals.union(removed[:, 0], removed[:, 1])
+    return _union(_removed_between(context, Intervals.union(start, end)))
 
 
 def _recorded_leaves(context: Context) -> Bool:
@@ -181,13 +193,10 @@ def _recorded_leaves(context: Context) -> Bool:
 def _removed_between(context: Context, covered: Intervals) -> list[tuple[int, int]]:
     """Long times without events in which numbers of calls are missing."""
     span = int(covered.end[-1] - covered.start[0])
-    begin, until = covered.end[:-1], covered.start[1:]
-    long = until - begin >= max(_LEAST_HOLE_NS, _LEAST_HOLE_SHARE * span)
-    removed = []
-    for low, high in zip(begin[long].tolist(), until[long].tolist(), strict=True):
-        if _removed_calls(context, low, high) >= _REMOVED_CALLS:
-            removed.append((low, high))
-    return removed
+    start, end = covered.end[:-1], covered.start[1:]
+    is_long = end - start >= max(_LEAST_HOLE_NS, _LEAST_HOLE_SHARE * span)
+    long_holes = zip(start[is_long].tolist(), end[is_long].tolist(), strict=True)
+    return [hole for hole in long_holes if _removed_calls(context, *hole) >= _REMOVED_CALLS]
 
 
 def _times(parts: list[tuple[I64, I64]], *, edges: bool = False) -> tuple[I64, I64]:
@@ -206,20 +215,22 @@ def _is_covered(start: I64, end: I64, bounds: tuple[int, int]) -> bool:
     no sorting; parts of a power of two are found by shifting.
     """
     low, high = bounds
-    shift = (int(max(_LEAST_HOLE_NS, _LEAST_HOLE_SHARE * (high - low))) // 2).bit_length() - 1
-    parts = ((high - low) >> shift) + 1
-    begins = np.bincount((start - low) >> shift, minlength=parts)
-    ends = np.bincount((end - 1 - low) >> shift, minlength=parts)
+    long_hole = int(max(_LEAST_HOLE_NS, _LEAST_HOLE_SHARE * (high - low)))
+    shift = (long_hole // 2).bit_length() - 1
+    whole_parts = (high - low) >> shift
+    begins = np.bincount((start - low) >> shift, minlength=whole_parts + 1)
+    ends = np.bincount((end - 1 - low) >> shift, minlength=whole_parts + 1)
     running = np.cumsum(begins) - np.append(0, np.cumsum(ends)[:-1])
-    return bool((running[: (high - low) >> shift] > 0).all())
+    return bool((running[:whole_parts] > 0).all())
 
 
 def _removed_calls(context: Context, begin: int, end: int) -> int:
     """By how much correlation ids increase from the last call before a time to the first one after it."""
     launches = context.trace.launches
-    known = launches.correlation != UNKNOWN
-    before = launches.correlation[known & (launches.start_ns < end) & (launches.start_ns <= begin)]
-    after = launches.correlation[known & (launches.start_ns >= end)]
+    is_known = launches.correlation != UNKNOWN
+    is_after = launches.start_ns >= end
+    before = launches.correlation[is_known & ~is_after & (launches.start_ns <= begin)]
+    after = launches.correlation[is_known & is_after]
     return int(after.min() - before.max()) if len(before) and len(after) else 0
 
 
