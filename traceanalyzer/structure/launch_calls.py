@@ -158,15 +158,26 @@ def of_streams(context: Context) -> list[tuple[StreamQueue, I64, I64]]:
     queues = []
     for _, of_stream in members(groups):
         rows = calls[of_stream]
-        called = start_of_call[rows]
-        started = ascending(device.start_ns[heads[of_stream]])
-        head = heads[of_stream[0]]
-        stream = int(device.device[head]), int(device.stream[head])
-        queue = _queue(context, stream, *_lengths(called, started))
-        # The n-th call finds the earlier ones in the queue, except those that have started.
-        length_at_call = np.arange(1, len(rows) + 1) - np.searchsorted(started, called, side="left")
+        queue, length_at_call = _of_stream(context, start_of_call[rows], heads[of_stream])
         queues.append((queue, rows, length_at_call))
     return queues
+
+
+def _of_stream(context: Context, called: I64, heads: I64) -> tuple[StreamQueue, I64]:
+    """The queue of one stream, and its length right after each call began.
+
+    Args:
+        context: The trace.
+        called: Starts of the calls that put something on the stream, ascending.
+        heads: The device event of each call that started first.
+    """
+    device = context.trace.device
+    started = ascending(device.start_ns[heads])
+    stream = int(device.device[heads[0]]), int(device.stream[heads[0]])
+    queue = _queue(context, stream, *_lengths(called, started))
+    # The n-th call finds the earlier ones in the queue, except those that have started.
+    length_at_call = np.arange(1, len(called) + 1) - np.searchsorted(started, called, side="left")
+    return queue, length_at_call
 
 
 def _lengths(calls: I64, starts: I64) -> tuple[I64, I64]:

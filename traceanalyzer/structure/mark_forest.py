@@ -79,31 +79,36 @@ def forest(context: Context) -> Forest:
     host = context.trace.host
     tree, rows = nest(host, mark_rows(context))
     around = _around(context, tree)
-    root = tree.nearest(tree.parent == NO_PARENT)
-    adopter = around[root]
-    adopted: Bool = adopter != NO_PARENT
-    size = tree.after - np.arange(len(tree))
-    is_held = around != NO_PARENT
-    extra = sum_by(around[is_held], size[is_held], len(tree))
-    own = np.arange(len(tree))
-    chosen = np.lexsort((own, adopted, np.where(adopted, adopter, own)))
-    place = np.empty(len(tree), np.int64)
-    place[chosen] = own
+    # a mark on a thread of autograd is adopted, with all marks in it, by the mark around it on the thread that trains
+    adopter = around[tree.nearest(tree.parent == NO_PARENT)]
+    is_adopted: Bool = adopter != NO_PARENT
     parent = np.where(tree.parent == NO_PARENT, around, tree.parent)
+    depth = tree.depth + np.where(is_adopted, take_or(tree.depth, adopter, 0) + 1, 0)
+    position = np.arange(len(tree))
+    order = np.lexsort((position, is_adopted, np.where(is_adopted, adopter, position)))
+    place = np.empty(len(tree), np.int64)
+    place[order] = position
     return Forest(
-        name=host.name[rows][chosen].astype(np.int64),
-        thread=tree.thread[chosen],
-        start_ns=tree.start_ns[chosen],
-        end_ns=tree.end_ns[chosen],
-        dur_ns=host.dur_ns[rows][chosen],
-        depth=(tree.depth + np.where(adopted, take_or(tree.depth, adopter, 0) + 1, 0))[chosen].astype(np.int64),
-        parent=take_or(place, parent, NO_PARENT)[chosen],
-        after=own + tree.sums(1 + extra)[chosen],
-        is_adopted=adopted[chosen],
+        name=host.name[rows][order].astype(np.int64),
+        thread=tree.thread[order],
+        start_ns=tree.start_ns[order],
+        end_ns=tree.end_ns[order],
+        dur_ns=host.dur_ns[rows][order],
+        depth=depth[order].astype(np.int64),
+        parent=take_or(place, parent, NO_PARENT)[order],
+        after=position + tree.sums(1 + _adopted_marks(tree, around))[order],
+        is_adopted=is_adopted[order],
         clipped=tree.clipped,
         tree=tree,
         place=place,
     )
+
+
+def _adopted_marks(tree: Tree, around: I64) -> I64:
+    """How many marks each mark adopts."""
+    size = tree.after - np.arange(len(tree))
+    is_held = around != NO_PARENT
+    return sum_by(around[is_held], size[is_held], len(tree))
 
 
 @cached

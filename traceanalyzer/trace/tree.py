@@ -56,27 +56,27 @@ class Tree:
             The tree, and the row of the input at each of its positions.
         """
         if not len(start_ns):
-            times, positions = np.empty(0, np.int64), np.empty(0, np.int32)
-            clock = _Clock.of(times, times)
-            return cls(times, times, positions, positions, positions, 0, {}, clock, times), np.empty(0, np.int64)
+            return cls._empty(), np.empty(0, np.int64)
         end = start_ns + dur_ns
         rows = _nesting_order(thread, start_ns, end)
         start, end, threads = start_ns[rows], end[rows], _slices_by_thread(thread[rows])
         del start_ns, dur_ns, thread  # columns of a large trace fill memory; the caller may need these no longer
         clock = _Clock.of(start, end)
-        rank = _ranks(threads)
-        begins, ends = clock.at(rank, start), clock.at(rank, end)
-        del rank
+        begins, ends = _on_clock(clock, threads, start, end)
         depth, parent, limit = _nest(begins, ends)
         clipped = 0
         if limit is not None:  # for each slice the one whose end is its own: itself, or one around it that ends earlier
             clipped = int((end[limit] < end).sum())
             end, ends = end[limit], ends[limit]
-        # Slices are in the order of their start, so descendants are those that begin before the end.
-        after = _narrow(np.searchsorted(begins, ends, side="left"))
-        instant = np.flatnonzero(end == start)
-        after[instant] = instant + 1
+        after = _after(begins, ends)
         return cls(start, end, depth, parent, after, clipped, threads, clock, begins), rows
+
+    @classmethod
+    def _empty(cls) -> Tree:
+        """The tree of no slices."""
+        times = np.empty(0, np.int64)
+        positions = np.empty(0, np.int32)
+        return cls(times, times, positions, positions, positions, 0, {}, _Clock.of(times, times), times)
 
     def __len__(self) -> int:
         return len(self.start_ns)
@@ -183,6 +183,23 @@ class Tree:
         is_outermost = np.empty(len(self), np.bool_)
         is_outermost[order] = np.append(0, reach)[: len(self)] <= order + shift
         return is_outermost
+
+
+def _on_clock(clock: _Clock, threads: dict[int, slice], start: I64, end: I64) -> tuple[I64, I64]:
+    """Starts and ends of slices, in the order of threads, on their clock."""
+    rank = _ranks(threads)
+    return clock.at(rank, start), clock.at(rank, end)
+
+
+def _after(begins: I64, ends: I64) -> I32:
+    """The position after the last descendant of each slice, given by times on the clock.
+
+    Slices are in the order of their start, so descendants are those that begin before the end.
+    """
+    after = _narrow(np.searchsorted(begins, ends, side="left"))
+    instant = np.flatnonzero(ends == begins)
+    after[instant] = instant + 1
+    return after
 
 
 def _nesting_order(thread: I32, start: I64, end: I64) -> I64:

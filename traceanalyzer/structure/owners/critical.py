@@ -151,25 +151,29 @@ def _handed_over(context: Context, main: int, engine: int) -> tuple[Intervals, I
 
     Pauses of autograd between two functions count as its work if the program's thread begins and ends nothing in them.
     """
-    host, launches = context.trace.host, context.trace.launches
-    plain = host_activity.operator_rows(context) & ~is_mark(context)
-    works, own = (
-        gaps.times_of(host, plain & (host.thread == thread)) | gaps.times_of(launches, launches.thread == thread)
-        for thread in (engine, main)
-    )
+    works = _working(context, engine)
     if not works:
         return works, works
-    starts, ends = works.end[:-1], works.start[1:]
-    moments = ascending(
-        np.concatenate(
-            [
-                bound
-                for table in (host, context.trace.frames, launches)
-                for rows in (np.flatnonzero(table.thread == main),)
-                for bound in (table.start_ns[rows], table.end_ns[rows])
-            ]
-        )
-    )
-    quiet = np.searchsorted(moments, starts, side="left") == np.searchsorted(moments, ends, side="right")
-    episodes = works | Intervals.union(starts[quiet], ends[quiet])
-    return episodes - own, episodes
+    pause_start, pause_end = works.end[:-1], works.start[1:]
+    moments = _moments(context, main)
+    first_after = np.searchsorted(moments, pause_start, side="left")
+    is_quiet = first_after == np.searchsorted(moments, pause_end, side="right")
+    episodes = works | Intervals.union(pause_start[is_quiet], pause_end[is_quiet])
+    return episodes - _working(context, main), episodes
+
+
+def _working(context: Context, thread: int) -> Intervals:
+    """When a thread runs operators or calls of the runtime."""
+    host, launches = context.trace.host, context.trace.launches
+    is_operator = host_activity.operator_rows(context) & ~is_mark(context)
+    operators = gaps.times_of(host, is_operator & (host.thread == thread))
+    return operators | gaps.times_of(launches, launches.thread == thread)
+
+
+def _moments(context: Context, thread: int) -> I64:
+    """When a thread begins or ends anything, ascending."""
+    bounds = []
+    for table in (context.trace.host, context.trace.frames, context.trace.launches):
+        rows = np.flatnonzero(table.thread == thread)
+        bounds += [table.start_ns[rows], table.end_ns[rows]]
+    return ascending(np.concatenate(bounds))
