@@ -139,15 +139,36 @@ def joined(graphs: Sequence[Graph]) -> Graph:
     inputs = [graph.inputs for graph in graphs]
     points = _before([len(host) for host in hosts])
     events = _before([len(device) for device in devices])
-    chains = _before([int(host.chain.max(initial=NOTHING)) + 1 for host in hosts])
-    streams = _before([int(device.stream.max(initial=NOTHING)) + 1 for device in devices])
-    parts = list(range(len(graphs)))
-    moved = {"held_by": events, "held_by_point": points, "chain": chains, "part": parts}
-    host = {each.name: _column(each.name, hosts, moved) for each in fields(HostPoints)}
-    moved = {"launch": points, "called": points, "waits_for": events, "stream": streams, "part": parts}
-    device = {each.name: _column(each.name, devices, moved) for each in fields(DeviceChain)}
-    taken = {each.name: sum(int(getattr(one, each.name)) for one in inputs) for each in fields(TakenTimes)}
-    return Graph(HostPoints(**host), DeviceChain(**device), TakenTimes(**taken))
+    return Graph(
+        host=_joined_points(hosts, points, events),
+        device=_joined_events(devices, points, events),
+        inputs=TakenTimes(
+            **{each.name: sum(int(getattr(one, each.name)) for one in inputs) for each in fields(TakenTimes)}
+        ),
+    )
+
+
+def _joined_points(hosts: Sequence[HostPoints], points: list[int], events: list[int]) -> HostPoints:
+    """The points of all graphs, given how many points and events come before each graph."""
+    moved = {
+        "held_by": events,
+        "held_by_point": points,
+        "chain": _before([int(host.chain.max(initial=NOTHING)) + 1 for host in hosts]),
+        "part": range(len(hosts)),
+    }
+    return HostPoints(**{each.name: _column(each.name, hosts, moved) for each in fields(HostPoints)})
+
+
+def _joined_events(devices: Sequence[DeviceChain], points: list[int], events: list[int]) -> DeviceChain:
+    """The events of all graphs, given how many points and events come before each graph."""
+    moved = {
+        "launch": points,
+        "called": points,
+        "waits_for": events,
+        "stream": _before([int(device.stream.max(initial=NOTHING)) + 1 for device in devices]),
+        "part": range(len(devices)),
+    }
+    return DeviceChain(**{each.name: _column(each.name, devices, moved) for each in fields(DeviceChain)})
 
 
 def _before(sizes: Sequence[int]) -> list[int]:

@@ -20,7 +20,7 @@ from traceanalyzer.simulation.window import Calls
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_activity import direction, host_side
 from traceanalyzer.structure.sums import members, rows_by
-from traceanalyzer.trace.table import I64, UNKNOWN, Bool
+from traceanalyzer.trace.table import I32, I64, UNKNOWN, Bool
 from traceanalyzer.trace.tables import Category
 
 _WAIT = re.compile(r"StreamWaitEvent")
@@ -68,24 +68,37 @@ def candidates(context: Context, calls: Calls, events: StreamEvents) -> tuple[Bo
     call = events.call[heads]
     order = np.lexsort((heads, calls.start_ns[call], calls.thread[call]))
     heads = heads[order]
-    call = call[order]
+    thread, start = calls.thread[call[order]], calls.start_ns[call[order]]
+    if is_wait.any():
+        waiting, launched_by = _after_wait_calls(launches.thread[is_wait], launches.start_ns[is_wait], thread, start)
+    else:
+        waiting = np.flatnonzero(_switches(events.stream[heads], thread))
+        launched_by = start[waiting]
     may_wait = np.zeros(len(events), np.bool_)
+    may_wait[heads[waiting]] = True
     until = events.start_ns.copy()
-    if not is_wait.any():
-        switches = _switches(events.stream[heads], calls.thread[call])
-        may_wait[heads[switches]] = True
-        until[heads[switches]] = calls.start_ns[call[switches]]
-        return may_wait, until
-
-    waits_of = rows_by(launches.thread[is_wait])
-    for thread, rows in members(calls.thread[call]):
-        wait_start = launches.start_ns[is_wait][waits_of(thread)]
-        passed = np.searchsorted(wait_start, calls.start_ns[call[rows]])
-        waits = passed > np.append(0, passed)[:-1]
-        waiting = heads[rows[waits]]
-        may_wait[waiting] = True
-        until[waiting] = wait_start[passed[waits] - 1]
+    until[heads[waiting]] = launched_by
     return may_wait, until
+
+
+def _after_wait_calls(wait_thread: I32, wait_start: I64, thread: I64, start: I64) -> tuple[I64, I64]:
+    """The launches before which their thread let a stream wait since its last launch, and when it last did.
+
+    Args:
+        wait_thread: Thread of each call that lets a stream wait.
+        wait_start: Start of each such call.
+        thread: Thread of each launch.
+        start: Start of each launch, ascending on each thread.
+    """
+    waits_of = rows_by(wait_thread)
+    waiting, last_wait = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for number, rows in members(thread):
+        starts_of_waits = wait_start[waits_of(number)]
+        passed = np.searchsorted(starts_of_waits, start[rows])
+        is_waiting = passed > np.append(0, passed)[:-1]
+        waiting.append(rows[is_waiting])
+        last_wait.append(starts_of_waits[passed[is_waiting] - 1])
+    return np.concatenate(waiting), np.concatenate(last_wait)
 
 
 def _switches(stream: I64, thread: I64) -> Bool:
