@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from msgspec.structs import replace
@@ -85,7 +86,8 @@ _OPERAND = Text("advice-operand", "{value} {name}", "a time with its unit, and w
 
 def first(findings: Sequence[Finding], most: int) -> Sequence[Finding]:
     """The first findings, without those that save nothing yet or only inform, unless there are no others."""
-    return ([each for each in findings if not each.latent and each.severity != "info"] or findings)[:most]
+    saving_now = [finding for finding in findings if not finding.latent and finding.severity != "info"]
+    return (saving_now or findings)[:most]
 
 
 def confidence(finding: Finding, language: Language) -> str:
@@ -130,13 +132,7 @@ def latent(finding: Finding, language: Language, saved: str | None = None) -> st
     """
     if not finding.latent:
         return None
-    texts, by, unknown = (_LITTLE, _LITTLE_BY, _LITTLE_UNKNOWN) if saved else (_LATENT, _LATENT_BY, _LATENT_UNKNOWN)
-    if finding.blocked_by is None:
-        why = language.text(unknown)
-    elif finding.blocked_by in texts:
-        why = language.text(texts[finding.blocked_by])
-    else:
-        why = language.text(by, resource=finding.blocked_by)
+    why = _limit(finding.blocked_by, language, is_little=bool(saved))
     if finding.after_fixes_ns_per_step is None:
         return why
     low, point, high = finding.after_fixes_ns_per_step
@@ -145,6 +141,16 @@ def latent(finding: Finding, language: Language, saved: str | None = None) -> st
         return why
     time = _estimate((low, high), point or None, language, "saving-after-fixes")
     return language.text(_AFTER_FIXES, latent=why, time=time) if time else why
+
+
+def _limit(blocked_by: str | None, language: Language, *, is_little: bool) -> str:
+    """What limits the step so that a finding saves little, or nothing."""
+    if blocked_by is None:
+        return language.text(_LITTLE_UNKNOWN if is_little else _LATENT_UNKNOWN)
+    by_resource = _LITTLE if is_little else _LATENT
+    if blocked_by in by_resource:
+        return language.text(by_resource[blocked_by])
+    return language.text(_LITTLE_BY if is_little else _LATENT_BY, resource=blocked_by)
 
 
 def _likely(point: float | None, most: float) -> str:
@@ -179,23 +185,27 @@ def resources(found: Resources) -> list[tuple[str, float, float]]:
 
 def calculation(sum_: Arithmetic, language: Language) -> str:
     """`174.76 ms - max(44.05 ms GPU, 6.14 ms host) = 130.71 ms`, rounded so that the shown numbers add up."""
-    operands = (sum_.minuend, *sum_.subtrahends)
-    in_unit = scale(language, max(abs(operand.ns) for operand in operands), "ns")
-    values = [*(operand.ns for operand in operands), sum_.result_ns]
-    digits = next(d for d in range(10) if all(ns * 10**d % in_unit.factor == 0 for ns in values))
+    operands = [operand.ns for operand in (sum_.minuend, *sum_.subtrahends)]
+    in_unit = scale(language, max(map(abs, operands)), "ns")
+    digits = _exact_digits([*operands, sum_.result_ns], in_unit.factor)
 
     def shown(ns: int, concept: str) -> str:
         return language.marked(in_unit.text(ns, digits), ns, concept)
 
-    others = [
-        language.text(_OPERAND, value=shown(o.ns, f"rounded-{o.name.id}"), name=language.say(o.name))
-        for o in sum_.subtrahends
-    ]
+    others = []
+    for operand in sum_.subtrahends:
+        value = shown(operand.ns, f"rounded-{operand.name.id}")
+        others.append(language.text(_OPERAND, value=value, name=language.say(operand.name)))
     minuend = shown(sum_.minuend.ns, f"rounded-{sum_.minuend.name.id}")
     result = shown(sum_.result_ns, "rounded-saving-at-most")
     if len(others) == 1:
         return language.text(_SUM, minuend=minuend, subtrahend=others[0], result=result)
     return language.text(_SUM_OF_MOST, minuend=minuend, subtrahends=language.chain(", ", others), result=result)
+
+
+def _exact_digits(values: list[int], factor: int) -> int:
+    """The fewest digits with which all times, divided by the factor of a unit, are exact."""
+    return next(digits for digits in range(10) if all(ns * 10**digits % factor == 0 for ns in values))
 
 
 _SAVES = Text("card-saves", "Saves {time} per step ({share}).", note="time and share are intervals, such as up to 3 ms")
@@ -304,80 +314,115 @@ class Card:
     evidence: tuple[Proof, ...]
 
 
+class _Price(NamedTuple):
+    """What is said of the saving per step; None each where that cannot be said."""
+
+    time: str | None = None
+    share: str | None = None
+    latent: str | None = None
+    """Why it saves little or nothing yet."""
+    saves: str | None = None
+    """The sentence with time and share, where they are a price."""
+    question: str | None = None
+    """The sentence with time and share, where something unknown decides whether it saves them."""
+    own: str | None = None
+    """Time that it saves on its own resource, if `time` is another."""
+
+
 def card(finding: Finding, language: Language) -> Card:
     """Create the texts of a finding in the reader's language."""
+    price = _price(finding, language)
     saving = finding.saving
-    decided = None if saving is None or finding.latent else saving.decided_by
-    if saving is not None and decided is not None:
-        saving = replace(saving, point_ns_per_step=None)  # nothing between both ends is more likely
-    time = share = None
-    if saving is not None and not (finding.latent and saving.wall_ns_per_step[0] <= 0):  # else it may be nothing yet
-        time, share = saved_time(saving, language), saved_share(saving, language)
-    own = own_time(saving, language) if saving else None
-    is_known = saving is not None and own_time(saving, language.unmarked) == saved_time(saving, language.unmarked)
-    why_latent = latent(finding, language, time)
-    saves = question = None
-    if time and share and decided is None:
-        saves = language.text(_SAVES, time=time, share=share)
-        saves = language.text(_SAVES_LITTLE, saves=saves, latent=why_latent) if why_latent else saves
-    elif time and share and decided is not None:
-        question = language.text(_MAY_SAVE, time=time, share=share, decided=language.say(decided))
+    code = finding.code
     return Card(
         rule=finding.rule,
         run=finding.run,
         title=language.say(finding.title),
         severity=word(SEVERITIES, finding.severity, language),
         confidence=confidence(finding, language),
-        time=time,
-        share=share,
-        own=None if time and is_known else own,
+        time=price.time,
+        share=price.share,
+        own=price.own,
         resource=resource_name(saving.resource, language) if saving else None,
-        latent=why_latent,
-        saves=question or saves or why_latent or _once(finding, language),
-        question=question,
+        latent=price.latent,
+        saves=price.question or price.saves or price.latent or _once(finding, language),
+        question=price.question,
         summary=language.say(finding.summary),
         advice=language.say(finding.advice),
         not_when=language.say(finding.not_when),
         basis=language.sentence(language.say(saving.basis)) if saving else None,
         calculation=calculation(saving.arithmetic, language) if saving and saving.arithmetic else None,
-        code=code_comments.translated(finding.code, language) if finding.code else finding.code,
-        code_before=finding.code_before if finding.code else None,
+        code=code_comments.translated(code, language) if code else code,
+        code_before=finding.code_before if code else None,
         lines=_lines(finding),
         links=finding.links,
         evidence=tuple(_proof(evidence, language) for evidence in finding.evidence),
     )
 
 
+def _price(finding: Finding, language: Language) -> _Price:
+    """Say what a finding saves per step, and why that is little, nothing or in question."""
+    saving = finding.saving
+    if saving is None:
+        return _Price(latent=latent(finding, language))
+    decided = None if finding.latent else saving.decided_by
+    if decided is not None:
+        saving = replace(saving, point_ns_per_step=None)  # nothing between both ends is more likely
+    time = share = None
+    if not finding.latent or saving.wall_ns_per_step[0] > 0:  # else it may be nothing yet
+        time = saved_time(saving, language)
+        share = saved_share(saving, language)
+    why_latent = latent(finding, language, time)
+    saves = question = None
+    if time and share:
+        if decided is None:
+            saves = _saves(time, share, why_latent, language)
+        else:
+            question = language.text(_MAY_SAVE, time=time, share=share, decided=language.say(decided))
+    own = own_time(saving, language)
+    if time and own_time(saving, language.unmarked) == saved_time(saving, language.unmarked):
+        own = None
+    return _Price(time, share, why_latent, saves, question, own)
+
+
+def _saves(time: str, share: str, why_latent: str | None, language: Language) -> str:
+    """The sentence with a price, and why it is little."""
+    saves = language.text(_SAVES, time=time, share=share)
+    return language.text(_SAVES_LITTLE, saves=saves, latent=why_latent) if why_latent else saves
+
+
 def _lines(finding: Finding) -> tuple[str, ...]:
     """The lines of the program that cause a finding, of its most important place with any."""
-    found = next((entry.lines for entry in finding.where if entry.lines), ())
-    frames = (parse(line.name) for line in found)
+    lines = next((place.lines for place in finding.where if place.lines), ())
+    frames = (parse(line.name) for line in lines)
     return tuple(named_code(frame.function, frame.path, frame.line) for frame in frames if frame is not None)
 
 
 def _once(finding: Finding, language: Language) -> str | None:
     """The sentence on a saving outside of the typical steps; None without one."""
     once = finding.once
-    time = _estimate(once.wall_ns, once.point_ns, language) if once else None
-    return language.text(_SAVES_ONCE, time=time, share=once.share_of_recording) if once and time else None
+    if once is None:
+        return None
+    time = _estimate(once.wall_ns, once.point_ns, language)
+    return language.text(_SAVES_ONCE, time=time, share=once.share_of_recording) if time else None
 
 
 def _proof(evidence: Evidence, language: Language) -> Proof:
     return Proof(
-        language.say(evidence.subject),
-        language.quantity(evidence.observed, evidence.unit),
-        language.quantity(evidence.threshold, evidence.unit),
-        tuple(_spot(place, language) for place in evidence.where),
+        subject=language.say(evidence.subject),
+        observed=language.quantity(evidence.observed, evidence.unit),
+        threshold=language.quantity(evidence.threshold, evidence.unit),
+        where=tuple(_spot(place, language) for place in evidence.where),
     )
 
 
 def _spot(place: CodePlace, language: Language) -> Spot:
     return Spot(
-        word(PLACES, place.kind, language),
-        place.name if place.label is None else language.say(place.label),
-        place.label is not None,
-        place.shapes or "",
-        "" if place.value is None else language.quantity(place.value, place.unit),
-        "" if place.start_ns is None else language.text(_STARTING, start=place.start_ns),
-        place.start_ns,
+        kind=word(PLACES, place.kind, language),
+        name=place.name if place.label is None else language.say(place.label),
+        is_label=place.label is not None,
+        shapes=place.shapes or "",
+        value="" if place.value is None else language.quantity(place.value, place.unit),
+        at="" if place.start_ns is None else language.text(_STARTING, start=place.start_ns),
+        start_ns=place.start_ns,
     )
