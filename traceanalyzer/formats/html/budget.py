@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from math import fsum
+from typing import NamedTuple
 
-from traceanalyzer.formats.language import Language, scale
+from traceanalyzer.formats.language import Language, Scale, scale
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Combined, Headline, Relief
 
@@ -43,42 +44,90 @@ class StepBudget:
     floor: BudgetRow
 
 
+class _Times(NamedTuple):
+    """How the times of a waterfall are shown."""
+
+    step_ns: float
+    """The step today, which is the whole width."""
+    unit: Scale
+    digits: int
+    language: Language
+
+    def shown(self, left: float, concept: str) -> str:
+        """A share of the step as a time."""
+        ns = left * self.step_ns
+        return self.language.marked(self.unit.text(ns, self.digits), ns, concept)
+
+
+class _Taken(NamedTuple):
+    """The shares of the step that the fixes take, one after another."""
+
+    sure: list[float]
+    """What each takes most likely, or at least."""
+    possible: list[float]
+    """What each may take in addition."""
+
+
 def build(headline: Headline, combined: Combined, language: Language) -> StepBudget | None:
     """The waterfall; None if the duration of a step is unknown."""
-    recorded = headline.resources.step_ns if headline.resources else 0.0
-    step = recorded if combined.step_ns is None else combined.step_ns
+    name = WITHOUT_PROFILER
+    concept = "step-alone"
+    step = combined.step_ns
+    if step is None:
+        name = TODAY
+        concept = "html-step-length.step"
+        step = headline.resources.step_ns if headline.resources else 0.0
     if step <= 0:
         return None
-    in_unit = scale(language, step, "ns")
-    digits = max(0, 3 - len(str(int(step / in_unit.factor))))
+    unit = scale(language, step, "ns")
+    digits = max(0, 3 - len(str(int(step / unit.factor))))
+    shown = _Times(step, unit, digits, language)
+    return StepBudget(
+        head=language.text(LEFT),
+        today=BudgetRow(language.text(name), shown.shown(1.0, concept), *_bar(0, 1)),
+        fixes=tuple(_fixes(_taken(combined, step), shown)),
+        floor=_floor(combined, shown),
+    )
 
-    def told(left: float, concept: str) -> str:
-        return language.marked(in_unit.text(left * step, digits), left * step, concept)
 
-    # bounds instead of a most likely value: first what is saved at least, and beside it the rest of the most
-    sure, possible = map(list, zip(*(_shares(fix, step) for fix in combined.fixes), strict=True))
-    short = max(0.0, combined.wall_ns_per_step[0] / step - fsum(sure))  # what only the best fix by itself is sure of
-    sure[0], possible[0] = sure[0] + short, max(0.0, possible[0] - short)
-    ends = [1.0]
-    for share in sure:
-        ends.append(max(0.0, ends[-1] - share))
-    name, concept = (TODAY, "html-step-length.step") if combined.step_ns is None else (WITHOUT_PROFILER, "step-alone")
+def _taken(combined: Combined, step: float) -> _Taken:
+    """What the fixes take; without a most likely value first what is saved at least, beside it the rest of the most."""
+    shares = [_shares(fix, step) for fix in combined.fixes]
+    sure = [least for least, _ in shares]
+    possible = [more for _, more in shares]
+    best_alone = combined.wall_ns_per_step[0] / step
+    short = max(0.0, best_alone - fsum(sure))  # what only the best fix by itself is sure of
+    sure[0] += short
+    possible[0] = max(0.0, possible[0] - short)
+    return _Taken(sure, possible)
+
+
+def _fixes(taken: _Taken, shown: _Times) -> Iterator[BudgetRow]:
+    """A row for each fix: its bar ends where the one of the fix before begins."""
+    before = 1.0
+    for number, (sure, possible) in enumerate(zip(taken.sure, taken.possible, strict=True), 1):
+        after = max(0.0, before - sure)
+        yield BudgetRow(None, shown.shown(after, f"left-after-{number}"), *_bar(after, before, possible))
+        before = after
+
+
+def _floor(combined: Combined, shown: _Times) -> BudgetRow:
+    """The row of the step with all fixes: an interval, and a bar to its most likely value or upper end."""
+    step = shown.step_ns
     low, high = combined.wall_ns_per_step
     point = combined.point_ns_per_step
-    rest = (max(0.0, step - high), None if point is None else max(0.0, step - point), max(0.0, step - low))
-    least, likely, most = (None if each is None else in_unit.number(each, digits) for each in rest)
-    between = language.interval(least or "", likely, most or "", lambda number: f"{number} {in_unit.label}")
-    floor = 1 - (low if point is None else point) / step
-    fixes = (
-        BudgetRow(None, told(after, f"left-after-{number}"), *_bar(after, before, more))
-        for number, ((before, after), more) in enumerate(zip(pairwise(ends), possible, strict=True), 1)
+    least_left = max(0.0, step - high)
+    likely_left = None if point is None else max(0.0, step - point)
+    most_left = max(0.0, step - low)
+    interval = shown.language.interval(
+        shown.unit.number(least_left, shown.digits),
+        None if likely_left is None else shown.unit.number(likely_left, shown.digits),
+        shown.unit.number(most_left, shown.digits),
+        lambda number: f"{number} {shown.unit.label}",
     )
-    return StepBudget(
-        language.text(LEFT),
-        BudgetRow(language.text(name), told(1.0, concept), *_bar(0, 1)),
-        tuple(fixes),
-        BudgetRow(language.text(_FLOOR), language.marked(between, rest, "floor"), *_bar(0, floor)),
-    )
+    marked = shown.language.marked(interval, (least_left, likely_left, most_left), "floor")
+    end = 1 - (low if point is None else point) / step
+    return BudgetRow(shown.language.text(_FLOOR), marked, *_bar(0, end))
 
 
 def _shares(fix: Relief, step: float) -> tuple[float, float]:
@@ -90,5 +139,8 @@ def _shares(fix: Relief, step: float) -> tuple[float, float]:
 
 
 def _bar(begin: float, end: float, more: float = 0.0) -> tuple[str, str, str]:
-    begin, end = max(0.0, min(1.0, begin)), max(0.0, min(1.0, end))
-    return f"{100 * begin:.2f}", f"{100 * max(0.0, end - begin):.2f}", f"{100 * min(begin, more):.2f}"
+    """Where a bar begins, its width, and the width of what may go in addition, in percent."""
+    begin = max(0.0, min(1.0, begin))
+    end = max(0.0, min(1.0, end))
+    width = max(0.0, end - begin)
+    return f"{100 * begin:.2f}", f"{100 * width:.2f}", f"{100 * min(begin, more):.2f}"
