@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from markupsafe import Markup
 
@@ -115,45 +116,84 @@ class Opening:
 def opening(difference: Difference, language: Language) -> Opening:
     """Prepare the top of the page."""
     outcome = language.text(word(OUTCOMES, difference.verdict.outcome))
-    is_comparable = difference.comparability.obstacle is None  # else that is the first thing to say
-    short = before_after.in_short(difference, language) if is_comparable else ""
-    said = [language.say(message) for message in (*messages(difference), *late_ranks(difference.run))]
-    whole = max((ns for ns in before_after.step_ns(difference) if ns), default=0.0)
-    shown = before_after.strips(difference)
-    is_whole = difference.step_time is not None
-    tones = {band.tone for strip in shown for lane in strip.lanes for band in lane.bands}
-    heads = (PART, BASE, HEAD, columns.CHANGE.title, *([TEST] if is_whole else []))
+    answer = _answer(difference, outcome, language)
+    prediction = difference.prediction
+    title, how = _PRINTED, None
+    heads = [PART, BASE, HEAD, columns.CHANGE.title]
+    if difference.step_time is not None:  # else the parts are of times that a table prints
+        title, how = _STEP, language.text(_HOW)
+        heads.append(TEST)
+    ticks, step_ticks, tones = _axes(difference, language)
     return Opening(
-        tab=f"{outcome}: {short}" if short else said[0],
+        tab=answer.tab,
         outcome=difference.verdict.outcome,
         outcome_word=outcome,
-        sentence=Markup.escape(short) or prose(said[0]),
-        others=tuple(map(prose, said if short else said[1:])),
-        title=language.text(_STEP if is_whole else _PRINTED),
+        sentence=answer.sentence,
+        others=answer.others,
+        title=language.text(title),
         stacks=before_after.stacks(difference, language),
-        ticks=before_after.ticks(whole, language) if whole else (),
+        ticks=ticks,
         rows=tuple(_rows(difference, language)),
-        heads=tuple(language.text(head) for head in heads),
-        how=language.text(_HOW) if is_whole else None,
+        heads=tuple(map(language.text, heads)),
+        how=how,
         steps_title=language.text(_ONE_STEP),
         steps=before_after.steps(difference, language),
-        step_ticks=before_after.ticks(max(strip.duration_ns for strip in shown), language) if shown else (),
-        tones=tuple((css(tone), language.text(text)) for tone, text in before_after.TONES.items() if tone in tones),
+        step_ticks=step_ticks,
+        tones=tones,
         picture=_picture(difference, language),
         findings=tuple(_findings(difference, language)),
         findings_title=language.text(FINDINGS),
-        prediction=prose(language.say(difference.prediction.message)) if difference.prediction else None,
+        prediction=prose(language.say(prediction.message)) if prediction else None,
+    )
+
+
+class _Answer(NamedTuple):
+    """What is said above the pictures."""
+
+    tab: str
+    sentence: Markup
+    others: tuple[Markup, ...]
+
+
+def _answer(difference: Difference, outcome: str, language: Language) -> _Answer:
+    """The change in short and everything said; where the sides cannot be compared, the reason is the first sentence."""
+    said = [language.say(message) for message in (*messages(difference), *late_ranks(difference.run))]
+    is_comparable = difference.comparability.obstacle is None
+    short = before_after.in_short(difference, language) if is_comparable else ""
+    if short:
+        return _Answer(f"{outcome}: {short}", Markup.escape(short), tuple(map(prose, said)))
+    return _Answer(said[0], prose(said[0]), tuple(map(prose, said[1:])))
+
+
+class _Axes(NamedTuple):
+    """Ticks of both pictures, and the legend of the second one."""
+
+    ticks: tuple[tuple[float, str], ...]
+    step_ticks: tuple[tuple[float, str], ...]
+    tones: tuple[tuple[str, str], ...]
+
+
+def _axes(difference: Difference, language: Language) -> _Axes:
+    longest_step = max((ns for ns in before_after.step_ns(difference) if ns), default=0.0)
+    strips = before_after.strips(difference)
+    longest_strip = max((strip.duration_ns for strip in strips), default=None)
+    drawn = {band.tone for strip in strips for lane in strip.lanes for band in lane.bands}
+    return _Axes(
+        ticks=before_after.ticks(longest_step, language) if longest_step else (),
+        step_ticks=() if longest_strip is None else before_after.ticks(longest_strip, language),
+        tones=tuple((css(tone), language.text(text)) for tone, text in before_after.TONES.items() if tone in drawn),
     )
 
 
 def _rows(difference: Difference, language: Language) -> Iterator[PartRow]:
     for part in difference.parts:
+        change = language.quantity(part.change_ns, "+ns")
         yield PartRow(
-            css(before_after.tone(part.id)),
-            language.text(word(PART_LABELS, part.id)),
-            language.quantity(part.base_ns, "ns"),
-            language.quantity(part.head_ns, "ns"),
-            change=language.quantity(part.change_ns, "+ns").replace("-", before_after.MINUS, 1),
+            tone=css(before_after.tone(part.id)),
+            label=language.text(word(PART_LABELS, part.id)),
+            base=language.quantity(part.base_ns, "ns"),
+            head=language.quantity(part.head_ns, "ns"),
+            change=change.replace("-", before_after.MINUS, 1),
             sense=before_after.sense(part, difference),
             test=language.text(_CLEAR[part.clear]) if difference.step_time is not None else "",
         )
@@ -175,24 +215,26 @@ def _findings(difference: Difference, language: Language) -> Iterator[tuple[str,
     for status, title in _GROUPS.items():
         group = [change for change in difference.findings if change.status == status]
         if group:
-            yield language.text(title, count=len(group)), tuple(_finding(c, language) for c in group[:_MOST])
+            shown = tuple(_finding(change, language) for change in group[:_MOST])
+            yield language.text(title, count=len(group)), shown
 
 
 def _finding(change: FindingChange, language: Language) -> ShownFinding:
     base, head = change.base_ns, change.head_ns
-    shown = sense = ""
+    times = sense = predicted = ""
     if base is not None and head is not None:
-        change_ = UnitOfTimes.of((head - base,), language).signed(head - base)
-        shown = f"{before_after.change(base, head, language)} ({change_})"
+        signed = UnitOfTimes.of((head - base,), language).signed(head - base)
+        times = f"{before_after.change(base, head, language)} ({signed})"
         sense = {"fixed": "better", "new": "worse"}.get(change.status, "")
-    is_priced = change.predicted_wall_ns is not None and round(change.predicted_wall_ns[1]) > 0
+    if change.predicted_wall_ns is not None and round(change.predicted_wall_ns[1]) > 0:
+        predicted = language.text(_PREDICTED, price=language.quantity(price(change), ""))
     return ShownFinding(
         severity=clean(change.severity),
         title=prose(language.say(change.title)),
         rule=clean(change.rule),
         status=language.text(word(STATUS, change.status)),
-        times=shown,
+        times=times,
         sense=sense,
-        predicted=language.text(_PREDICTED, price=language.quantity(price(change), "")) if is_priced else "",
+        predicted=predicted,
         advice=prose(shorten(language.say(change.advice), _PROSE)) if change.advice is not None else Markup(),
     )
