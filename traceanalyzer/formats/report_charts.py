@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import fsum
 
-from traceanalyzer.analyzers.idle import Idle
-from traceanalyzer.analyzers.memory import MemoryUse
+from traceanalyzer.analyzers.idle import DeviceIdle, Idle
+from traceanalyzer.analyzers.memory import DeviceMemory, MemoryUse
 from traceanalyzer.analyzers.memory.levels import Curve
 from traceanalyzer.formats import rank_charts
 from traceanalyzer.formats.charts import Bars, Chart, Curves, Series, StackedBars
@@ -46,35 +46,52 @@ _LEAST_BYTES = 10_000
 
 def of_report(report: Report, language: Language) -> Iterator[tuple[str, Chart]]:
     """Prepare each chart, with the id of its section."""
-    yield from (("ranks", chart) for chart in rank_charts.of_report(report, language))
-    breakdown = report.result("step_breakdown", StepBreakdown)
-    if breakdown is not None:
-        shown = (
-            breakdown.steps if len(breakdown.steps) > 1 else (breakdown.inferred.steps if breakdown.inferred else ())
-        )
-        if len(shown) > 1 and any(step.duration_ns for step in shown[:_MOST_STEPS]):
-            yield "steps" if shown is breakdown.steps else "inferred-steps", _steps(report, shown, language)
+    for ranks in rank_charts.of_report(report, language):
+        yield "ranks", ranks
+    yield from _of_steps(report, language)
     idle = report.result("idle", Idle)
-    for device in idle.devices[:_MOST_DEVICES] if idle else ():
-        causes = sorted((c for c in device.causes if c.time_ns), key=lambda cause: -cause.time_ns)
-        if causes:
-            labels = tuple(language.text(word(CAUSE_LABELS, cause.cause)) for cause in causes)
-            times = tuple(float(cause.time_ns) for cause in causes)
-            yield (
-                "idle",
-                Bars(
-                    f"chart-idle-{device.device}",
-                    language.text(_IDLE, device=device.device),
-                    language.text(_IDLE_SAY, device=device.device, idle=fsum(times), cause=labels[0]),
-                    labels,
-                    tuple(language.text(_VALUE, time=cause.time_ns, share=cause.share) for cause in causes),
-                    Series(labels[0], "runtime", times),
-                ),
-            )
+    if idle is not None:
+        for device in idle.devices[:_MOST_DEVICES]:
+            yield from _of_idle_device(device, language)
     memory = report.result("memory", MemoryUse)
-    for level in memory.devices[: 2 * _MOST_DEVICES] if memory else ():
-        if _lasts(_whole(level.allocated)) and max(_whole(level.allocated).level_bytes) >= _LEAST_BYTES:
-            yield "memory", _memory(clean(level.device), _whole(level.allocated), _whole(level.reserved), language)
+    if memory is not None:
+        for level in memory.devices[: 2 * _MOST_DEVICES]:
+            yield from _of_memory(level, language)
+
+
+def _of_steps(report: Report, language: Language) -> Iterator[tuple[str, Chart]]:
+    """The chart of the recorded steps, or of the inferred ones where there are no two recorded."""
+    breakdown = report.result("step_breakdown", StepBreakdown)
+    if breakdown is None:
+        return
+    section, steps = "steps", breakdown.steps
+    if len(steps) <= 1:
+        section = "inferred-steps"
+        steps = breakdown.inferred.steps if breakdown.inferred else ()
+    if len(steps) > 1 and any(step.duration_ns for step in steps[:_MOST_STEPS]):
+        yield section, _steps(report, steps, language)
+
+
+def _of_idle_device(device: DeviceIdle, language: Language) -> Iterator[tuple[str, Chart]]:
+    """The causes of a device's idle time, the longest first."""
+    causes = [cause for cause in device.causes if cause.time_ns]
+    causes.sort(key=lambda cause: -cause.time_ns)
+    if not causes:
+        return
+    labels = tuple(language.text(word(CAUSE_LABELS, cause.cause)) for cause in causes)
+    times = tuple(float(cause.time_ns) for cause in causes)
+    texts = tuple(language.text(_VALUE, time=cause.time_ns, share=cause.share) for cause in causes)
+    title = language.text(_IDLE, device=device.device)
+    description = language.text(_IDLE_SAY, device=device.device, idle=fsum(times), cause=labels[0])
+    series = Series(labels[0], "runtime", times)
+    yield "idle", Bars(f"chart-idle-{device.device}", title, description, labels, texts, series)
+
+
+def _of_memory(level: DeviceMemory, language: Language) -> Iterator[tuple[str, Chart]]:
+    """The memory of a device over time, where it is worth a picture."""
+    allocated = _whole(level.allocated)
+    if _lasts(allocated) and max(allocated.level_bytes) >= _LEAST_BYTES:
+        yield "memory", _memory(clean(level.device), allocated, _whole(level.reserved), language)
 
 
 def outliers(steps: tuple[Step, ...]) -> tuple[int, ...]:
@@ -91,30 +108,32 @@ def _median(steps: tuple[Step, ...]) -> float:
 
 def _steps(report: Report, steps: tuple[Step, ...], language: Language) -> StackedBars:
     shown = steps[:_MOST_STEPS]
-    series = tuple(
-        Series(language.text(label), role, tuple(float(getattr(step, f"{part}_ns")) for step in shown))
-        for part in PARTS
-        for role, label in (named(report, part),)
-        if any(getattr(step, f"{part}_ns") for step in shown)
-    )
+    series = []
+    for part in PARTS:
+        times = tuple(float(getattr(step, f"{part}_ns")) for step in shown)
+        if any(times):
+            role, label = named(report, part)
+            series.append(Series(language.text(label), role, times))
+    median = _median(steps)
     marked = outliers(steps)
+    description = language.text(
+        _STEPS_SAY,
+        count=len(steps),
+        low=min(step.duration_ns for step in steps),
+        high=max(step.duration_ns for step in steps),
+        median=median,
+        limit=OUTLIER_SHARE,
+        outliers=len(marked),
+    )
     return StackedBars(
-        "chart-steps",
-        language.text(_STEPS),
-        language.text(
-            _STEPS_SAY,
-            count=len(steps),
-            low=min(step.duration_ns for step in steps),
-            high=max(step.duration_ns for step in steps),
-            median=_median(steps),
-            limit=OUTLIER_SHARE,
-            outliers=len(marked),
-        ),
-        "ns",
-        tuple(clean(step.name) for step in shown),
-        series,
-        _median(steps),
-        tuple(i for i in marked if i < len(shown)),
+        id="chart-steps",
+        title=language.text(_STEPS),
+        description=description,
+        unit="ns",
+        labels=tuple(clean(step.name) for step in shown),
+        series=tuple(series),
+        level=median,
+        marked=tuple(position for position in marked if position < len(shown)),
     )
 
 
