@@ -119,18 +119,19 @@ def _horizontal(chart: Bars, width: int) -> Picture:
         row = _Row(_ROW, _EDGE + 0.36 * inside, 0.48 * inside, 0.2, 0.8, 0.5)
     else:
         row = _Row(2 * _ROW, _EDGE, inside, 0.55, 0.9, 0.3)
-    labels, boxes = [], []
-    for number, (label, text, value) in enumerate(zip(chart.labels, chart.texts, chart.series.values, strict=True)):
-        top = 2 * _EDGE + number * row.height
+    labels: list[Label] = []
+    boxes = ""
+    tops = range(2 * _EDGE, 2 * _EDGE + row.height * len(chart.labels), row.height)
+    for top, label, text, value in zip(tops, chart.labels, chart.texts, chart.series.values, strict=True):
         end = row.begin + max(_LEAST, value / chart.largest * row.reach)
-        boxes.append(box_path(row.begin, end, top + row.top * row.height, top + row.bottom * row.height))
+        boxes += box_path(row.begin, end, top + row.top * row.height, top + row.bottom * row.height)
         y = top + row.line * row.height + _BASELINE
         labels.append(Label(_EDGE, y, label, "ink"))
         if is_wide:  # behind the bar
             labels.append(Label(end + 0.01 * inside, y, text, "muted", "start"))
         else:
             labels.append(Label(width - _EDGE, y, text, "muted", "end"))
-    area = Shape(chart.series.role, "".join(boxes))
+    area = Shape(chart.series.role, boxes)
     return Picture(4 * _EDGE + row.height * len(chart.labels), areas=(area,), labels=tuple(labels))
 
 
@@ -159,9 +160,9 @@ def _lane_areas(chart: Lanes, left: float, scaled: float) -> Iterator[Shape]:
     for box in chart.boxes:
         top = _TOP + _LANE * box.row
         key = (box.role, box.strength)
-        path = box_path(
-            left + box.begin * scaled, left + box.end * scaled, top + _LANE * box.top, top + _LANE * box.bottom
-        )
+        begin = left + box.begin * scaled
+        end = left + box.end * scaled
+        path = box_path(begin, end, top + _LANE * box.top, top + _LANE * box.bottom)
         paths[key] = paths.get(key, "") + path
     for (role, strength), path in paths.items():
         yield Shape(role, path, opacity=None if strength >= 1 else f"{strength:.2f}")
@@ -172,7 +173,8 @@ def _lane_marks(chart: Lanes, language: Language, reach: int) -> Iterator[tuple[
     if not chart.columns:
         yield from _ticks(language, 0.0, chart.length, chart.length, "ns")
         return
-    every = max(1, -(-len(chart.columns) * 44 // max(1, reach)))
+    room = len(chart.columns) * 44
+    every = max(1, -(-room // max(1, reach)))
     for column in range(0, len(chart.columns), every):
         yield column + 0.5, chart.columns[column]
 
@@ -215,7 +217,8 @@ def _ticks(language: Language, low: float, top: float, largest: float, unit: str
     in_unit = scale(language, largest, unit)
     step = round_step((top - low) / in_unit.factor)
     digits = len(f"{step:g}".partition(".")[2])
-    first, last = math.ceil(low / in_unit.factor / step), int(top / in_unit.factor / step)
+    first = math.ceil(low / in_unit.factor / step)
+    last = int(top / in_unit.factor / step)
     for number in range(first, last + 1):
         value = number * step * in_unit.factor
         yield value, in_unit.text(value, digits)
@@ -226,23 +229,43 @@ def _curves(chart: Curves, language: Language, width: int) -> Picture:
     highest = max(max(part.values) for part in chart.series)
     lowest = min(min(part.values) for part in chart.series)
     axes = _Axes(width, min(0.0, lowest), highest * 1.08 or 1.0)
-    begin = min(times[0] for times in chart.times_ns)
-    end = max(times[-1] for times in chart.times_ns)
-    length = end - begin or 1.0
-
-    def x(time: float) -> float:
-        return axes.x((time - begin) / length)
-
-    paths = [
-        _stairs([(px(x(time)), px(axes.y(level))) for time, level in zip(times, part.values, strict=True)])
-        for times, part in zip(chart.times_ns, chart.series, strict=True)
-    ]
-    curves = [Shape(part.role, path) for part, path in zip(chart.series, paths, strict=True)]
-    filled = f"{paths[0]}V{px(axes.y(0.0))}H{px(x(chart.times_ns[0][0]))}Z"
+    span = _Span.of(chart)
+    curves = []
+    for times, part in zip(chart.times_ns, chart.series, strict=True):
+        across = [px(axes.x(span.share(time))) for time in times]
+        heights = [px(axes.y(level)) for level in part.values]
+        curves.append(Shape(part.role, _stairs(list(zip(across, heights, strict=True)))))
+    left = px(axes.x(span.share(chart.times_ns[0][0])))
+    filled = f"{curves[0].path}V{px(axes.y(0.0))}H{left}Z"
     area = Shape(chart.series[0].role, filled, opacity="0.18")
     grid, labels = axes.levels(language, highest, chart.unit)
-    labels += [axes.below(x(time), text) for time, text in _ticks(language, begin, begin + length, end, "ns")]
+    for time, text in _ticks(language, span.begin, span.begin + span.length, span.end, "ns"):
+        labels.append(axes.below(axes.x(span.share(time)), text))
     return Picture(axes.height, grid, (area,), (*curves, axes.ground()), tuple(labels))
+
+
+@dataclass(frozen=True)
+class _Span:
+    """The time that all curves of a chart cover."""
+
+    begin: float
+    end: float
+
+    @classmethod
+    def of(cls, chart: Curves) -> _Span:
+        """From the first point of any curve to the last one."""
+        begin = min(times[0] for times in chart.times_ns)
+        end = max(times[-1] for times in chart.times_ns)
+        return cls(begin, end)
+
+    @property
+    def length(self) -> float:
+        """Its length, or 1 where it has none."""
+        return self.end - self.begin or 1.0
+
+    def share(self, time: float) -> float:
+        """Where a time is, from 0 at the begin to 1 at the end."""
+        return (time - self.begin) / self.length
 
 
 def _stairs(points: Sequence[tuple[str, str]]) -> str:

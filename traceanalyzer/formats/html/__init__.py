@@ -168,21 +168,20 @@ def assemble(report: Report, language: Language, detail: PageDetail) -> str:
     advice = summary.build_findings(report, language, detail)
     anchored = tuple((card.id, card.finding) for card in advice.cards)
     times = timeline_data.times(report, anchored, detail)
-    fall = waterfall.build(report, language, detail, times, [card.card for card in advice.cards])
-    terms = _terms(shown, has_timeline=fall is not None, has_flames=flame is not None)
+    timeline = waterfall.build(report, language, detail, times, [card.card for card in advice.cards])
+    terms = _terms(shown, has_timeline=timeline is not None, has_flames=flame is not None)
     groups = {key: PageGroup(key, language.text(title)) for key, title in GROUPS.items()}
     _fill(groups, report, shown, tree, language, detail)
-    special = {"findings": advice.cards, "timeline": fall, "flames": flame, "definitions": terms}
-    present = [groups[key] for key in _order(shown) if special.get(key) or groups[key].blocks or groups[key].tree]
+    special = {"findings": advice.cards, "timeline": timeline, "flames": flame, "definitions": terms}
     return (
         environment(autoescape=True)
         .get_template("html/report.html.j2")
         .render(
-            page=_frame(report, present, language),
+            page=_frame(report, _present(groups, _order(shown), special), language),
             word=SimpleNamespace(**labels.labels(language)),
             summary=summary.build_summary(report, shown, advice, language),
             findings=advice,
-            waterfall=_waterfall(fall, report, language) if fall else None,
+            waterfall=_waterfall(timeline, report, language) if timeline else None,
             flames=flame,
             as_json=as_json,
             definitions=[(language.text(term.name), language.text(term.meaning)) for term in terms],
@@ -195,6 +194,12 @@ def assemble(report: Report, language: Language, detail: PageDetail) -> str:
             moment=times.moment if times else lambda _: None,
         )
     )
+
+
+def _present(groups: Mapping[str, PageGroup], order: Iterable[str], special: Mapping[str, Any]) -> list[PageGroup]:
+    """The groups with any content, of their own kind or of sections, in order."""
+    ordered = (groups[key] for key in order)
+    return [group for group in ordered if special.get(group.id) or group.blocks or group.tree]
 
 
 def _terms(shown: Iterable[Section], *, has_timeline: bool, has_flames: bool) -> list[Term]:

@@ -179,16 +179,14 @@ def _pieces(time: SliceTime, lanes: Iterable[SliceLane], slices: RecordedSlices,
     """What most of each column is, over some lanes; of a depth, or of all."""
     columns: list[_Shares] = [{} for _ in range(COLUMNS)]
     for lane in lanes:
+        is_device = lane.kind in ("device", "accelerator")
         starts = accumulate(lane.start)
         for start, length, level, name in zip(starts, lane.duration, lane.depth, lane.name, strict=True):
-            if depth is not None and level != depth:
-                continue
-            text = slices.names[name] if name >= 0 else ""
-            tone = tone_of(lane.kind, text)
-            shown = "" if lane.kind in ("device", "accelerator") else text
-            _add(columns, time.duration_ns, start, length, (tone, shown))
-    least = time.duration_ns / 3  # of a column, in units of duration / columns
-    return list(_runs(_most(shares) if sum(shares.values()) >= least else None for shares in columns))
+            if depth is None or level == depth:
+                text = slices.names[name] if name >= 0 else ""
+                key = (tone_of(lane.kind, text), "" if is_device else text)
+                _add(columns, time.duration_ns, start, length, key)
+    return list(_runs(_most(shares, time.duration_ns) for shares in columns))
 
 
 def _runs(main: Iterable[tuple[str, str] | None]) -> Iterator[_Piece]:
@@ -215,7 +213,10 @@ def _add(columns: list[_Shares], duration: int, start: int, length: int, key: tu
             columns[column][key] = columns[column].get(key, 0) + inside
 
 
-def _most(shares: _Shares) -> tuple[str, str]:
+def _most(shares: _Shares, duration: int) -> tuple[str, str] | None:
+    """What fills most of a column; None if less than a third of it is filled."""
+    if 3 * sum(shares.values()) < duration:
+        return None
     return max(shares, key=lambda key: shares[key])
 
 
@@ -225,12 +226,17 @@ def _lane(label: str, pieces: Sequence[_Piece], idle: Sequence[IdleArea] = ()) -
     for begin, end, tone, _ in pieces:
         edge = 0.6 if end - begin > 3 else 0.0
         paths[tone] = f"{paths.get(tone, '')}M{begin} 0H{end - edge:g}V1H{begin}Z"
-    texts = [
-        StripText(_percent(begin + 3), name if len(name) <= room else f"{name[: int(room) - 1]}…")
-        for begin, end, _, full in pieces
-        if (name := _short(full)) and (room := (end - begin - 6) / 10 / _CHARACTER) >= min(len(name), 6)
-    ]
-    return TypicalLane(label, tuple(StripArea(tone, path) for tone, path in paths.items()), tuple(texts), tuple(idle))
+    areas = tuple(StripArea(tone, path) for tone, path in paths.items())
+    return TypicalLane(label, areas, tuple(_names(pieces)), tuple(idle))
+
+
+def _names(pieces: Sequence[_Piece]) -> Iterator[StripText]:
+    """The names of the pieces with room for at least some characters, cut where they are longer."""
+    for begin, end, _, full in pieces:
+        name = _short(full)
+        room = (end - begin - 6) / 10 / _CHARACTER
+        if name and room >= min(len(name), 6):
+            yield StripText(_percent(begin + 3), name if len(name) <= room else f"{name[: int(room) - 1]}…")
 
 
 def _percent(column: float) -> str:
@@ -293,20 +299,27 @@ def _area(
     shown: TimelineTimes, one: SliceTime, cause: int, rows: list[tuple[int, int, int]], language: Language
 ) -> IdleArea:
     """The idle times of a cause, given by start, length and finding; those less than a column apart are one area."""
+    spans = _joined_spans(rows, one.duration_ns)
+    first, last = max(spans, key=lambda span: span[1] - span[0])
+    path = "".join(f"M{begin:.1f} 0H{max(end, begin + 0.4):.1f}V1H{begin:.1f}Z" for begin, end in spans)
+    cause_id = shown.slices.causes[cause]
+    label = language.text(CAUSE_LABELS.get(cause_id, CAUSE_LABELS["unknown"]))
+    idle_ns = sum(length for _, length, _ in rows)
+    text = language.text(_IDLE, time=idle_ns, cause=label)
+    return IdleArea(cause_id, text, idle_ns, path, (first, last), _anchor(shown, rows, idle_ns))
+
+
+def _joined_spans(rows: list[tuple[int, int, int]], duration: int) -> list[list[float]]:
+    """Begin and end of idle times in columns, those less than a column apart joined."""
     spans: list[list[float]] = []
     for start, length, _ in rows:
-        begin, end = (ns * COLUMNS / one.duration_ns for ns in (start, start + length))
+        begin = start * COLUMNS / duration
+        end = (start + length) * COLUMNS / duration
         if spans and begin - spans[-1][1] < 1:
             spans[-1][1] = end
         else:
             spans.append([begin, end])
-    first, last = max(spans, key=lambda span: span[1] - span[0])
-    path = "".join(f"M{begin:.1f} 0H{max(end, begin + 0.4):.1f}V1H{begin:.1f}Z" for begin, end in spans)
-    id_ = shown.slices.causes[cause]
-    label = language.text(CAUSE_LABELS.get(id_, CAUSE_LABELS["unknown"]))
-    ns = sum(length for _, length, _ in rows)
-    said = language.text(_IDLE, time=ns, cause=label)
-    return IdleArea(id_, said, ns, path, (first, last), _anchor(shown, rows, ns))
+    return spans
 
 
 def _anchor(shown: TimelineTimes, rows: Iterable[tuple[int, int, int]], idle_ns: int) -> str | None:
@@ -324,7 +337,8 @@ def _reasons(one: SliceTime, idle: Sequence[IdleArea]) -> Iterator[StripText]:
     for area in idle[:_MOST_CAUSES]:
         if area.ns < 2 * _LEAST * one.duration_ns:
             continue
-        middle, width = fsum(area.longest) / 20, len(area.label) * _BOLD
+        middle = fsum(area.longest) / 20
+        width = len(area.label) * _BOLD
         low = wanted = min(max(0.0, middle - width / 2), 100 - width)
         for begin, end in sorted(taken):
             if begin < low + width + 2 and low < end + 2:  # move behind a label that is there

@@ -275,20 +275,25 @@ def idle_findings(shown: TimelineTimes, one: SliceTime) -> list[int]:
 
 def _claims(shown: TimelineTimes, one: SliceTime) -> tuple[I64, I64]:
     """The first finding that claims half of each idle time, and the finding that each cause has; -1 for none."""
-    length, cause = np.array(one.idle_duration, np.int64), np.array(one.idle_cause, np.int64)
+    length = np.array(one.idle_duration, np.int64)
+    cause = np.array(one.idle_cause, np.int64)
     start = np.cumsum(np.array(one.idle_start, np.int64)) + one.start_ns
     causes = shown.slices.causes
+
     of_time = np.full(len(start), -1)
-    of_cause, most = np.full(len(causes), -1), np.zeros(len(causes))  # and what that finding claims of the cause
+    of_cause = np.full(len(causes), -1)
+    most = np.zeros(len(causes))  # what the finding of each cause claims of it
     for number, (_, finding) in enumerate(shown.findings):
         inside = _claimed(finding, start, length)
-        of_time[(of_time < 0) & (2 * inside >= length) & (length > 0)] = number
+        claims_half = (2 * inside >= length) & (length > 0)
+        of_time[claims_half & (of_time < 0)] = number
         claimed = np.bincount(cause, weights=inside, minlength=len(causes))
         claimed[_is_about(finding, causes)] = 2.0 * one.duration_ns  # more than any other can claim
         of_cause[claimed > most] = number
         most = np.maximum(most, claimed)
-    is_main = most >= np.bincount(cause, weights=length, minlength=len(causes)) / 2
-    return of_time, np.where(is_main, of_cause, -1)
+
+    has_most = most >= np.bincount(cause, weights=length, minlength=len(causes)) / 2
+    return of_time, np.where(has_most, of_cause, -1)
 
 
 def _claimed(finding: Finding, start: I64, length: I64) -> I64:

@@ -259,28 +259,29 @@ def build(
     timeline = report.result("timeline", Timeline)
     if timeline is None or not timeline.duration_ns or shown is None:
         return None
+    slices = shown.slices
     path_names: list[str] = []
     path = path_lane(report, timeline, path_names, language)
     lanes = _longest([drawn(timeline, lane, language) for lane in timeline.lanes], detail.slices)
+    labels = TONES
     if path:
         lanes = [path, *lanes]
-    slice_tones = _slice_tones(shown.slices)
-    tones = _drawn_tones(shown.slices, slice_tones, lanes)
-    position = {tone: number for number, tone in enumerate(tones)}
+        labels = {**TONES, **PATH_LABELS}
+    slice_tones = _slice_tones(slices)
+    tones = _drawn_tones(slices, slice_tones, lanes)
     times = list(_times(report, shown, language))
     if path:
         typical = next(time for time in times if time["start"] == timeline.start_ns)
-        typical["path"] = _packed_path(path, len(shown.slices.names), position)
+        typical["path"] = _packed_path(path, len(slices.names), _positions(tones))
     data = {
-        "names": _slice_names(shown.slices, detail) + path_names,
+        "names": _slice_names(slices, detail) + path_names,
         "tones": tones,
-        "toneOf": {kind: packed([position.get(tone, 0) for tone in by_name]) for kind, by_name in slice_tones.items()},
+        "toneOf": _packed_tones(slice_tones, _positions(tones)),
         "units": unit_names(language, "ns"),
-        **_causes(shown.slices, language),
+        **_causes(slices, language),
         "findings": _findings(shown, cards),
         "times": times,
     }
-    labels = {**TONES, **PATH_LABELS} if path else TONES
     return Waterfall(
         step=clean(timeline.step),
         duration_ns=timeline.duration_ns,
@@ -288,6 +289,16 @@ def build(
         strips=tuple(_strip(lane, timeline) for lane in lanes),
         tones=tuple((tone, language.text(labels[tone])) for tone in tones),
     )
+
+
+def _positions(tones: Sequence[str]) -> dict[str, int]:
+    """The position of each colour in the list that the script gets."""
+    return {tone: number for number, tone in enumerate(tones)}
+
+
+def _packed_tones(slice_tones: Mapping[str, Sequence[str]], position: Mapping[str, int]) -> dict[str, Any]:
+    """By the kind of a lane, the position of each name's colour, for the script."""
+    return {kind: packed([position.get(tone, 0) for tone in tones]) for kind, tones in slice_tones.items()}
 
 
 def _slice_tones(slices: RecordedSlices) -> dict[str, list[str]]:

@@ -51,7 +51,9 @@ def render(
     is_told = len(report.headlines) == 1
 
     def build(rows: int) -> Iterator[Section]:
-        yield from (each for each in sections.build(report, rows) if each.id != "headline" or not is_told)
+        for section in sections.build(report, rows):
+            if section.id != "headline" or not is_told:
+                yield section
 
     return fitted(MARK, report.generator, title, build, language, top, pictures, opening)
 
@@ -102,9 +104,20 @@ def fitted(
     if fits(text):
         return text
     room = LONGEST - length(document(())) - _ROOM_FOR_LEFT_OUT
-    kept = set(_most_valuable(shown, room))
-    missing = [section for number, (section, _) in enumerate(shown) if number not in kept]
-    return document((part for number, (_, part) in enumerate(shown) if number in kept), _left_out(missing, language))
+    return document(*_without_least_valuable(shown, room, language))
+
+
+def _without_least_valuable(shown: list[tuple[Section, str]], room: int, language: Language) -> tuple[list[str], str]:
+    """The sections that fit into `room` characters, in their order, and a sentence on those that are left out."""
+    kept_numbers = set(_most_valuable(shown, room))
+    kept: list[str] = []
+    missing: list[Section] = []
+    for number, (section, text) in enumerate(shown):
+        if number in kept_numbers:
+            kept.append(text)
+        else:
+            missing.append(section)
+    return kept, _left_out(missing, language)
 
 
 def _left_out(missing: Sequence[Section], language: Language) -> str:
