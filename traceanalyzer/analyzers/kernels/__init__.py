@@ -1,18 +1,13 @@
-"""Which kernels cost most, and which operators launch them?
-
-A kernel with fewer blocks than the device has multiprocessors leaves some of them empty, unless kernels of other
-streams run beside it. Its fill is the mean, while it runs, of the share of multiprocessors that the blocks of all
-running kernels can fill: min(1, sum of their blocks per multiprocessor), as in est. SM efficiency.
-"""
+"""Which kernels cost most, and which operators launch them?"""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
 import msgspec
 import numpy as np
 
+from traceanalyzer.analyzers.kernels.figures import Figures, figures_of, fill_of
 from traceanalyzer.knowledge.kernel_classes import generated, kernel_class
 from traceanalyzer.knowledge.kernel_names import is_communication, uses_tensor_cores
 from traceanalyzer.report.message import Text
@@ -22,9 +17,9 @@ from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.events import EventSet, Occurrences, event_set
 from traceanalyzer.structure.operator_times import launched_by
 from traceanalyzer.structure.resources import recorded
-from traceanalyzer.structure.sums import count_by, group, least_by, members, most_by, sum_by
+from traceanalyzer.structure.sums import count_by, group, sum_by
 from traceanalyzer.trace.model import KernelSource, Trace
-from traceanalyzer.trace.table import F64, I64, UNKNOWN, Array, Bool, take_or
+from traceanalyzer.trace.table import I64, UNKNOWN, Array, Bool, take_or
 from traceanalyzer.trace.tables import Category, DeviceEvents
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -32,8 +27,6 @@ _MOST_BY_SHAPE = 500
 """Rows by shape in the result (own choice: real models launch a few hundred combinations; the rest is one sum)."""
 _MOST_UNFILLED = 100
 """Rows of kernels that leave multiprocessors empty (own choice: more than people read)."""
-_Figures = tuple[int, int, float, int, int, float | None, float | None]
-"""Calls, total, mean, min and max in ns, blocks per SM, occupancy."""
 
 
 class Kernel(msgspec.Struct, frozen=True):
@@ -136,32 +129,38 @@ def by_name(context: Context) -> Kernels:
 
 def _rows_by_name(context: Context) -> tuple[Kernel, ...]:
     rows = counted(context)
-    kernels, names = context.trace.device.take(rows), context.trace.names
+    kernels = context.trace.device.take(rows)
     first, groups = group(kernels.name)
-    sources, nodes = _sources(context, rows, groups, len(first)), _graph_nodes(kernels, groups, len(first))
-    figures = _figures(kernels, groups, len(first))
+    columns = zip(
+        [context.trace.names[name] for name in kernels.name[first].tolist()],
+        figures_of(kernels, groups, len(first)),
+        _sources(context, rows, groups, len(first)),
+        _graph_nodes(kernels, groups, len(first)),
+        _not_recorded(context, rows, groups, len(first)),
+        strict=True,
+    )
+    return tuple(
+        sorted((_row(*of_kernel) for of_kernel in columns), key=lambda kernel: (-kernel.total_ns, kernel.name))
+    )
+
+
+def _not_recorded(context: Context, rows: I64, groups: I64, count: int) -> list[tuple[int, int]]:
+    """Number and time of those launches of each group of kernels that were not recorded."""
     earlier = ~recorded(context)[rows]
-    calls = count_by(groups[earlier], len(first)).tolist()
-    times = sum_by(groups[earlier], kernels.dur_ns[earlier], len(first)).tolist()
-    found = [
-        _row(names[name], values, source, number, (before, time))
-        for name, values, source, number, before, time in zip(
-            kernels.name[first].tolist(), figures, sources, nodes, calls, times, strict=True
-        )
-    ]
-    return tuple(sorted(found, key=lambda k: (-k.total_ns, k.name)))
+    calls = count_by(groups[earlier], count)
+    time = sum_by(groups[earlier], context.trace.device.dur_ns[rows[earlier]], count)
+    return list(zip(calls.tolist(), time.tolist(), strict=True))
 
 
-def _row(name: str, figures: _Figures, source: KernelSource, nodes: int | None, earlier: tuple[int, int]) -> Kernel:
+def _row(name: str, figures: Figures, source: KernelSource, nodes: int | None, earlier: tuple[int, int]) -> Kernel:
     made = generated(name)
-    kind, operators = (None, ()) if made is None else (made.kind, made.operators)
     return Kernel(
         name,
         *figures,
         uses_tensor_cores(name),
         kernel_class=kernel_class(name).value,
-        generated_kind=kind,
-        fused_operators=operators,
+        generated_kind=None if made is None else made.kind,
+        fused_operators=() if made is None else made.operators,
         backend=source.backend or None,
         source_file=source.file or None,
         source_hash=source.hash or None,
@@ -173,13 +172,15 @@ def _row(name: str, figures: _Figures, source: KernelSource, nodes: int | None, 
 
 def _sources(context: Context, kernels: I64, groups: I64, count: int) -> list[KernelSource]:
     """The source of each group of kernels: of the first that has one, from the operator that launched it."""
-    node, host = context.links.device_node()[kernels], context.host
+    host = context.host
+    node = context.links.device_node()[kernels]
     is_frame = take_or(host.category, node, Category.FRAME) == Category.FRAME  # a row of another table
-    own = take_or(context.trace.host.source, np.where(is_frame, UNKNOWN, take_or(host.row, node, UNKNOWN)), 0)
-    told = np.flatnonzero(own > 0)[::-1]
-    found = np.zeros(count, np.int64)
-    found[groups[told]] = own[told]
-    return [context.trace.sources[code] for code in found.tolist()]
+    row = np.where(is_frame, UNKNOWN, take_or(host.row, node, UNKNOWN))
+    source = take_or(context.trace.host.source, row, 0)
+    with_source = np.flatnonzero(source > 0)[::-1]
+    of_group = np.zeros(count, np.int64)
+    of_group[groups[with_source]] = source[with_source]  # of several, the last one written stays: the first kernel's
+    return [context.trace.sources[code] for code in of_group.tolist()]
 
 
 def _graph_nodes(kernels: DeviceEvents, groups: I64, count: int) -> list[int | None]:
@@ -191,27 +192,30 @@ def _graph_nodes(kernels: DeviceEvents, groups: I64, count: int) -> list[int | N
 
 def by_operator(context: Context) -> KernelsByOperator:
     """One row per kernel, operator and launch configuration."""
-    trace, rows = context.trace, counted(context)
-    kernels, node = trace.device.take(rows), context.links.device_node()[rows]
+    rows = counted(context)
+    kernels = context.trace.device.take(rows)
+    node = context.links.device_node()[rows]
     operator = np.where(node == NO_PARENT, -1, take_or(context.host.name, node, -1))
     keys = (kernels.name, operator, kernels.grid, kernels.block, kernels.registers, kernels.shared_memory)
     first, groups = group(*keys)
-    figures = _figures(kernels, groups, len(first))
-    found = [
-        KernelByOperator(
-            trace.names[name],
-            trace.names[op] if op >= 0 else None,
-            trace.dims[grid],
-            trace.dims[block],
-            registers if registers >= 0 else None,
-            shared if shared >= 0 else None,
-            *values,
-        )
-        for (name, op, grid, block, registers, shared), values in zip(
-            np.column_stack([k[first] for k in keys]).tolist(), figures, strict=True
-        )
-    ]
-    return KernelsByOperator(tuple(sorted(found, key=_order)), int(kernels.dur_ns[node == NO_PARENT].sum()))
+    codes = np.column_stack([key[first] for key in keys]).tolist()
+    figures = figures_of(kernels, groups, len(first))
+    by_configuration = [_configured(context.trace, *of_group) for of_group in zip(codes, figures, strict=True)]
+    by_configuration.sort(key=_order)
+    return KernelsByOperator(tuple(by_configuration), int(kernels.dur_ns[node == NO_PARENT].sum()))
+
+
+def _configured(trace: Trace, codes: list[int], figures: Figures) -> KernelByOperator:
+    name, operator, grid, block, registers, shared_memory = codes
+    return KernelByOperator(
+        trace.names[name],
+        trace.names[operator] if operator >= 0 else None,
+        trace.dims[grid],
+        trace.dims[block],
+        registers if registers >= 0 else None,
+        shared_memory if shared_memory >= 0 else None,
+        *figures,
+    )
 
 
 def counted(context: Context) -> I64:
@@ -223,35 +227,6 @@ def counted(context: Context) -> I64:
 def _order(row: KernelByOperator) -> tuple[object, ...]:
     numbers = row.registers_per_thread or -1, row.shared_memory_bytes or -1
     return (-row.total_ns, row.name, row.operator or "", row.grid, row.block, *numbers)
-
-
-def _figures(kernels: DeviceEvents, groups: I64, count: int) -> list[_Figures]:
-    """Calls, total, mean, min, max, blocks per SM and occupancy of each group."""
-    dur = kernels.dur_ns
-    calls, total = count_by(groups, count), sum_by(groups, dur, count)
-    occupancy = np.where(kernels.occupancy >= 0, kernels.occupancy / 100, np.nan)
-    return list(
-        zip(
-            calls.tolist(),
-            total.tolist(),
-            (total / np.maximum(calls, 1)).tolist(),
-            least_by(groups, dur, count).tolist(),
-            most_by(groups, dur, count).tolist(),
-            _weighted(groups, kernels.blocks_per_sm, dur, count),
-            _weighted(groups, occupancy, dur, count),
-            strict=True,
-        )
-    )
-
-
-def _weighted(groups: I64, values: F64, dur: I64, count: int) -> list[float | None]:
-    """Means weighted by duration over the rows that have a value; None for groups without any."""
-    known = ~np.isnan(values)
-    weight = np.bincount(groups[known], weights=dur[known], minlength=count)
-    with np.errstate(over="ignore"):  # a damaged file may contain any value
-        summed = np.bincount(groups[known], weights=values[known] * dur[known], minlength=count)
-    pairs = zip(summed.tolist(), weight.tolist(), strict=True)
-    return [s / w if w and math.isfinite(s) else None for s, w in pairs]
 
 
 class KernelByShape(msgspec.Struct, frozen=True):
@@ -290,31 +265,33 @@ class KernelsByShape(msgspec.Struct, frozen=True):
 def by_shape(context: Context) -> KernelsByShape:
     """One row per kernel, operator, input shapes and input types."""
     trace, host = context.trace, context.host
-    device, names = trace.device, trace.names
-    kernels = counted(context)
-    total = int(device.dur_ns[kernels].sum())
-    kernels, node = launched_by(context, kernels)
-    row = host.row[node]
-    keys = (device.name[kernels], host.name[node], trace.host.shapes[row], trace.host.types[row])
+    device = trace.device
+    rows = counted(context)
+    total = int(device.dur_ns[rows].sum())
+    kernels, node = launched_by(context, rows)
+    call = host.row[node]
+    keys = (device.name[kernels], host.name[node], trace.host.shapes[call], trace.host.types[call])
     first, groups = group(*keys)
+    calls = count_by(groups, len(first))
     times = sum_by(groups, device.dur_ns[kernels], len(first))
-    figures = np.column_stack((*(key[first] for key in keys), count_by(groups, len(first)), times))
-    rows = [
-        KernelByShape(
-            kernel=names[kernel],
-            operator=names[operator],
-            input_shapes=trace.shapes[shapes],
-            input_types=trace.types[types],
-            calls=calls,
-            total_ns=time,
-            tensor_cores=uses_tensor_cores(names[kernel]),
-        )
-        for kernel, operator, shapes, types, calls, time in figures[
-            np.argsort(-times, kind="stable")[:_MOST_BY_SHAPE]
-        ].tolist()
-    ]
-    rows.sort(key=lambda r: (-r.total_ns, r.kernel, r.operator, r.input_shapes, r.input_types))
-    return KernelsByShape(tuple(rows), total - sum(r.total_ns for r in rows))
+    figures = np.column_stack((*(key[first] for key in keys), calls, times))
+    longest = figures[np.argsort(-times, kind="stable")[:_MOST_BY_SHAPE]]
+    by_inputs = [_shaped(trace, *of_group) for of_group in longest.tolist()]
+    by_inputs.sort(key=lambda row: (-row.total_ns, row.kernel, row.operator, row.input_shapes, row.input_types))
+    return KernelsByShape(tuple(by_inputs), total - sum(row.total_ns for row in by_inputs))
+
+
+def _shaped(trace: Trace, kernel: int, operator: int, shapes: int, types: int, calls: int, time: int) -> KernelByShape:
+    name = trace.names[kernel]
+    return KernelByShape(
+        kernel=name,
+        operator=trace.names[operator],
+        input_shapes=trace.shapes[shapes],
+        input_types=trace.types[types],
+        calls=calls,
+        total_ns=time,
+        tensor_cores=uses_tensor_cores(name),
+    )
 
 
 class UnfilledKernel(msgspec.Struct, frozen=True):
@@ -355,26 +332,24 @@ def sm_fill(context: Context) -> SmFill:
     """One row per kernel, operator and grid that leaves multiprocessors empty by itself."""
     trace, device = context.trace, context.trace.device
     known = _known(device) & (device.dur_ns > 0)
-    fill = _fill(device.start_ns, device.dur_ns, device.blocks_per_sm, np.where(known, device.device, -1))
+    fill = fill_of(device, np.where(known, device.device, -1))
     communicates = trace.names.where(is_communication)[device.name]
     known &= context.in_scope(device.start_ns)
     rows = np.flatnonzero(known & (device.blocks_per_sm < 1) & ~communicates)
+
     node = context.links.device_node()[rows]
     operator = np.where(node == NO_PARENT, -1, take_or(context.host.name, node, -1))
     keys = (device.name[rows], operator, device.grid[rows])
     first, groups = group(*keys)
     weights = device.dur_ns[rows]
+    calls = count_by(groups, len(first))
     time = sum_by(groups, weights, len(first))
-    figures = (
-        count_by(groups, len(first)),
-        time,
-        np.bincount(groups, weights=weights * device.blocks_per_sm[rows], minlength=len(first)) / time,
-        np.bincount(groups, weights=weights * fill[rows], minlength=len(first)) / time,
-    )
-    unfilled = [
-        UnfilledKernel(*key, *of_group)
-        for key, *of_group in zip(_named(trace, keys, first), *(column.tolist() for column in figures), strict=True)
-    ]
+    mean_blocks = np.bincount(groups, weights=weights * device.blocks_per_sm[rows], minlength=len(first)) / time
+    mean_fill = np.bincount(groups, weights=weights * fill[rows], minlength=len(first)) / time
+    figures = zip(*map(np.ndarray.tolist, (calls, time, mean_blocks, mean_fill)), strict=True)
+
+    named = _named(trace, keys, first)
+    unfilled = [UnfilledKernel(*key, *of_group) for key, of_group in zip(named, figures, strict=True)]
     unfilled.sort(key=lambda row: (-row.total_ns, row.kernel, row.operator or "", row.grid))
     return SmFill(tuple(unfilled[:_MOST_UNFILLED]), int(device.dur_ns[known].sum()))
 
@@ -390,8 +365,9 @@ def unfilled_at(context: Context, rows: tuple[UnfilledKernel, ...]) -> Iterator[
     """When some of these kernels run."""
     trace, device = context.trace, context.trace.device
     wanted = {(row.kernel, row.operator, row.grid) for row in rows}
+    has_wanted_name = trace.names.where({row.kernel for row in rows}.__contains__)
     kernels = np.flatnonzero(_known(device) & (device.blocks_per_sm < 1))
-    kernels = kernels[trace.names.where({kernel for kernel, _, _ in wanted}.__contains__)[device.name[kernels]]]
+    kernels = kernels[has_wanted_name[device.name[kernels]]]
     node = context.links.device_node()[kernels]
     keys = device.name[kernels], take_or(context.host.name, node, -1), device.grid[kernels]
     first, groups = group(*keys)
@@ -403,23 +379,6 @@ def _known(device: DeviceEvents) -> Bool:
     """Kernels of which the blocks are known, and on which device they met others."""
     known: Bool = (device.category == Category.KERNEL) & (device.blocks_per_sm > 0) & (device.device != UNKNOWN)
     return known
-
-
-def _fill(start: I64, dur: I64, blocks: F64, number: I64) -> F64:
-    """For each kernel, the mean of min(1, blocks per multiprocessor of all that run) while it runs; NaN without one."""
-    fill = np.full(len(start), np.nan)
-    blocks = np.minimum(blocks, 1)  # more fill no more, and absurd ones would swallow the others in the sums
-    known = np.flatnonzero(number >= 0)
-    for _, own in members(number[known]):
-        rows = known[own]
-        begin, end = start[rows], start[rows] + dur[rows]
-        times = np.concatenate((begin, end))
-        order = np.argsort(times, kind="stable")
-        times, load = times[order], np.cumsum(np.concatenate((blocks[rows], -blocks[rows]))[order])
-        filled = np.minimum(load[:-1], 1) * np.diff(times)
-        until = np.concatenate(([0.0], np.cumsum(filled)))
-        fill[rows] = (until[np.searchsorted(times, end)] - until[np.searchsorted(times, begin)]) / dur[rows]
-    return fill
 
 
 _BLOCKS = Need(

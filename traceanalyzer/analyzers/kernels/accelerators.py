@@ -123,10 +123,13 @@ def devices(context: Context) -> tuple[AcceleratorDevice, ...]:
     kinds = _kinds(context)[rows]
     _, place = group(events.vendor[rows], events.device[rows])
     found = []
-    for _, own in members(place):
-        number = int(events.device[rows[own[0]]])
-        vendor = Vendor(int(events.vendor[rows[own[0]]]))
-        found.append(AcceleratorDevice(vendor, None if number == UNKNOWN else number, rows[own], kinds[own]))
+    for _, of_device in members(place):
+        event = rows[of_device[0]]
+        vendor = Vendor(int(events.vendor[event]))
+        number = int(events.device[event])
+        found.append(
+            AcceleratorDevice(vendor, None if number == UNKNOWN else number, rows[of_device], kinds[of_device])
+        )
     busy = partial(times, context, kinds=BUSY)
     return tuple(sorted(found, key=lambda device: (-busy(device).length, device.vendor, device.number or 0)))
 
@@ -146,9 +149,11 @@ def _kinds(context: Context) -> U8:
 def _use(context: Context, device: AcceleratorDevice) -> AcceleratorUse:
     events = context.trace.accelerator
     start, end = _window(context)
-    first, last = events.start_ns[device.rows].min(), events.end_ns[device.rows].max()
+    first = events.start_ns[device.rows].min()
+    last = events.end_ns[device.rows].max()
     span = min(int(last), end) - max(int(first), start)
-    busy, waiting = times(context, device, BUSY), times(context, device, (TaskKind.WAITING,))
+    busy = times(context, device, BUSY)
+    waiting = times(context, device, (TaskKind.WAITING,))
     return AcceleratorUse(
         vendor=NAMES[device.vendor],
         device=device.number,
@@ -174,7 +179,8 @@ def _importance(row: AcceleratorTask) -> tuple[bool, int, str, str]:
 def _tasks(context: Context, device: AcceleratorDevice) -> list[AcceleratorTask]:
     events, names = context.trace.accelerator.take(device.rows), context.trace.names
     start, end = _window(context)
-    length = np.maximum(np.minimum(events.end_ns, end) - np.maximum(events.start_ns, start), 0)
+    inside = np.minimum(events.end_ns, end) - np.maximum(events.start_ns, start)
+    length = np.maximum(inside, 0)
     _, groups = group(events.name, events.task)
     return [
         AcceleratorTask(

@@ -104,7 +104,6 @@ def _kernels_of(context: Context) -> tuple[dict[Class, list[ClassifiedKernel]], 
     first, groups = group(device.name[kernels], described)
     calls = count_by(groups, len(first)).tolist()
     times: list[int] = sum_by(groups, device.dur_ns[kernels], len(first)).tolist()
-    total = sum(times)
     figures: defaultdict[Class, defaultdict[str, list[int]]] = defaultdict(lambda: defaultdict(lambda: [0, 0]))
     inferred: set[Class] = set()
     for row, number, time in zip(first.tolist(), calls, times, strict=True):
@@ -112,30 +111,36 @@ def _kernels_of(context: Context) -> tuple[dict[Class, list[ClassifiedKernel]], 
         kind = Class.COMMUNICATION if described[row] else kernel_class(name)
         if not described[row] and kind is not Class.OTHER:
             inferred.add(kind)
-        known = figures[kind][name]
-        known[:] = known[0] + number, known[1] + time
-    kernels_of = {
-        kind: sorted(
-            (ClassifiedKernel(name, calls, time, _share(time, total)) for name, (calls, time) in own.items()),
-            key=lambda row: (-row.total_ns, row.name),
-        )
-        for kind, own in figures.items()
-    }
-    return kernels_of, inferred
+        calls_and_time = figures[kind][name]
+        calls_and_time[0] += number
+        calls_and_time[1] += time
+    return {kind: _classified(by_name, sum(times)) for kind, by_name in figures.items()}, inferred
+
+
+def _classified(by_name: dict[str, list[int]], total: int) -> list[ClassifiedKernel]:
+    """The kernels of a class from their calls and times, the one with the most time first."""
+    rows = [ClassifiedKernel(name, calls, time, _share(time, total)) for name, (calls, time) in by_name.items()]
+    return sorted(rows, key=lambda row: (-row.total_ns, row.name))
 
 
 def _rows(context: Context) -> tuple[KernelClassTime, ...]:
     kernels_of, inferred = context.cached(_kernels_of)
-    total = sum(row.total_ns for own in kernels_of.values() for row in own)
-    rows = [_class(kind, own, total, inferred=kind in inferred) for kind, own in kernels_of.items()]
+    total = sum(kernel.total_ns for kernels in kernels_of.values() for kernel in kernels)
+    rows = [_class(kind, kernels, total, inferred=kind in inferred) for kind, kernels in kernels_of.items()]
     return tuple(sorted(rows, key=lambda row: (-row.total_ns, row.name)))
 
 
 def _class(kind: Class, rows: list[ClassifiedKernel], total: int, *, inferred: bool) -> KernelClassTime:
     time = sum(row.total_ns for row in rows)
-    calls, generated = sum(row.calls for row in rows), sum(row.total_ns for row in rows if is_generated(row.name))
     return KernelClassTime(
-        kind.value, calls, time, _share(time, total), len(rows), rows[0].name, inferred, generated_ns=generated
+        name=kind.value,
+        calls=sum(row.calls for row in rows),
+        total_ns=time,
+        share=_share(time, total),
+        kernels=len(rows),
+        longest=rows[0].name,
+        inferred=inferred,
+        generated_ns=sum(row.total_ns for row in rows if is_generated(row.name)),
     )
 
 

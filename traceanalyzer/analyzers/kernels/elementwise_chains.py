@@ -27,7 +27,7 @@ from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.module_calls import class_codes, class_name, owners
 from traceanalyzer.structure.sums import group, rows_by, sum_by
 from traceanalyzer.trace.distinct import ranked
-from traceanalyzer.trace.table import I64, Bool, take_or
+from traceanalyzer.trace.table import I64, Array, Bool, take_or
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -129,22 +129,42 @@ def analyze(context: Context) -> Chains:
     found = context.cached(_find)
     if not len(found.event):
         return Chains((), 0, 0)
-    dur, first = context.trace.device.dur_ns[found.event], found.first
-    count = len(first)
-    full = found.elements == np.maximum.reduceat(found.elements, first)[found.chain]
-    least = np.minimum.reduceat(np.where(full, dur, np.iinfo(np.int64).max), first)
-    greatest = np.maximum.reduceat(np.where(full, dur, 0), first)
-    total = np.add.reduceat(dur, first)
-    callers = take_or(context.cached(class_codes)[context.host.name], found.parent[first], NO_PARENT)
-    example, kind = group(_signatures(context, found), callers)
-    sums = [sum_by(kind, values, len(example)) for values in (np.ones(count, np.int64), total, least, greatest)]
+    total, least, greatest = _times(context, found)
+    example, kind = _kinds(context, found)
+    columns = (np.ones(len(total), np.int64), total, least, greatest)
+    sums = [sum_by(kind, values, len(example)) for values in columns]
     order = np.lexsort((np.arange(len(example)), -sums[1]))
     chains_of = rows_by(kind)
-    rows = [
-        _row(context, found, chains_of(number), [int(column[number]) for column in sums])
-        for number in order[:_SHOWN].tolist()
-    ]
+    rows = []
+    for number in order[:_SHOWN].tolist():
+        of_kind = [int(column[number]) for column in sums]
+        rows.append(_row(context, found, chains_of(number), of_kind))
     return Chains(tuple(rows), max(0, len(example) - _SHOWN), int(total.sum()))
+
+
+def _times(context: Context, found: _Found) -> tuple[I64, I64, I64]:
+    """Of each chain the time of all kernels, and the least and the greatest of those that pass over all elements."""
+    dur = context.trace.device.dur_ns[found.event]
+    first = found.first
+    is_full = _is_full(found)
+    total = np.add.reduceat(dur, first)
+    least = np.minimum.reduceat(np.where(is_full, dur, np.iinfo(np.int64).max), first)
+    greatest = np.maximum.reduceat(np.where(is_full, dur, 0), first)
+    return total, least, greatest
+
+
+def _is_full(found: _Found) -> Bool:
+    """Whether each kernel passes over as many elements as the largest one of its chain."""
+    largest = np.maximum.reduceat(found.elements, found.first)
+    is_full: Bool = found.elements == largest[found.chain]
+    return is_full
+
+
+def _kinds(context: Context, found: _Found) -> tuple[I64, I64]:
+    """The first chain of each kind, and the kind of each chain: equal operators and shapes below one caller."""
+    class_of = context.cached(class_codes)[context.host.name]
+    callers = take_or(class_of, found.parent[found.first], NO_PARENT)
+    return group(_signatures(context, found), callers)
 
 
 @event_set
@@ -154,8 +174,7 @@ def chains_at(context: Context, rows: tuple[Chain, ...]) -> Iterator[Occurrences
     found = steady.cached(_find)
     if not len(found.event):
         return
-    callers = take_or(steady.cached(class_codes)[steady.host.name], found.parent[found.first], NO_PARENT)
-    kind = group(_signatures(steady, found), callers)[1]
+    _, kind = _kinds(steady, found)
     begins = context.trace.device.start_ns[found.event[found.first]]
     wanted = kind[np.isin(begins, [row.start_ns for row in rows])]
     yield Occurrences.on_device(context, rows[0].links[0].name, found.event[np.isin(kind, wanted)[found.chain]])
@@ -167,18 +186,26 @@ def _find(context: Context) -> _Found:
     events = np.flatnonzero(context.in_scope(device.start_ns))
     events = events[np.lexsort((device.start_ns[events], device.stream[events], device.device[events]))]
     node = context.links.device_node()[events]
-    elements, parent = _elements(context, events, node), take_or(context.cached(owners).owner, node, NO_PARENT)
-    big, small = np.maximum(elements[1:], elements[:-1]), np.minimum(elements[1:], elements[:-1])
-    joined = (small > 0) & (big % np.maximum(small, 1) == 0) & (parent[1:] == parent[:-1])
-    joined &= (device.stream[events[1:]] == device.stream[events[:-1]]) & (
-        device.device[events[1:]] == device.device[events[:-1]]
-    )
-    chain = np.cumsum(np.append(True, ~joined)[: len(events)]) - 1
+    elements = _elements(context, events, node)
+    parent = take_or(context.cached(owners).owner, node, NO_PARENT)
+    places = (parent, device.stream[events], device.device[events])
+    begins = np.append(True, ~_continues(elements, places))[: len(events)]
+    chain = np.cumsum(begins) - 1
     found = _Found(events, node, elements, parent, chain).take(elements > 0)
     if not len(found.event):
         return found
-    full = found.elements == np.maximum.reduceat(found.elements, found.first)[found.chain]
-    return found.take((np.add.reduceat(full.astype(np.int64), found.first) >= _SHORTEST)[found.chain])
+    passes = np.add.reduceat(_is_full(found).astype(np.int64), found.first)
+    return found.take((passes >= _SHORTEST)[found.chain])
+
+
+def _continues(elements: I64, places: tuple[Array, ...]) -> Bool:
+    """Whether each event but the first continues the chain of the one before: same places, and elements that fit."""
+    larger = np.maximum(elements[1:], elements[:-1])
+    smaller = np.minimum(elements[1:], elements[:-1])
+    continues: Bool = (smaller > 0) & (larger % np.maximum(smaller, 1) == 0)
+    for place in places:
+        continues &= place[1:] == place[:-1]
+    return continues
 
 
 def _elements(context: Context, events: I64, node: I64) -> I64:
@@ -218,25 +245,32 @@ def _row(context: Context, found: _Found, repeated: I64, sums: list[int]) -> Cha
     trace, host, first = context.trace, context.host, found.first
     begin = int(first[repeated[0]])
     end = int(take_or(first, repeated[0] + 1, len(found.chain)))
-    parent, nodes = int(found.parent[begin]), found.node[begin:end][:_LINKS_SHOWN].tolist()
-    times = [int(trace.device.dur_ns[found.event[first[repeated] + place]].sum()) for place in range(len(nodes))]
+    parent = int(found.parent[begin])
     repetitions, total, least, greatest = sums
-    in_backward = parent != NO_PARENT and bool(context.cached(owners).is_evaluation[parent])
+    is_evaluation = context.cached(owners).is_evaluation
+    in_backward = parent != NO_PARENT and bool(is_evaluation[parent])
     return Chain(
         caller=class_name(trace.names[host.name[parent]]) if parent != NO_PARENT else None,
-        links=tuple(
-            Link(trace.names[host.name[node]], trace.shapes[trace.host.shapes[host.row[node]]], time)
-            for node, time in zip(nodes, times, strict=True)
-        ),
+        links=tuple(_links(context, found, first[repeated], min(end - begin, _LINKS_SHOWN))),
         kernels=end - begin,
         elements=int(found.elements[begin:end].max()),
         repetitions=repetitions,
         device_ns=total,
         least_pass_ns=least,
         greatest_pass_ns=greatest,
-        is_saved=not in_backward and bool(context.cached(owners).is_evaluation.any()),
+        is_saved=not in_backward and bool(is_evaluation.any()),
         start_ns=int(trace.device.start_ns[found.event[begin]]),
     )
+
+
+def _links(context: Context, found: _Found, begins: I64, count: int) -> Iterator[Link]:
+    """The first kernels of a chain, each with the time in all its repetitions."""
+    trace, host = context.trace, context.host
+    for place in range(count):
+        node = found.node[begins[0] + place]
+        time = trace.device.dur_ns[found.event[begins + place]].sum()
+        shapes = trace.host.shapes[host.row[node]]
+        yield Link(trace.names[host.name[node]], trace.shapes[shapes], int(time))
 
 
 ANALYSES = (Analysis(510, "chains", Chains, analyze, needs=(KERNELS, SHAPES), is_of_steps=True),)

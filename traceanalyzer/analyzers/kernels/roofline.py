@@ -7,6 +7,8 @@ launched something (`layer_norm` and `native_layer_norm`), only the inner one co
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 import numpy as np
 
@@ -122,22 +124,35 @@ class _Group(msgspec.Struct, frozen=True):
 
 def _rows(context: Context, gpu: gpus.Gpu | None) -> list[RooflineRow]:
     """Calls with equal inputs share a model; a row joins those that differ in strides and values only."""
-    trace, host = context.trace, context.host
+    trace = context.trace
+    joined: dict[tuple[int, int, int], list[_Group]] = {}
+    for key, members in _groups(context):
+        joined.setdefault(key, []).append(members)
+    rows = []
+    for (name, shapes, types), groups in joined.items():
+        inputs = (trace.names[name], trace.shapes[shapes], trace.types[types])
+        rows.append(_row(inputs, groups, gpu))
+    return rows
+
+
+def _groups(context: Context) -> Iterator[tuple[tuple[int, int, int], _Group]]:
+    """The calls with a model by their inputs, each with the codes of operator, shapes and types."""
+    host, table = context.host, context.trace.host
     nodes = np.flatnonzero(context.cached(leaves))
     works, first, groups = works_of(context, nodes)
-    row, count = host.row[nodes[first]], len(first)
-    times = sum_by(groups, context.cached(node_times).device_self_ns[nodes], count)
-    matrix, untold = (sum_by(groups, _unit_times(context, answer)[nodes], count) for answer in (True, None))
-    keys = (host.name[nodes[first]], trace.host.shapes[row], trace.host.types[row])
-    figures = np.column_stack((*keys, sum_by(groups, context.calls_of(nodes), count), times, matrix, untold))
-    joined: dict[tuple[int, int, int], list[_Group]] = {}
-    for work, (name, shapes, types, *measured) in zip(works, figures.tolist(), strict=True):
+    count = len(first)
+    call = host.row[nodes[first]]
+    keys = np.column_stack((host.name[nodes[first]], table.shapes[call], table.types[call]))
+    columns = (
+        context.calls_of(nodes),
+        context.cached(node_times).device_self_ns[nodes],
+        _unit_times(context, True)[nodes],
+        _unit_times(context, None)[nodes],
+    )
+    figures = np.column_stack([sum_by(groups, column, count) for column in columns])
+    for work, (name, shapes, types), measured in zip(works, keys.tolist(), figures.tolist(), strict=True):
         if work is not None:
-            joined.setdefault((name, shapes, types), []).append(_Group(work, *measured))
-    return [
-        _row((trace.names[name], trace.shapes[shapes], trace.types[types]), members, gpu)
-        for (name, shapes, types), members in joined.items()
-    ]
+            yield (name, shapes, types), _Group(work, *measured)
 
 
 def _unit_times(context: Context, answer: bool | None) -> I64:
