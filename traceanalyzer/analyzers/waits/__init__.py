@@ -7,6 +7,9 @@ nothing until the host has launched something new.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import msgspec
 import numpy as np
 
@@ -130,35 +133,49 @@ def _rows(context: Context, waits: HostWaits, in_step: Bool, figures: I64 | None
     """One row per function, operators, Python line and owner."""
     if not len(waits.row):
         return ()
-    names, name = context.trace.names, context.trace.launches.name[waits.row]
+    names = context.trace.names
+    call = context.trace.launches.name[waits.row]
     node = context.links.node[waits.row]
     line = host_activity.python_lines(context, waits.thread, waits.start_ns)
+    places, owner = _owners(context, waits)
+    first, groups = group(call, host_waits.operator_chains(context, node), line, owner)
+    columns = _columns(context, waits, in_step, groups, len(first))
+    of_device = _device_sums(figures, groups, len(first))
+    rows = []
+    for row, values, on_device in zip(first.tolist(), columns, of_device, strict=True):
+        operators = host_waits.operators_around(context, int(node[row]))
+        python_line = names[line[row]] if line[row] >= 0 else None
+        rows.append(
+            Synchronization(names[call[row]], operators, python_line, *values, *(*on_device, places[owner[row]]))
+        )
+    return tuple(sorted(rows, key=_order))
+
+
+def _owners(context: Context, waits: HostWaits) -> tuple[list[str | None], I64]:
+    """The places of owners, and the position of each wait's among them."""
     index = context.cached(owner_index)
     places = list(dict.fromkeys(index.places))
-    number = np.array([places.index(place) for place in index.places])
-    owner = number[index.of_launches(context, waits.row)]
-    first, groups = group(name, host_waits.operator_chains(context, node), line, owner)
-    count, steps = len(first), len(program_steps(context).typical)
+    position = np.array([places.index(place) for place in index.places])
+    return places, position[index.of_launches(context, waits.row)]
+
+
+def _columns(context: Context, waits: HostWaits, in_step: Bool, groups: I64, count: int) -> list[tuple[Any, ...]]:
+    """Of each group of waits: calls, calls per step (None without steps), time and longest wait."""
+    steps = len(program_steps(context).typical)
     waiting = waits.end_ns - waits.start_ns
     per_step = count_by(groups[in_step], count) / steps if steps else np.full(count, None)
     columns = (count_by(groups, count), per_step, sum_by(groups, waiting, count), most_by(groups, waiting, count))
-    sums = None
-    if figures is not None:
-        sums = np.zeros((count, figures.shape[1]), np.int64)
-        np.add.at(sums, groups, figures)
-    found = [
-        Synchronization(
-            names[name[row]],
-            host_waits.operators_around(context, int(node[row])),
-            names[line[row]] if line[row] >= 0 else None,
-            *values,
-            *(*_device_figures(None if sums is None else sums[number : number + 1]), places[owner[row]]),
-        )
-        for number, (row, *values) in enumerate(
-            zip(first.tolist(), *(column.tolist() for column in columns), strict=True)
-        )
-    ]
-    return tuple(sorted(found, key=_order))
+    return list(zip(*(column.tolist() for column in columns), strict=True))
+
+
+def _device_sums(figures: I64 | None, groups: I64, count: int) -> Sequence[list[int] | list[None]]:
+    """The figures of devices, summed over each group of waits."""
+    if figures is None:
+        return [_device_figures(None)] * count
+    sums = np.zeros((count, figures.shape[1]), np.int64)
+    np.add.at(sums, groups, figures)
+    rows: list[list[int]] = sums.tolist()
+    return rows
 
 
 def _order(row: Synchronization) -> tuple[object, ...]:
