@@ -201,23 +201,34 @@ def _breaks(context: Context, regions: _Regions, logs: LogSummary) -> tuple[Grap
     inner = np.flatnonzero(regions.outer != NO_PARENT)
     if not len(inner):
         return ()
-    names = context.trace.names
-    before, behind = regions.code[regions.outer[inner]], regions.code[inner]
-    lines = regions.resumed[inner]
+    before = regions.code[regions.outer[inner]]
+    behind = regions.code[inner]
+    resumed = regions.resumed[inner]
     first, groups = group(before, behind)
-    calls = np.bincount(groups).tolist()
-    time = sum_by(groups, np.maximum(0, regions.gap_ns[inner]), len(first)).tolist()
-    rows = []
-    for number, row in enumerate(first.tolist()):
-        outer, own = (compiled_code.region_id(names[int(code[row])]) for code in (before, behind))
-        logged = logs.broken(outer, own)
-        stack = compiled_code.resumed_at(names[int(lines[row])]) if lines[row] >= 0 else None
-        file, line = (stack[0], stack[1]) if stack else (None, None)
-        if logged is not None and logged.at is not None:
-            file, line = logged.at.file, logged.at.line
-        reason, hint = (None, None) if logged is None else (logged.reason or None, logged.hint or None)
-        rows.append(GraphBreak(outer, own, calls[number], time[number], file, line, reason, hint))
+    calls = np.bincount(groups)
+    time = sum_by(groups, np.maximum(0, regions.gap_ns[inner]), len(first))
+    columns = (before[first], behind[first], resumed[first], calls, time)
+    rows = [_break(context, logs, *of_break) for of_break in zip(*(column.tolist() for column in columns), strict=True)]
     return tuple(sorted(rows, key=lambda row: (-row.calls, -row.between_ns, row.before or "", row.behind or "")))
+
+
+def _break(
+    context: Context, logs: LogSummary, before_code: int, behind_code: int, resumed: int, calls: int, time: int
+) -> GraphBreak:
+    """A break from the names of the regions before and behind it and of the frame that continues (-1 for none)."""
+    names = context.trace.names
+    before = compiled_code.region_id(names[before_code])
+    behind = compiled_code.region_id(names[behind_code])
+    logged = logs.broken(before, behind)
+    at = compiled_code.resumed_at(names[resumed]) if resumed >= 0 else None
+    file, line = (at[0], at[1]) if at else (None, None)
+    reason = hint = None
+    if logged is not None:
+        reason = logged.reason or None
+        hint = logged.hint or None
+        if logged.at is not None:
+            file, line = logged.at.file, logged.at.line
+    return GraphBreak(before, behind, calls, time, file, line, reason, hint)
 
 
 def _resumed(context: Context, tree: Tree) -> I64:
