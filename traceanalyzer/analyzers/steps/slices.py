@@ -137,17 +137,19 @@ class _Chosen(msgspec.Struct, frozen=True):
 
 def _chosen(context: Context) -> Iterator[_Chosen]:
     steps = program_steps(context)
-    rows = {"typical": recording.shown_step(context)}
-    rows |= {"slowest": int((steps.end_ns - steps.start_ns).argmax()), "first": 0}
+    slowest = int((steps.end_ns - steps.start_ns).argmax())
+    rows = {"typical": recording.shown_step(context), "slowest": slowest, "first": 0}
+    shown: dict[int, _Chosen] = {}
     for kind, row in rows.items():
-        if next(other for other, same in rows.items() if same == row) == kind:
-            yield _Chosen(kind, steps.names[row], int(steps.start_ns[row]), int(steps.end_ns[row]), MOST)
-    shown = [(int(steps.start_ns[row]), int(steps.end_ns[row])) for row in rows.values()]
+        if row not in shown:
+            shown[row] = _Chosen(kind, steps.names[row], int(steps.start_ns[row]), int(steps.end_ns[row]), MOST)
+    yield from shown.values()
     outside = recorded(context).outside
     longest = sorted(outside, key=lambda part: -part.duration_ns)[:_OUTSIDE]
     for part in sorted(longest, key=lambda part: part.start_ns):
-        start, end = part.start_ns, part.start_ns + part.duration_ns
-        if not any(first <= start and end <= last for first, last in shown):
+        start = part.start_ns
+        end = start + part.duration_ns
+        if not any(step.start_ns <= start and end <= step.end_ns for step in shown.values()):
             yield _Chosen("outside", part.kind, start, end, _FEW)
     if len(steps) > 1 or outside:
         yield _Chosen("recording", None, 0, context.trace.info.span_ns, _FEW)
@@ -203,22 +205,34 @@ class _Table(msgspec.Struct, frozen=True, dict=True):
 
     def _joined(self, rows: I64, chosen: _Chosen) -> SliceRows:
         """Some slices, cut to a time and joined."""
-        start, end, first, last = chosen.start_ns, chosen.end_ns, int(rows[0]), int(rows[-1])
-        own = slice(first, last + 1) if last - first + 1 == len(rows) else rows  # neighbours need not be gathered
-        from_ns, to_ns = np.maximum(self._times[0][own], start) - start, np.minimum(self._times[1][own], end) - start
-        lane, depth = self.lane[own], np.zeros(len(rows), np.int16) if self.depth is None else self.depth[own]
+        from_ns, to_ns, lane, depth = self._cut(rows, chosen)
         order = in_order(lane, depth, from_ns)
-        rows, to_ns = rows[order], to_ns[order]
-        cell = coarse_cell(chosen.most, end - start)
+        rows = rows[order]
+        to_ns = to_ns[order]
+        cell = coarse_cell(chosen.most, chosen.end_ns - chosen.start_ns)
         begins, longest = blocks(lane[order], depth[order], from_ns[order], to_ns, cell)
-        found = self._rows(rows[begins], from_ns[order[begins]], np.maximum.reduceat(to_ns, begins))
+        joined = self._rows(rows[begins], from_ns[order[begins]], np.maximum.reduceat(to_ns, begins))
         count = np.diff(np.append(begins, len(rows)))
         return replace(
-            found,
+            joined,
             name=self.codes[self.name[rows[longest]]],
             count=count,
-            row=np.where(count == 1, found.row, -1),
-            launch=np.where(count == 1, found.launch, -1),
+            row=np.where(count == 1, joined.row, -1),
+            launch=np.where(count == 1, joined.launch, -1),
+        )
+
+    def _cut(self, rows: I64, chosen: _Chosen) -> tuple[I64, I64, Array, Array]:
+        """Start and end of some slices within a time, from its start on, their lanes and their depths."""
+        start, end = chosen.start_ns, chosen.end_ns
+        from_ns, to_ns = self._times
+        first = int(rows[0])
+        behind = int(rows[-1]) + 1
+        taken = slice(first, behind) if behind - first == len(rows) else rows  # neighbours need not be gathered
+        return (
+            np.maximum(from_ns[taken], start) - start,
+            np.minimum(to_ns[taken], end) - start,
+            self.lane[taken],
+            np.zeros(len(rows), np.int16) if self.depth is None else self.depth[taken],
         )
 
     def _rows(self, rows: I64, start_ns: I64, end_ns: I64) -> SliceRows:
@@ -238,90 +252,119 @@ class _Table(msgspec.Struct, frozen=True, dict=True):
 
 def _tables(context: Context, names: StringPool[str]) -> Iterator[_Table]:
     """The tables of all events, and those of marks and owners, which are about the same events."""
-    trace, tree, calls, device, other = (
-        context.trace,
-        context.host.tree,
-        context.trace.launches,
-        context.trace.device,
-        context.trace.accelerator,
-    )
+    trace, host = context.trace, context.host
     codes = np.array([names.encode(name) for name in trace.names], np.int64)
-    threads, marks = [f"{thread.pid}/{thread.tid}" for thread in trace.threads], context.cached(forest)
-    yield _Table(
-        "marks", marks.tree, marks.tree.thread, marks.name[marks.place], threads.__getitem__, codes, marks.tree.depth
-    )
+    threads = [f"{thread.pid}/{thread.tid}" for thread in trace.threads]
+    thread = threads.__getitem__
+    marks = context.cached(forest)
     index = context.cached(owner_index)
-    owners = np.array([names.encode(place(own) or own.name) for own in index.owners], np.int64)
-    yield _Table("owners", *_owned(index.timeline), threads.__getitem__, owners)
-    yield _Table("host", tree, tree.thread, context.host.name, threads.__getitem__, codes, tree.depth)
-    yield _Table("launches", calls, calls.thread, calls.name, threads.__getitem__, codes)
-    first, lane = group(device.device, device.stream)
-    labels = [f"{d}/{s}" for d, s in zip(device.device[first].tolist(), device.stream[first].tolist(), strict=True)]
-    yield _Table("device", device, lane, device.name, labels.__getitem__, codes, launch=context.links.launch)
-    first, lane = group(other.vendor, other.device, other.stream)
-    keys = zip(*(key[first].tolist() for key in (other.vendor, other.device, other.stream)), strict=True)
-    labels = [f"{accelerators.NAMES[Vendor(v)]} {d}/{s}" for v, d, s in keys]
-    yield _Table("accelerator", other, lane, other.name, labels.__getitem__, codes)
+    owners = np.array([names.encode(place(owner) or owner.name) for owner in index.owners], np.int64)
+    calls = trace.launches
+    yield _Table("marks", marks.tree, marks.tree.thread, marks.name[marks.place], thread, codes, depth=marks.tree.depth)
+    yield _Table("owners", *_owned(index.timeline), thread, owners)
+    yield _Table("host", host.tree, host.tree.thread, host.name, thread, codes, depth=host.tree.depth)
+    yield _Table("launches", calls, calls.thread, calls.name, thread, codes)
+    yield _of_gpus(context, codes)
+    yield _of_accelerators(context, codes)
+
+
+def _of_gpus(context: Context, codes: I64) -> _Table:
+    """Events of GPUs, a lane for each stream."""
+    events = context.trace.device
+    first, lane = group(events.device, events.stream)
+    streams = zip(events.device[first].tolist(), events.stream[first].tolist(), strict=True)
+    labels = [f"{device}/{stream}" for device, stream in streams]
+    return _Table("device", events, lane, events.name, labels.__getitem__, codes, launch=context.links.launch)
+
+
+def _of_accelerators(context: Context, codes: I64) -> _Table:
+    """Events of other accelerators, a lane for each stream."""
+    events = context.trace.accelerator
+    keys = (events.vendor, events.device, events.stream)
+    first, lane = group(*keys)
+    streams = zip(*(key[first].tolist() for key in keys), strict=True)
+    labels = [f"{accelerators.NAMES[Vendor(vendor)]} {device}/{stream}" for vendor, device, stream in streams]
+    return _Table("accelerator", events, lane, events.name, labels.__getitem__, codes)
 
 
 def _owned(parts: OwnerTimeline) -> tuple[OwnerTimeline, I64, I64]:
     """The part of the program that the critical thread is in, by thread and owner; neighbours of one owner are one."""
     known = np.flatnonzero(parts.owner >= 0)
-    thread, start, end, owner = (column[known] for column in (parts.thread, parts.start_ns, parts.end_ns, parts.owner))
+    thread = parts.thread[known]
+    start = parts.start_ns[known]
+    end = parts.end_ns[known]
+    owner = parts.owner[known]
     begins = np.ones(len(known), np.bool_)
     begins[1:] = (owner[1:] != owner[:-1]) | (thread[1:] != thread[:-1]) | (start[1:] != end[:-1])
-    first, last = np.flatnonzero(begins), np.flatnonzero(np.append(begins[1:], True)[: len(known)])
-    found = OwnerTimeline(start[first], end[last], thread[first], owner[first])
-    return found, found.thread, found.owner
+    first = np.flatnonzero(begins)
+    last = np.flatnonzero(np.append(begins[1:], True)[: len(known)])
+    joined = OwnerTimeline(start[first], end[last], thread[first], owner[first])
+    return joined, joined.thread, joined.owner
 
 
 @cached
 def _roles(context: Context) -> dict[str, str]:
     """What threads are for, by their labels, as far as that is known."""
-    host, threads, own = context.trace.host, context.trace.threads, context.cached(engines)
-    loading, working = (
-        sum_by(host.thread, np.where(of, host.dur_ns, 0), len(threads))
-        for of in (context.kind == NodeKind.DATALOADER, host.category == Category.OPERATOR)
-    )
-    launching = [thread for thread in host_activity.launching_threads(context) if thread not in own]
-    others = [
-        thread for thread in np.argsort(-working, kind="stable").tolist() if working[thread] and thread not in own
-    ]
-    found = dict.fromkeys(np.flatnonzero(loading > working).tolist(), "loader")
-    found |= dict.fromkeys(own, "autograd") | dict.fromkeys((launching or others)[:1], "main")
-    return {f"{threads[thread].pid}/{threads[thread].tid}": role for thread, role in found.items()}
+    host, threads = context.trace.host, context.trace.threads
+    autograd = context.cached(engines)
+    loading = sum_by(host.thread, np.where(context.kind == NodeKind.DATALOADER, host.dur_ns, 0), len(threads))
+    working = sum_by(host.thread, np.where(host.category == Category.OPERATOR, host.dur_ns, 0), len(threads))
+    busiest = np.argsort(-working, kind="stable").tolist()
+    launching = [thread for thread in host_activity.launching_threads(context) if thread not in autograd]
+    others = [thread for thread in busiest if working[thread] and thread not in autograd]
+    roles = dict.fromkeys(np.flatnonzero(loading > working).tolist(), "loader")
+    roles |= dict.fromkeys(autograd, "autograd")
+    roles |= dict.fromkeys((launching or others)[:1], "main")
+    return {f"{threads[thread].pid}/{threads[thread].tid}": role for thread, role in roles.items()}
+
+
+class _Lanes(msgspec.Struct):
+    """The lanes of a time with their slices, those of all tables so far."""
+
+    places: list[LanePlace] = []
+    details: list[SliceRows] = msgspec.field(default_factory=lambda: [SliceRows.none()])
+    """Slices of marks and owners."""
+    events: list[SliceRows] = msgspec.field(default_factory=lambda: [SliceRows.none()])
+    total: int = 0
+    """Number of all events."""
+    hidden: int = 0
+    """Number of events of lanes that are not shown."""
+    hidden_lanes: int = 0
+
+    def add(self, table: _Table, rows: SliceRows, roles: dict[str, str]) -> None:
+        """Add the busiest lanes of a table."""
+        order = _busiest(rows)
+        shown = rows.take(np.isin(rows.lane, order[:_LANES])).renumbered(order, len(self.places))
+        for label in map(table.label, order[:_LANES].tolist()):
+            self.places.append(LanePlace(table.kind, label, roles.get(label)))
+        if table.kind not in OF_EVENTS:
+            self.details.append(shown)
+            return
+        self.events.append(shown)
+        count = int(rows.count.sum())
+        self.total += count
+        self.hidden += count - int(shown.count.sum())
+        self.hidden_lanes += len(order[_LANES:])
 
 
 def _time(context: Context, tables: list[_Table], device: int | None, chosen: _Chosen) -> SliceTime:
     duration = chosen.end_ns - chosen.start_ns
-    places: list[LanePlace] = []
-    details, events = [SliceRows.none()], [SliceRows.none()]
-    total = hidden = hidden_lanes = 0
+    lanes = _Lanes()
     for table in tables:
-        rows, known = table.within(chosen), _roles(context) if table.kind in _OF_THREADS else {}
-        order = _busiest(rows)
-        shown = rows.take(np.isin(rows.lane, order[:_LANES])).renumbered(order, len(places))
-        places += [
-            LanePlace(table.kind, label, known.get(label)) for label in map(table.label, order[:_LANES].tolist())
-        ]
-        if table.kind not in OF_EVENTS:
-            details.append(shown)
-            continue
-        events.append(shown)
-        hidden_lanes += len(order[_LANES:])
-        total, hidden = total + int(rows.count.sum()), hidden + int(rows.count.sum() - shown.count.sum())
-    fewer, _ = fitting(SliceRows.of(details), _FEW, duration)
-    kept, cell = fitting(SliceRows.of(events), chosen.most, duration)
-    lanes = tuple(columns(SliceRows.of((fewer, kept)), places))
+        lanes.add(table, table.within(chosen), _roles(context) if table.kind in _OF_THREADS else {})
+    details, _ = fitting(SliceRows.of(lanes.details), _FEW, duration)
+    events, cell = fitting(SliceRows.of(lanes.events), chosen.most, duration)
     frame = (chosen.kind, chosen.name, chosen.start_ns, duration, cell)
+    shown = tuple(columns(SliceRows.of((details, events)), lanes.places))
     idle = _idle(context, device, chosen.start_ns, chosen.end_ns)
-    return SliceTime(*frame, total, hidden_lanes, hidden, lanes, *idle)
+    return SliceTime(*frame, lanes.total, lanes.hidden_lanes, lanes.hidden, shown, *idle)
 
 
 def _busiest(rows: SliceRows) -> I64:
     """The lanes, those with most time in their outermost slices first."""
-    lanes, own = np.unique(rows.lane, return_inverse=True)
-    time = sum_by(own, np.where(rows.depth == 0, rows.end_ns - rows.start_ns, 0), len(lanes))
+    lanes, lane = np.unique(rows.lane, return_inverse=True)
+    outermost = np.where(rows.depth == 0, rows.end_ns - rows.start_ns, 0)
+    time = sum_by(lane, outermost, len(lanes))
     return lanes[np.lexsort((lanes, -time))]
 
 
@@ -332,10 +375,12 @@ def _idle(
     if device is None:
         return (), (), (), 0, 0
     steps = program_steps(context)
-    every = idle_times.divide(context, device, steps.every if idle_times.are_disjoint(steps.every) else steps.typical)
-    from_ns, to_ns, cause = every.pieces
+    divided = steps.every if idle_times.are_disjoint(steps.every) else steps.typical
+    from_ns, to_ns, cause = idle_times.divide(context, device, divided).pieces
     rows = np.flatnonzero((to_ns > start) & (from_ns < end))
-    from_ns, to_ns, cause = np.maximum(from_ns[rows], start) - start, np.minimum(to_ns[rows], end) - start, cause[rows]
+    from_ns = np.maximum(from_ns[rows], start) - start
+    to_ns = np.minimum(to_ns[rows], end) - start
+    cause = cause[rows]
     length = to_ns - from_ns
     longest = _longest(length, _FEW)
     return (
