@@ -8,7 +8,7 @@ out.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 import numpy as np
@@ -110,31 +110,34 @@ def analyze(context: Context) -> Conversions:
     asking = _asking(context, nodes)
     keys = _keys(context, nodes, asking)
     first, groups = group(*keys)
-    count, times = len(first), context.cached(node_times)
-    device_ns, host_ns = times.device_total_ns[nodes], context.host.tree.dur_ns[asking]
-    longest = np.lexsort((-host_ns, -device_ns, groups))
-    longest = longest[np.unique(groups[longest], return_index=True)[1]]
-    made = _made(context, asking)
-    sums = {
+    figures, lines = _figures(context, nodes, asking, groups)
+    order = np.lexsort((np.arange(len(first)), -figures["host_ns"], -figures["device_ns"]))
+    rows = []
+    for number in order[:_SHOWN].tolist():
+        codes = [int(key[first[number]]) for key in keys]
+        of_group = {field: int(values[number]) for field, values in figures.items()}
+        rows.append(_row(context.trace, codes, of_group, lines[number]))
+    return Conversions(tuple(rows), max(0, len(first) - _SHOWN), *within)
+
+
+def _figures(context: Context, nodes: I64, asking: I64, groups: I64) -> tuple[dict[str, I64], Sequence[str | None]]:
+    """The figures of each group of copies by their fields, and the line of Python of its longest copy."""
+    tree = context.host.tree
+    device_ns = context.cached(node_times).device_total_ns[nodes]
+    host_ns = tree.dur_ns[asking]
+    order = np.lexsort((-host_ns, -device_ns, groups))
+    longest = order[np.unique(groups[order], return_index=True)[1]]
+    count = len(longest)
+    _, start, end = _made(context, asking)
+    figures = {
         "calls": count_by(groups, count),
         "device_ns": sum_by(groups, device_ns, count),
         "host_ns": sum_by(groups, host_ns, count),
         "longest_run": _runs(context, asking, groups, count),
-        "start_ns": context.host.tree.start_ns[asking[longest]],
-        "call_ns": sum_by(groups, made[2] - made[1], count),
+        "start_ns": tree.start_ns[asking[longest]],
+        "call_ns": sum_by(groups, end - start, count),
     }
-    lines = host_activity.lines_of_nodes(context, asking[longest])
-    order = np.lexsort((np.arange(count), -sums["host_ns"], -sums["device_ns"]))
-    rows = [
-        _row(
-            context.trace,
-            [int(key[first[number]]) for key in keys],
-            {field: int(values[number]) for field, values in sums.items()},
-            lines[number],
-        )
-        for number in order[:_SHOWN].tolist()
-    ]
-    return Conversions(tuple(rows), max(0, count - _SHOWN), *within)
+    return figures, host_activity.lines_of_nodes(context, asking[longest])
 
 
 @event_set
@@ -183,9 +186,8 @@ def _copies(context: Context) -> I64:
     names = trace.names
     nodes = np.flatnonzero((host.name == names.code(_COPY)) & ~host.merged & context.in_scope(host.tree.start_ns))
     kept = ~_crossing(context)[nodes]
-    foreign = names.where(lambda name: _FOREIGN.search(name) is not None)[host.name] | (
-        host.kind == NodeKind.DATALOADER
-    )
+    foreign = names.where(lambda name: _FOREIGN.search(name) is not None)[host.name]
+    foreign |= host.kind == NodeKind.DATALOADER
     kept &= host.tree.nearest(foreign)[nodes] == NO_PARENT
     row = host.row[nodes]
     call = host_activity.innermost(trace.host, context.cached(ranges), trace.host.thread[row], trace.host.start_ns[row])
@@ -220,8 +222,8 @@ def _keys(context: Context, nodes: I64, asking: I64) -> tuple[I64, ...]:
     caller = host.tree.parent[asking].astype(np.int64)
     plain = np.append(~np.isin(host.kind, (NodeKind.OPERATOR, NodeKind.MODULE)), True)
     of_class = np.append(context.cached(class_codes)[host.name], NO_PARENT)
-    found = context.cached(owners)
-    backward = take_or(found.evaluation, nodes, NO_PARENT) != NO_PARENT
+    evaluation = context.cached(owners).evaluation
+    backward = take_or(evaluation, nodes, NO_PARENT) != NO_PARENT
     launched = context.cached(node_times).device_total_ns[nodes] > 0
     row = host.row[nodes]
     return (
@@ -238,11 +240,14 @@ def _runs(context: Context, asking: I64, groups: I64, count: int) -> I64:
     """Per group: the most members that follow each other directly under one parent."""
     tree = context.host.tree
     order = np.argsort(asking, kind="stable")
-    here, of = asking[order], groups[order]
-    follows = (here[1:] == tree.after[here[:-1]]) & (tree.parent[here[1:]] == tree.parent[here[:-1]])
-    follows &= of[1:] == of[:-1]
-    starts = np.flatnonzero(np.append(True, ~follows))[: len(here)]
-    return most_by(of[starts], np.diff(np.append(starts, len(here))), count)
+    calls = asking[order]
+    group_of = groups[order]
+    before, behind = calls[:-1], calls[1:]
+    follows = (behind == tree.after[before]) & (tree.parent[behind] == tree.parent[before])
+    follows &= group_of[1:] == group_of[:-1]
+    starts = np.flatnonzero(np.append(True, ~follows))[: len(calls)]
+    lengths = np.diff(np.append(starts, len(calls)))
+    return most_by(group_of[starts], lengths, count)
 
 
 def _made(context: Context, asking: I64) -> tuple[I64, I64, I64]:
