@@ -103,34 +103,38 @@ def analyze(context: Context) -> Optimizers:
     trace, host = context.trace, context.trace.host
     calls = context.cached(ranges)
     calls = calls[context.in_scope(host.start_ns[calls])]
-    names, group = ranked(host.name[calls])
+    codes, group = ranked(host.name[calls])
+    start = host.start_ns[calls]
+    dur = host.dur_ns[calls]
+    earlier = ended_earlier(context, start, start + dur, dur)
+    figures = _figures(context, calls, group, len(codes))
+    rows = []
+    rows_of = rows_by(group)
+    for number, code in enumerate(codes.tolist()):
+        of_name = rows_of(number)
+        name = trace.names[code]
+        longest = of_name[dur[of_name].argmax()]
+        exposed = summed(earlier[of_name])
+        rows.append(Optimizer(name, _kind(name), exposed=exposed, start_ns=int(start[longest]), **figures[number]))
+    return Optimizers(tuple(sorted(rows, key=lambda row: (-row.host_ns, row.name))))
+
+
+def _figures(context: Context, calls: I64, group: I64, count: int) -> list[dict[str, Any]]:
+    """Per group of calls, by field: its numbers and times, and its operators."""
+    host = context.trace.host
     of_row = np.full(len(host) + 1, -1, np.int64)
     of_row[calls] = group
-    start, dur = host.start_ns[calls], host.dur_ns[calls]
-    earlier = ended_earlier(context, start, start + dur, dur)
     columns = {
-        "calls": count_by(group, len(names)),
-        "host_ns": sum_by(group, dur, len(names)),
-        "starved_ns": _starved(context, calls, of_row, len(names)),
-        "closures": count_by(group[has_closure(context, calls)], len(names)),
-        **_device_columns(context, calls, of_row, len(names)),
+        "calls": count_by(group, count),
+        "host_ns": sum_by(group, host.dur_ns[calls], count),
+        "starved_ns": _starved(context, calls, of_row, count),
+        "closures": count_by(group[has_closure(context, calls)], count),
+        **_device_columns(context, calls, of_row, count),
     }
-    operators = _operators(context, calls, of_row)
-    rows, rows_of = [], rows_by(group)
-    for number, code in enumerate(names.tolist()):
-        of_name, name = rows_of(number), trace.names[code]
-        figures: dict[str, Any] = {field: int(values[number]) for field, values in columns.items()}
-        rows.append(
-            Optimizer(
-                name=name,
-                kind=_kind(name),
-                exposed=summed(earlier[of_name]),
-                start_ns=int(start[of_name][dur[of_name].argmax()]),
-                **figures,
-                **operators[number],
-            )
-        )
-    return Optimizers(tuple(sorted(rows, key=lambda row: (-row.host_ns, row.name))))
+    figures = _operators(context, calls, of_row)
+    for number in range(count):
+        figures[number] |= {field: int(values[number]) for field, values in columns.items()}
+    return figures
 
 
 def _device_columns(context: Context, calls: I64, of_row: I64, count: int) -> dict[str, I64]:
@@ -149,8 +153,8 @@ def _device_columns(context: Context, calls: I64, of_row: I64, count: int) -> di
 def optimizers_at(context: Context, rows: tuple[Optimizer, ...]) -> Iterator[Occurrences]:
     """When some optimizers are called."""
     calls, host = context.cached(ranges), context.trace.host
-    own = context.trace.names.where({row.name for row in rows}.__contains__)[host.name[calls]]
-    yield Occurrences.of_host(context, rows[0].name, calls[own])
+    is_named = context.trace.names.where({row.name for row in rows}.__contains__)
+    yield Occurrences.of_host(context, rows[0].name, calls[is_named[host.name[calls]]])
 
 
 def _kind(name: str) -> str:
@@ -165,12 +169,13 @@ def _launched(context: Context, calls: I64, of_row: I64) -> tuple[I64, Bool, Boo
     launches = trace.launches
     call = host_activity.innermost(trace.host, calls, launches.thread, launches.start_ns)
     launched = take_or(of_row[call], context.links.launch, -1)
-    codes, own = ranked(device.name)
-    elementwise = np.array([_is_unfused(trace.names[code]) for code in codes], np.bool_)
-    filling = trace.names.where(lambda name: "FillFunctor" in name or "fillBuffer" in name)
-    kernel = device.category == Category.KERNEL
-    fills = (launched >= 0) & ((device.category == Category.MEMSET) | (kernel & filling[device.name]))
-    return launched, fills, (launched >= 0) & kernel & elementwise[own]
+    codes, name = ranked(device.name)
+    is_elementwise = np.array([_is_unfused(trace.names[code]) for code in codes], np.bool_)
+    is_filling = trace.names.where(lambda name: "FillFunctor" in name or "fillBuffer" in name)
+    is_kernel = device.category == Category.KERNEL
+    fills = (device.category == Category.MEMSET) | (is_kernel & is_filling[device.name])
+    arithmetic = is_kernel & is_elementwise[name]
+    return launched, (launched >= 0) & fills, (launched >= 0) & arithmetic
 
 
 def _is_unfused(kernel: str) -> bool:
@@ -180,9 +185,9 @@ def _is_unfused(kernel: str) -> bool:
 
 def _starved(context: Context, calls: I64, of_row: I64, count: int) -> I64:
     """Per group: idle time of the device that ends with a launch of a call, as far as it lies in the call."""
-    host, launches, gaps = context.trace.host, context.trace.launches, context.cached(starvation)
-    thread, start = launches.thread[gaps.launch], launches.start_ns[gaps.launch]
-    call = host_activity.innermost(host, calls, thread, start)
+    host, launches = context.trace.host, context.trace.launches
+    gaps = context.cached(starvation)
+    call = host_activity.innermost(host, calls, launches.thread[gaps.launch], launches.start_ns[gaps.launch])
     inside = call != NO_PARENT
     call = call[inside]
     waited = gaps.end_ns[inside] - np.maximum(gaps.start_ns[inside], host.start_ns[call])
@@ -195,23 +200,23 @@ def _operators(context: Context, calls: I64, of_row: I64) -> list[dict[str, Any]
     nodes = np.flatnonzero(context.host.is_row)
     rows = ascending(context.host.row[nodes])
     call = host_activity.innermost(host, calls, host.thread[rows], host.start_ns[rows])
-    rows, owner = rows[call != NO_PARENT], of_row[call[call != NO_PARENT]]
+    inside = call != NO_PARENT
+    rows = rows[inside]
+    rows_of = rows_by(of_row[call[inside]])
     on_lists = names.where(lambda name: "_foreach_" in name or "_fused_" in name)
     in_place = names.where(IN_PLACE.__contains__)
-    rows_of = rows_by(owner)
-    figures = []
+    figures: list[dict[str, Any]] = []
     for number in range(int(of_row.max(initial=-1)) + 1):
         operators = rows[rows_of(number)]
         codes = host.name[operators]
         durations = host.dur_ns[operators[in_place[codes]]]
-        figures.append(
-            {
-                "list_operators": int(on_lists[codes].sum()),
-                "operators": _most_frequent(context, codes),
-                "in_place": len(durations),
-                "in_place_ns": int(durations.sum() - durations.max(initial=0)),
-            }
-        )
+        of_group = {
+            "list_operators": int(on_lists[codes].sum()),
+            "operators": _most_frequent(context, codes),
+            "in_place": len(durations),
+            "in_place_ns": int(durations.sum() - durations.max(initial=0)),
+        }
+        figures.append(of_group)
     return figures
 
 

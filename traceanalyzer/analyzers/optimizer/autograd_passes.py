@@ -329,14 +329,18 @@ def _unused_calls(context: Context) -> list[_UnusedCalls]:
     unused_calls = []
     for _, rows in members(extending.kind[judged]):
         of_kind = judged[rows]
-        evaluated = extending.is_evaluated[of_kind]
-        useful = distinct(update[of_kind[evaluated]])
-        unused = of_kind[~evaluated & np.isin(update[of_kind], useful)]
+        unused = _unused_of_kind(of_kind, extending.is_evaluated[of_kind], update)
         if len(unused):
             shapes = context.trace.shapes[extending.shapes[of_kind[0]]]
             updates = len(distinct(update[unused]))
             unused_calls.append(_UnusedCalls(extending.call[unused], len(of_kind), updates, shapes))
     return unused_calls
+
+
+def _unused_of_kind(calls: I64, is_evaluated: Bool, update: I64) -> I64:
+    """The calls that autograd does not evaluate, before updates for which it evaluates others."""
+    useful_updates = distinct(update[calls[is_evaluated]])
+    return calls[~is_evaluated & np.isin(update[calls], useful_updates)]
 
 
 class _ExtendingCalls(NamedTuple):

@@ -94,27 +94,38 @@ class _Segments(msgspec.Struct, frozen=True):
 
 
 def _segments(context: Context) -> _Segments:
-    tree, steps = context.host.tree, program_steps(context).typical
     called, evaluation = _called(context)
     inside = evaluation != NO_PARENT
-    rows = context.host.row[called]
-    kind = group(context.trace.host.name[rows], context.trace.host.shapes[rows])[1]
-    follows = _pairs(kind, called, evaluation, tree.thread[called])
-    forward = distinct(follows[~inside & (follows >= 0)])
+    pair = _pairs_of_kinds(context, called, evaluation)
+    forward = distinct(pair[~inside & (pair >= 0)])
     within = np.flatnonzero(inside)
     if not len(within) or not len(forward):
         return _Segments(*np.empty((3, 0), np.int64))
     segment, row = np.unique(evaluation[within], return_inverse=True)
-    pair = follows[within]
-    known = np.isin(pair, forward) & (pair >= 0)
-    count, pairs, alike = (
-        np.bincount(row, weights=mask, minlength=len(segment)) for mask in (pair >= -1, pair >= 0, known)
-    )
-    kept = (count >= _FEWEST) & (alike >= _ALIKE * pairs) & (pairs >= _FEWEST - 1)
+    kept = _repeats(pair[within], forward, row, len(segment))
+    tree, steps = context.host.tree, program_steps(context).typical
     if len(steps):
         kept &= steps.at(tree.start_ns[segment]) >= 0
     end = most_by(row, tree.end_ns[called[within]], len(segment))
     return _Segments(segment[kept], end[kept], called[within][kept[row]])
+
+
+def _pairs_of_kinds(context: Context, called: I64, evaluation: I64) -> I64:
+    """For each operator what it and the one before it are, by name and shapes; -1 for the first one at a place."""
+    table = context.trace.host
+    rows = context.host.row[called]
+    _, kind = group(table.name[rows], table.shapes[rows])
+    return _pairs(kind, called, evaluation, context.host.tree.thread[called])
+
+
+def _repeats(pair: I64, forward: I64, segment: I64, count: int) -> Bool:
+    """Whether each segment repeats the forward pass: it has enough operators, and most of its pairs occur there."""
+    is_known = np.isin(pair, forward) & (pair >= 0)
+    operators = np.bincount(segment, minlength=count)
+    pairs = np.bincount(segment, weights=pair >= 0, minlength=count)
+    alike = np.bincount(segment, weights=is_known, minlength=count)
+    repeats: Bool = (operators >= _FEWEST) & (alike >= _ALIKE * pairs) & (pairs >= _FEWEST - 1)
+    return repeats
 
 
 def _called(context: Context) -> tuple[I64, I64]:

@@ -20,22 +20,20 @@ from collections.abc import Iterator
 import msgspec
 import numpy as np
 
+from traceanalyzer.analyzers.optimizer.gradient_reductions import Reductions, reductions
 from traceanalyzer.knowledge.collectives import operation
 from traceanalyzer.structure import recorded_collectives
 from traceanalyzer.structure.autograd import AutogradGraph, backward, graph, optimizer_starts
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.events import Occurrences, event_set
 from traceanalyzer.structure.module_calls import owners
-from traceanalyzer.structure.recorded_collectives import communication_kernels
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.sums import members
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, UNKNOWN, Bool, take_or
-from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
-_ALL_REDUCE = re.compile(r"all_?reduce", re.IGNORECASE)
 _SAME = 0.5
 """An exchange that takes half as long as that of the last pass, or has half as many collectives, is one of all
 gradients (own choice: statistics and losses that are exchanged beside them are far smaller)."""
@@ -87,7 +85,7 @@ class _Early(msgspec.Struct, frozen=True):
     updates: int
     passes: int
     exchanges: list[Exchange]
-    reduces: _Reduces
+    reduces: Reductions
     rows: I64
     """Their all-reduces, positions in `reduces`."""
 
@@ -95,11 +93,10 @@ class _Early(msgspec.Struct, frozen=True):
 @event_set
 def early_at(context: Context) -> Iterator[Occurrences]:
     """When exchanges run that come too early."""
-    found = context.cached(_early)
-    if found is not None:
-        rows = found.reduces.row[found.rows]
-        of = Occurrences.on_device if found.reduces.on_device else Occurrences.of_host
-        yield of(context, "communication", rows)
+    early = context.cached(_early)
+    if early is not None:
+        occurrences = Occurrences.on_device if early.reduces.on_device else Occurrences.of_host
+        yield occurrences(context, "communication", early.reduces.row[early.rows])
 
 
 def accumulation(context: Context) -> Accumulation | None:
@@ -107,16 +104,17 @@ def accumulation(context: Context) -> Accumulation | None:
     early = context.cached(_early)
     if early is None:
         return None
-    exchanges, found = early.exchanges, early.reduces
+    exchanges = early.exchanges
+    reduces = early.reduces
     return Accumulation(
         updates=early.updates,
         passes=early.passes,
         early_exchanges=len(exchanges),
         collectives=sum(exchange.collectives for exchange in exchanges),
-        time_ns=sum(exchange.time_ns or 0 for exchange in exchanges) if found.is_timed else None,
-        exposed_ns=found.exposed(early.rows) if found.is_timed else None,
+        time_ns=sum(exchange.time_ns or 0 for exchange in exchanges) if reduces.is_timed else None,
+        exposed_ns=reduces.exposed(early.rows) if reduces.is_timed else None,
         examples=tuple(sorted(exchanges, key=lambda exchange: (-(exchange.time_ns or 0), exchange.start_ns))[:_SHOWN]),
-        is_on_host=found.is_timed and not found.on_device,
+        is_on_host=reduces.is_timed and not reduces.on_device,
     )
 
 
@@ -125,19 +123,18 @@ def _early(context: Context) -> _Early | None:
     several, update = _several_passes(context)
     if not len(several):
         return None
-    reduces = _reduces(context)
+    reduces = reductions(context)
     start = context.cached(backward).start_ns[several]
     first = np.searchsorted(reduces.called, start)  # they are in the order of calls: those of a pass are a range
     after = np.searchsorted(reduces.called, _until(context)[several])
     count = after - first
     time_until = np.concatenate(([0], np.cumsum(reduces.dur_ns)))
     time = time_until[after] - time_until[first]
-    exchanges, rows = [], [np.empty(0, np.int64)]
-    for number in _as_much_as_last(update, count, time if reduces.on_device else None).tolist():
-        time_ns = int(time[number]) if reduces.is_timed else None
-        exchanges.append(Exchange(int(start[number]), int(count[number]), time_ns))
-        rows.append(np.arange(first[number], after[number]))
-    return _Early(len(distinct(update)), len(several), exchanges, reduces, np.concatenate(rows))
+    early = _as_much_as_last(update, count, time if reduces.on_device else None)
+    times = time[early].tolist() if reduces.is_timed else [None] * len(early)
+    exchanges = list(map(Exchange, start[early].tolist(), count[early].tolist(), times))
+    rows = [np.arange(first[number], after[number]) for number in early.tolist()]
+    return _Early(len(distinct(update)), len(several), exchanges, reduces, _joined(rows))
 
 
 def _several_passes(context: Context) -> tuple[I64, I64]:
@@ -173,47 +170,8 @@ def _until(context: Context) -> I64:
     return take_or(marks, np.searchsorted(marks, passes.end_ns), np.iinfo(np.int64).max)
 
 
-class _Reduces(msgspec.Struct, frozen=True):
-    """All-reduces in the order in which they are called."""
-
-    row: I64
-    """Rows of the device table, or of the host table."""
-    called: I64
-    start_ns: I64
-    dur_ns: I64
-    others: Intervals
-    """When the program computes."""
-    on_device: bool
-    is_timed: bool
-    """Whether durations are those of the all-reduces, not of handing them over to a device that was not recorded."""
-
-    def exposed(self, rows: I64) -> int:
-        """Time in which some of them run and nothing computes."""
-        start = self.start_ns[rows]
-        return (Intervals.union(start, start + self.dur_ns[rows]) - self.others).length
-
-
-def _reduces(context: Context) -> _Reduces:
-    """Kernels that reduce; if there are none, host ranges."""
-    trace = context.trace
-    reduces = trace.names.where(lambda name: _ALL_REDUCE.search(name) is not None)
-    device, launch = trace.device, context.links.launch
-    communicates = communication_kernels(trace)
-    kernels = np.flatnonzero(communicates & reduces[device.name] & (launch != NO_PARENT))
-    if len(kernels):
-        kernels = kernels[np.argsort(trace.launches.start_ns[launch[kernels]], kind="stable")]
-        called = trace.launches.start_ns[launch[kernels]]
-        computes = (device.category == Category.KERNEL) & ~communicates
-        others = Intervals.union(device.start_ns[computes], device.end_ns[computes])
-        start, dur = device.start_ns[kernels], device.dur_ns[kernels]
-        return _Reduces(kernels, called, start, dur, others, on_device=True, is_timed=True)
-    host = trace.host
-    own = context.cached(recorded_collectives.host_ranges) & reduces[host.name]
-    is_timed = bool(own.any())
-    rows = np.flatnonzero(own if is_timed else (host.category == Category.ANNOTATION) & reduces[host.name])
-    rows = rows[np.argsort(host.start_ns[rows], kind="stable")]
-    start, others = host.start_ns[rows], context.cached(recorded_collectives.computing)
-    return _Reduces(rows, start, start, host.dur_ns[rows], others, on_device=False, is_timed=is_timed)
+def _joined(parts: list[I64]) -> I64:
+    return np.concatenate([np.empty(0, np.int64), *parts])
 
 
 class PipelineWait(msgspec.Struct, frozen=True):
@@ -342,34 +300,60 @@ def _stage(context: Context) -> _Stage | None:
     return _Stage(runs, updates, known, place, waits, run, leads_to, computing)
 
 
+class _Marks(msgspec.Struct, frozen=True):
+    """What tells passes, messages and updates apart, as points in time."""
+
+    start_ns: I64
+    kind: I64
+    number: I64
+    """Number of a function of the graph, UNKNOWN for messages and updates."""
+    receives: Bool
+
+    @classmethod
+    def of(cls, kind: int, start_ns: I64, number: I64 | None = None, *, receives: bool = False) -> _Marks:
+        """Marks of one kind."""
+        count = len(start_ns)
+        numbers = np.full(count, UNKNOWN, np.int64) if number is None else number.astype(np.int64)
+        return cls(start_ns, np.full(count, kind), numbers, np.full(count, receives))
+
+
 def _segments(context: Context) -> _Segments | None:
     """Runs of what is alike; None without messages or updates."""
-    received, sent = (_rows(context, pattern) for pattern in (_RECEIVES, _SENDS))
+    received = _rows(context, _RECEIVES)
+    sent = _rows(context, _SENDS)
     updates = optimizer_starts(context)[0]
     if not len(received) or not len(updates):
         return None
-    table, tree, created = context.trace.host, context.host.tree, _created(context)
-    found = context.cached(owners)
-    above = np.append(found.evaluation, NO_PARENT)[tree.parent]
-    evaluated = np.flatnonzero(found.is_evaluation & (above == NO_PARENT))  # without those of recomputation
-    start = (created.start_ns, tree.start_ns[evaluated], table.start_ns[sent], table.start_ns[received], updates)
-    kinds = (_FORWARD, _BACKWARD, _MESSAGE, _MESSAGE, _UPDATE)
-    kind = np.repeat(np.array(kinds), [len(times) for times in start])
-    number = np.full(len(kind), UNKNOWN, np.int64)
-    number[: len(created.sequence)] = created.sequence
-    number[kind == _BACKWARD] = table.sequence[context.host.row[evaluated]]
-    is_received = np.repeat(np.array([False, False, False, True, False]), [len(times) for times in start])
-    order = np.argsort(np.concatenate(start), kind="stable")
-    time, kind, number, is_received = np.concatenate(start)[order], kind[order], number[order], is_received[order]
-    first = np.flatnonzero(np.append(True, (kind[1:] != kind[:-1]) | (kind[1:] == _UPDATE)))
+    marks = _marks(context, received, sent, updates)
+    begins = np.append(True, (marks.kind[1:] != marks.kind[:-1]) | (marks.kind[1:] == _UPDATE))
+    first = np.flatnonzero(begins)
     return _Segments(
-        kind=kind[first],
-        start_ns=time[first],
-        least=np.minimum.reduceat(np.where(number == UNKNOWN, _LATER, number), first),
-        most=np.maximum.reduceat(number, first),
-        receives=np.logical_or.reduceat(is_received, first),
-        update=np.searchsorted(updates, time[first]),
+        kind=marks.kind[first],
+        start_ns=marks.start_ns[first],
+        least=np.minimum.reduceat(np.where(marks.number == UNKNOWN, _LATER, marks.number), first),
+        most=np.maximum.reduceat(marks.number, first),
+        receives=np.logical_or.reduceat(marks.receives, first),
+        update=np.searchsorted(updates, marks.start_ns[first]),
     )
+
+
+def _marks(context: Context, received: I64, sent: I64, updates: I64) -> _Marks:
+    """All marks in the order of time."""
+    table, tree = context.trace.host, context.host.tree
+    created = _created(context)
+    of_module = context.cached(owners)
+    above = np.append(of_module.evaluation, NO_PARENT)[tree.parent]
+    evaluated = np.flatnonzero(of_module.is_evaluation & (above == NO_PARENT))  # without those of recomputation
+    parts = (
+        _Marks.of(_FORWARD, created.start_ns, created.sequence),
+        _Marks.of(_BACKWARD, tree.start_ns[evaluated], table.sequence[context.host.row[evaluated]]),
+        _Marks.of(_MESSAGE, table.start_ns[sent]),
+        _Marks.of(_MESSAGE, table.start_ns[received], receives=True),
+        _Marks.of(_UPDATE, updates),
+    )
+    columns = [np.concatenate(column) for column in zip(*map(msgspec.structs.astuple, parts), strict=True)]
+    order = np.argsort(columns[0], kind="stable")
+    return _Marks(*(column[order] for column in columns))
 
 
 def _created(context: Context) -> AutogradGraph:
@@ -426,25 +410,32 @@ def _waits(context: Context) -> _Waits:
     """Kernels that send and receive, else ranges of the CPU that receive."""
     kernels = context.cached(recorded_collectives.of_libraries)
     if kernels.any():
-        found = recorded_collectives.on_device(context, kernels)
-        described = [context.trace.collectives[row].name for row in found.described.tolist()]
-        names = zip(described, found.names, strict=True)
-        known = [operation(own) or operation(name) for own, name in names]
-        kept = np.array([each in _BETWEEN_RANKS for each in known], np.bool_)
-        place = context.trace.device.device[np.flatnonzero(kernels)[kept]].astype(np.int64)
-        return _Waits(place, found.called[kept], found.start[kept], found.dur[kept], is_on_host=False)
+        return _messages_of_kernels(context, kernels)
     host = context.trace.host
     receives = context.trace.names.where(lambda name: operation(name) == "recv")[host.name]
     rows = np.flatnonzero(context.cached(recorded_collectives.host_ranges) & receives)
     place = host.thread[rows].astype(np.int64)
-    return _Waits(place, host.start_ns[rows], host.start_ns[rows], host.dur_ns[rows], is_on_host=True)
+    start = host.start_ns[rows]
+    return _Waits(place, start, start, host.dur_ns[rows], is_on_host=True)
+
+
+def _messages_of_kernels(context: Context, kernels: Bool) -> _Waits:
+    collectives = recorded_collectives.on_device(context, kernels)
+    described = [context.trace.collectives[row].name for row in collectives.described.tolist()]
+    names = zip(described, collectives.names, strict=True)
+    operations = [operation(description) or operation(name) for description, name in names]
+    kept = np.array([known in _BETWEEN_RANKS for known in operations], np.bool_)
+    place = context.trace.device.device[np.flatnonzero(kernels)[kept]].astype(np.int64)
+    start = collectives.start[kept]
+    return _Waits(place, collectives.called[kept], start, collectives.dur[kept], is_on_host=False)
 
 
 def _examples(stage: _Stage, fills: Bool) -> tuple[PipelineWait, ...]:
     """The runs of messages in which the stage waits longest."""
-    made = []
-    start, end = stage.waits.start[fills], (stage.waits.start + stage.waits.dur)[fills]
-    for each, rows in members(stage.run[fills]):
-        own = Intervals.union(start[rows], end[rows]) - stage.computing
-        made.append(PipelineWait(_PLACES[stage.place[each]], int(stage.runs.start_ns[each]), own.length))
-    return tuple(sorted(made, key=lambda wait: (-wait.time_ns, wait.start_ns))[:_SHOWN])
+    waits = []
+    start = stage.waits.start[fills]
+    end = start + stage.waits.dur[fills]
+    for run, rows in members(stage.run[fills]):
+        waiting = Intervals.union(start[rows], end[rows]) - stage.computing
+        waits.append(PipelineWait(_PLACES[stage.place[run]], int(stage.runs.start_ns[run]), waiting.length))
+    return tuple(sorted(waits, key=lambda wait: (-wait.time_ns, wait.start_ns))[:_SHOWN])

@@ -96,42 +96,50 @@ def _found(context: Context) -> tuple[_Calls, list[tuple[int, int]]] | None:
     calls = _calls(context)
     if _recomputes(context) or _averages(context, calls):
         return None
-    found: dict[int, int] = {}
-    after = np.append(passes.start_ns[1:], np.iinfo(np.int64).max)
+    last_of: dict[int, int] = {}
     before = np.append(0, passes.end_ns[:-1])
-    bounds = (np.searchsorted(calls.start_ns, times) for times in (before, passes.start_ns, after))
-    for begins, trains, ends in zip(*(bound.tolist() for bound in bounds), strict=True):
+    after = np.append(passes.start_ns[1:], np.iinfo(np.int64).max)
+    bounds = (np.searchsorted(calls.start_ns, times).tolist() for times in (before, passes.start_ns, after))
+    for begins, trains, ends in zip(*bounds, strict=True):
         pattern = _pattern(calls, context.cached(graph).start_ns, begins, trains)
         for first in _occurrences(calls.text, pattern, begins, ends):
-            found.setdefault(first, _last(calls, first, pattern))
-    own = _of_trained_networks(context, calls)
-    return calls, [(first, last) for first, last in sorted(found.items()) if own[first]]
+            last_of.setdefault(first, _last(calls, first, pattern))
+    is_trained = _of_trained_networks(context, calls)
+    return calls, [(first, last) for first, last in sorted(last_of.items()) if is_trained[first]]
 
 
 def _calls(context: Context) -> _Calls:
     """Operators outside of evaluations, optimizers, loaders and other operators."""
-    host, tree, table = context.host, context.host.tree, context.trace.host
-    evaluation = context.cached(owners).is_evaluation
-    operator = host.is_row
-    inside = operator | evaluation | (host.kind == NodeKind.DATALOADER)
-    nodes = np.flatnonzero(operator & ~evaluation & ~take_or(tree.nearest(inside) != NO_PARENT, tree.parent, False))
-    nodes = nodes[context.in_scope(tree.start_ns[nodes])]
-    row = host.row[nodes]
-    outside = host_activity.innermost(table, context.cached(autograd.ranges), table.thread[row], table.start_ns[row])
-    nodes = nodes[outside == NO_PARENT]
+    host, table = context.host, context.trace.host
+    nodes = _outermost(context)
     thread = table.thread[host.row[nodes]]
-    records = table.sequence[host.row[nodes]] != UNKNOWN
-    trains = thread[records]
+    trains = thread[table.sequence[host.row[nodes]] != UNKNOWN]
     nodes = nodes[thread == np.bincount(trains).argmax()] if len(trains) else nodes[:0]
-    nodes = nodes[np.argsort(tree.start_ns[nodes], kind="stable")]
+    nodes = nodes[np.argsort(host.tree.start_ns[nodes], kind="stable")]
     row = host.row[nodes]
     first, letter = group(host.name[nodes], table.shapes[row], table.types[row])
     records = table.sequence[row] != UNKNOWN
-    known = np.array([bool(text) for text in context.trace.shapes], np.bool_)[table.shapes[row]]
-    many = len(first) + _FIRST > _LAST
-    letters = np.where(records | ~known, 0, letter + _FIRST)
-    text = "" if many else "".join(map(chr, letters.tolist()))
-    return _Calls(nodes, tree.start_ns[nodes], tree.end_ns[nodes], letter, records, text)
+    has_shapes = np.array([bool(text) for text in context.trace.shapes], np.bool_)[table.shapes[row]]
+    letters = np.where(records | ~has_shapes, 0, letter + _FIRST)
+    are_too_many = len(first) + _FIRST > _LAST
+    text = "" if are_too_many else "".join(map(chr, letters.tolist()))
+    return _Calls(nodes, host.tree.start_ns[nodes], host.tree.end_ns[nodes], letter, records, text)
+
+
+def _outermost(context: Context) -> I64:
+    """Operators in scope that lie in no evaluation, optimizer, loader or other operator."""
+    host, tree, table = context.host, context.host.tree, context.trace.host
+    evaluation = context.cached(owners).is_evaluation
+    around = host.is_row | evaluation | (host.kind == NodeKind.DATALOADER)
+    is_inside = take_or(tree.nearest(around) != NO_PARENT, tree.parent, False)
+    nodes = np.flatnonzero(host.is_row & ~evaluation & ~is_inside)
+    nodes = nodes[context.in_scope(tree.start_ns[nodes])]
+    row = host.row[nodes]
+    autograd_range = host_activity.innermost(
+        table, context.cached(autograd.ranges), table.thread[row], table.start_ns[row]
+    )
+    outermost: I64 = nodes[autograd_range == NO_PARENT]
+    return outermost
 
 
 def _recomputes(context: Context) -> bool:
