@@ -6,8 +6,9 @@ begin and the end of the capture of a stream that started no recorded event; all
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property
+from itertools import pairwise
 
 import msgspec
 import numpy as np
@@ -55,23 +56,36 @@ def captured_graphs(context: Context) -> tuple[CapturedGraph, ...]:
         return ()
     kind = _kinds(trace)
     kind[context.links.launch[context.links.launch != NO_PARENT]] = _NO_KIND  # it ran immediately
-    nodes = np.flatnonzero(kind != _NO_KIND)
-    launches = trace.launches
-    starts, ends = launches.start_ns[begin], launches.end_ns[end]
-    first_node = np.searchsorted(launches.start_ns[nodes], starts)
-    last_node = np.searchsorted(launches.start_ns[nodes], ends)
-    together = bool((starts[1:] < ends[:-1]).any())  # captures on several threads at the same time
     marks = Marks(trace, _is_capture)
-    found = []
-    for at, row in enumerate(begin.tolist()):
-        own = nodes[first_node[at] : last_node[at]]
-        if together:
-            own = own[launches.thread[own] == launches.thread[row]]
-        if len(own):
+    graphs = []
+    for row, start, stop, nodes in _captured(trace, begin, end, np.flatnonzero(kind != _NO_KIND)):
+        if len(nodes):
             label = marks.text(row)
             mark = step_mark(label) if label else None
-            found.append(CapturedGraph(int(starts[at]), int(ends[at]), own, kind[own], mark, label))
-    return tuple(found)
+            graphs.append(CapturedGraph(start, stop, nodes, kind[nodes], mark, label))
+    return tuple(graphs)
+
+
+def _captured(trace: Trace, begin: I64, end: I64, nodes: I64) -> Iterator[tuple[int, int, int, I64]]:
+    """For each capture the call that begins it, its start and end, and the calls in it that became nodes.
+
+    Args:
+        trace: The recording of the captures.
+        begin: Rows of the calls that begin a capture.
+        end: Rows of the calls that end it.
+        nodes: Rows of all calls that became nodes.
+    """
+    launches = trace.launches
+    starts = launches.start_ns[begin]
+    ends = launches.end_ns[end]
+    first_node = np.searchsorted(launches.start_ns[nodes], starts)
+    last_node = np.searchsorted(launches.start_ns[nodes], ends)
+    overlap = bool((starts[1:] < ends[:-1]).any())  # captures on several threads at the same time
+    for number, row in enumerate(begin.tolist()):
+        inside = nodes[first_node[number] : last_node[number]]
+        if overlap:
+            inside = inside[launches.thread[inside] == launches.thread[row]]
+        yield row, int(starts[number]), int(ends[number]), inside
 
 
 def calls(trace: Trace, asked: Callable[[str], bool]) -> I64:
@@ -81,25 +95,26 @@ def calls(trace: Trace, asked: Callable[[str], bool]) -> I64:
 
 def _pairs(trace: Trace) -> tuple[I64, I64]:
     """Rows of the calls that begin a capture, and of those that end it on the same thread, without another begin."""
-    rows = np.flatnonzero(
-        trace.names.where(graph_calls.begins_capture)[trace.launches.name]
-        | trace.names.where(graph_calls.ends_capture)[trace.launches.name]
-    )
-    rows = rows[np.argsort(trace.launches.thread[rows], kind="stable")]
-    begins = trace.names.where(graph_calls.begins_capture)[trace.launches.name[rows]]
-    thread = trace.launches.thread[rows]
-    paired = np.flatnonzero(begins[:-1] & ~begins[1:] & (thread[:-1] == thread[1:]))
-    begin, end = rows[paired], rows[paired + 1]
+    launches = trace.launches
+    begins = trace.names.where(graph_calls.begins_capture)[launches.name]
+    ends = trace.names.where(graph_calls.ends_capture)[launches.name]
+    rows = np.flatnonzero(begins | ends)
+    rows = rows[np.argsort(launches.thread[rows], kind="stable")]
+    thread = launches.thread[rows]
+    is_begin = begins[rows]
+    paired = np.flatnonzero(is_begin[:-1] & ~is_begin[1:] & (thread[:-1] == thread[1:]))
+    begin = rows[paired]
+    end = rows[paired + 1]
     order = np.argsort(begin)
     return begin[order], end[order]
 
 
 def _kinds(trace: Trace) -> U8:
     """The kind of device event that each call starts."""
-    codes, which = np.unique(trace.launches.name, return_inverse=True)
-    found = [graph_calls.launched(trace.names[code]) for code in codes.tolist()]
-    kinds = np.array([_NO_KIND if kind is None else kind for kind in found], np.uint8)
-    return kinds[which] if len(codes) else np.zeros(0, np.uint8)
+    codes, name = np.unique(trace.launches.name, return_inverse=True)
+    launched = [graph_calls.launched(trace.names[code]) for code in codes.tolist()]
+    kinds = np.array([_NO_KIND if kind is None else kind for kind in launched], np.uint8)
+    return kinds[name] if len(codes) else np.zeros(0, np.uint8)
 
 
 class Marks:
@@ -242,20 +257,33 @@ def nodes_of(context: Context, vocabulary: Vocabulary) -> list[Nodes]:
     graphs = captured_graphs(context)
     if not graphs:
         return []
+    trace = context.trace
+    rows = np.concatenate([graph.launch for graph in graphs])
+    kind = np.concatenate([graph.kind for graph in graphs])
+    caller, shapes, key = _keys(context, rows, kind)
+    kernel = vocabulary.codes(trace.names, np.where(kind == Category.KERNEL, trace.launches.kernel[rows], UNKNOWN))
+    ends = np.cumsum([len(graph.launch) for graph in graphs])[:-1]
+    columns = (np.split(column, ends) for column in (kernel, caller, shapes, key))
+    return [Nodes(graph, *parts) for graph, *parts in zip(graphs, *columns, strict=True)]
+
+
+def _keys(context: Context, rows: I64, kind: U8) -> tuple[I64, I64, I64]:
+    """For each call: the operator or line that makes it, the shapes of that, and a number that is equal for equal ones.
+
+    Equal are the calls of one operator on equal inputs, at the same place among its calls, of one kind.
+    """
     trace, host = context.trace, context.host
-    rows, kind = np.concatenate([g.launch for g in graphs]), np.concatenate([g.kind for g in graphs])
     node = context.links.node[rows]
     owner = np.where(node == NO_PARENT, NO_PARENT, take_or(host.top, node, NO_PARENT))
     line = context.cached(host_activity.line_tree).names_at(trace.launches.thread[rows], trace.launches.start_ns[rows])
     caller = np.where(owner == NO_PARENT, line, take_or(host.name, owner, np.int32(-1))).astype(np.int64)
-    at = np.where(take_or(host.kind, owner, NodeKind.NONE) == NodeKind.MODULE, -1, take_or(host.row, owner, -1))
-    shapes = take_or(trace.host.shapes, at, np.int32(-1)).astype(np.int64)
+    is_module = take_or(host.kind, owner, NodeKind.NONE) == NodeKind.MODULE
+    operator = np.where(is_module, -1, take_or(host.row, owner, -1))
+    shapes = take_or(trace.host.shapes, operator, np.int32(-1)).astype(np.int64)
+    types = take_or(trace.host.types, operator, -1)
     place = np.where(owner == NO_PARENT, 0, _place(owner))
-    key = np.where(caller < 0, UNKNOWN, group(caller, shapes, take_or(trace.host.types, at, -1), place, kind)[1])
-    kernel = vocabulary.codes(trace.names, np.where(kind == Category.KERNEL, trace.launches.kernel[rows], UNKNOWN))
-    ends = np.cumsum([len(g.launch) for g in graphs])[:-1]
-    columns = (np.split(column, ends) for column in (kernel, caller, shapes, key))
-    return [Nodes(graph, *parts) for graph, *parts in zip(graphs, *columns, strict=True)]
+    _, alike = group(caller, shapes, types, place, kind)
+    return caller, shapes, np.where(caller < 0, UNKNOWN, alike)
 
 
 def _place(owner: I64) -> I64:
@@ -274,20 +302,25 @@ def replays_of(context: Context, vocabulary: Vocabulary) -> GraphReplays:
     rows = rows[np.argsort(launch[rows], kind="stable")]
     launches, counts = np.unique(launch[rows], return_counts=True)
     bounds = np.concatenate(([0], np.cumsum(counts)))
+    sequence, distinct = _sequences(trace, rows, bounds, vocabulary)
+    return GraphReplays(launches, rows, bounds, sequence, distinct)
+
+
+def _sequences(trace: Trace, rows: I64, bounds: I64, vocabulary: Vocabulary) -> tuple[I64, tuple[GraphReplay, ...]]:
+    """For each launch which sequence of kinds and names it ran, and the distinct sequences by their first launch."""
     kind = device_kinds(trace)[rows]
-    names = np.where(kind == Category.KERNEL, trace.device.name[rows], UNKNOWN)
-    kernel = vocabulary.codes(trace.names, names)
+    kernel = vocabulary.codes(trace.names, np.where(kind == Category.KERNEL, trace.device.name[rows], UNKNOWN))
     known: dict[bytes, int] = {}
     distinct: list[GraphReplay] = []
-    sequence = np.zeros(len(launches), np.int64)
-    for number, (first, last) in enumerate(zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)):
+    sequence = np.zeros(len(bounds) - 1, np.int64)
+    for number, (first, last) in enumerate(pairwise(bounds.tolist())):
         by_node = _by_node(trace.device.graph_node[rows[first:last]])
         content = kind[first:last].tobytes() + kernel[first:last].tobytes()
         content += b"" if by_node is None else by_node.tobytes()
         sequence[number] = known.setdefault(content, len(known))
         if sequence[number] == len(distinct):
             distinct.append(GraphReplay(kind[first:last], kernel[first:last], by_node))
-    return GraphReplays(launches, rows, bounds, sequence, tuple(distinct))
+    return sequence, tuple(distinct)
 
 
 def _by_node(nodes: I64) -> I64 | None:
