@@ -86,15 +86,15 @@ def _matched_run(members: Mapping[int, Member]) -> tuple[RankRun, Matching]:
     ordered = [members[rank] for rank in numbers]
     table = matching.table_of([member.facts for member in ordered])
     candidates = matching.match(table)
-    matched, offsets = matching.check_clocks(table, candidates)
+    matched, clocks = matching.check_clocks(table, candidates)
     if _unequal(table, matched) < _unequal(table, candidates):  # a wrong order somewhere: their shapes must agree
         candidates = matching.match(table, same_shapes=True)
-        matched, offsets = matching.check_clocks(table, candidates)
-    start, _ = matching.aligned(table, matched, offsets)
+        matched, clocks = matching.check_clocks(table, candidates)
+    start, _ = matching.aligned(table, matched, clocks)
     matched, waits = waiting.measure_waits(table, matched, start)
-    start, end = matching.aligned(table, matched, offsets)
+    start, end = matching.aligned(table, matched, clocks)
     blame = waiting.blame(table, matched, waits, end)
-    run = RankRun(numbers, ordered, table, matched, waits, blame, offsets, start)
+    run = RankRun(numbers, ordered, table, matched, waits, blame, clocks, start)
     return run, _matching(table, candidates, matched)
 
 

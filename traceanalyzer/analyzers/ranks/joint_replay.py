@@ -91,19 +91,28 @@ def _positions(table: RankTable, matched: Matched) -> I64:
     rows = np.sort(matched.rows)
     if not len(rows):
         return rows
-    names = sorted({(kind.operation or "", table.groups[kind.group].size or 0) for kind in table.kinds})
-    codes = [names.index((kind.operation or "", table.groups[kind.group].size or 0)) for kind in table.kinds]
-    operation, step, member = np.array(codes)[table.kind[rows]], table.step[rows], table.member[rows]
-    first, cell = group(operation, step, member)
-    counts = count_by(cell, len(first))
-    _, place = group(operation, step)
+    operation = _operations(table)[rows]
+    step = table.step[rows]
+    first, of_rank = group(operation, step, table.member[rows])
+    counts = count_by(of_rank, len(first))
+    _, of_step = group(operation, step)
+    alike = matching.all_equal(of_step, counts[of_rank])
+    nth = matching.nth_of(of_rank)
     meeting = np.full(len(table), UNKNOWN)
     meeting[matched.rows] = matched.collective
-    alike, nth = matching.all_equal(place, counts[cell]), matching.nth_of(cell)
-    _, found = group(np.where(alike, UNKNOWN, meeting[rows]), np.where(alike, place, 0), np.where(alike, nth, 0))
+    # those of ranks with equal numbers have operation, step and number in common; the others only their meeting
+    keys = (np.where(alike, UNKNOWN, meeting[rows]), np.where(alike, of_step, 0), np.where(alike, nth, 0))
     position = np.full(len(table), UNKNOWN)
-    position[rows] = found
+    _, position[rows] = group(*keys)
     return position[matched.rows]
+
+
+def _operations(table: RankTable) -> I64:
+    """For each row a code of its operation and the size of its group."""
+    of_kind = [(kind.operation or "", table.groups[kind.group].size or 0) for kind in table.kinds]
+    names = sorted(set(of_kind))
+    codes = np.array([names.index(name) for name in of_kind])
+    return codes[table.kind]
 
 
 def _transfer(table: RankTable, matched: Matched, start: I64) -> I64:
@@ -224,50 +233,66 @@ class _Run:
 
 def join_programs(own: Sequence[RankFacts], meetings: Meetings) -> tuple[JointProgram, I64]:
     """The operations of the ranks, and the position to which each event leads; the end of a rank is also a position."""
-    parts, offset = [], 0
+    parts = []
+    offset = 0
     for member, facts in enumerate(own):
         parts.append(_events_of(facts, member, meetings, offset))
         offset += len(facts.collectives.kind)
     columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
-    of, work, meeting, is_start, transfer, position = columns
+    rank, work, meeting, is_start, transfer, position = columns
     sizes = count_by(meeting[is_start], meetings.count)
-    return JointProgram(of, work, meeting, is_start, transfer, sizes, len(own)), position
+    return JointProgram(rank, work, meeting, is_start, transfer, sizes, len(own)), position
 
 
 def _events_of(facts: RankFacts, member: int, meetings: Meetings, offset: int) -> tuple[Array, ...]:
     """Columns of `JointProgram` of one rank, and positions."""
-    own = facts.collectives
-    step = np.array([UNKNOWN if step is None else step for step in own.step], np.int64)
-    start, dur = np.array(own.start_ns, np.int64), np.array(own.duration_ns, np.int64)
-    events = rank_facts.rank_events(facts.steps, step, start, dur)
+    events = _in_order(facts)
     row = np.where(events.is_end_of_step, UNKNOWN, events.row + offset)
     meeting = np.where(row == UNKNOWN, UNKNOWN, take_or(meetings.meeting, row, UNKNOWN))
-    work = _work(facts, events, meeting)
     is_last = np.arange(len(row)) == len(row) - 1
     kept = np.flatnonzero((meeting != UNKNOWN) | is_last)
-    passed = np.cumsum(work, axis=0)[kept]
-    transfer = np.where(events.is_start | (meeting == UNKNOWN), 0, take_or(meetings.transfer_ns, row, 0))[kept]
+
+    passed = np.cumsum(_work(facts, events, meeting), axis=0)[kept]
+    work = np.diff(passed, axis=0, prepend=0.0)
+    is_end = ~events.is_start & (meeting != UNKNOWN)
+    transfer = np.where(is_end, take_or(meetings.transfer_ns, row, 0), 0)[kept].astype(np.float64)
     is_start = events.is_start[kept]
-    target = np.where(is_start, take_or(meetings.position, row[kept], UNKNOWN), UNKNOWN)
-    leads = np.searchsorted(np.flatnonzero(is_start | is_last[kept]), np.arange(len(kept)))
-    position = target[np.flatnonzero(is_start | is_last[kept])][leads]
-    pieces = np.diff(passed, axis=0, prepend=0.0)
-    return np.full(len(kept), member), pieces, meeting[kept], is_start, transfer.astype(np.float64), position
+    position = _led_to(np.where(is_start, take_or(meetings.position, row[kept], UNKNOWN), UNKNOWN), is_start)
+    return np.full(len(kept), member), work, meeting[kept], is_start, transfer, position
+
+
+def _in_order(facts: RankFacts) -> RankEvents:
+    """The events of a rank in the order of time."""
+    collectives = facts.collectives
+    step = np.array([UNKNOWN if step is None else step for step in collectives.step], np.int64)
+    start = np.array(collectives.start_ns, np.int64)
+    duration = np.array(collectives.duration_ns, np.int64)
+    return rank_facts.rank_events(facts.steps, step, start, duration)
+
+
+def _led_to(position: I64, is_start: Bool) -> I64:
+    """For each event the position of the next start, itself included; of those after the last start the rank's end."""
+    is_target = is_start.copy()
+    is_target[-1:] = True
+    targets = np.flatnonzero(is_target)
+    following = np.searchsorted(targets, np.arange(len(position)))
+    return position[targets][following]
 
 
 def _work(facts: RankFacts, events: RankEvents, meeting: I64) -> F64:
     """Matrix of events by kinds: own work before each event."""
-    own, steps = facts.collectives, facts.steps
+    collectives, steps = facts.collectives, facts.steps
     length = (events.time_ns - events.since_ns).astype(np.float64)
-    last, starts = events.is_end_of_step, events.is_start
+    starts = events.is_start
+    last = events.is_end_of_step
     work = np.zeros((len(length), len(KINDS)))
     for kind, part in ((_COMPUTE, "compute"), (_MEMORY, "memory"), (_LOADER, "loader")):
-        work[starts, kind] = np.array(getattr(own, f"{part}_before_ns"), np.int64)[events.row[starts]]
+        work[starts, kind] = np.array(getattr(collectives, f"{part}_before_ns"), np.int64)[events.row[starts]]
         work[last, kind] = np.array(getattr(steps, f"{part}_after_ns"), np.int64)[events.row[last]]
     rest = starts | last
     work[rest, _HOST] = length[rest] - work[rest].sum(axis=1)
     ends = ~rest & (meeting != UNKNOWN)
-    work[ends, _COMPUTE] = np.array(own.compute_during_ns, np.int64)[events.row[ends]]
+    work[ends, _COMPUTE] = np.array(collectives.compute_during_ns, np.int64)[events.row[ends]]
     alone = ~rest & (meeting == UNKNOWN)
     work[alone, _OTHER] = length[alone]
     return work

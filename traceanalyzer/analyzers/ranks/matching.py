@@ -17,13 +17,14 @@ import heapq
 from collections import defaultdict
 from collections.abc import Sequence
 from itertools import count
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
 from msgspec.structs import replace
 
 from traceanalyzer.analyzers.ranks.model import Skew
-from traceanalyzer.analyzers.ranks.rank_facts import CollectiveKind, ProcessGroup, RankFacts
+from traceanalyzer.analyzers.ranks.rank_facts import CollectiveKind, ProcessGroup, RankFacts, RankSteps
 from traceanalyzer.structure.sums import count_by, group
 from traceanalyzer.trace.distinct import ranked
 from traceanalyzer.trace.strings import StringPool
@@ -91,40 +92,51 @@ class RankTable(msgspec.Struct, frozen=True):
 
 def table_of(members: Sequence[RankFacts]) -> RankTable:
     """Put the columns of the ranks under common kinds, groups and steps."""
-    groups: StringPool[ProcessGroup] = StringPool()
-    kinds: StringPool[CollectiveKind] = StringPool()
-    steps: StringPool[str] = StringPool()
-    known = [facts.clock_ns for facts in members if facts.clock_ns is not None]
-    has_clocks = len(known) == len(members) > 0
-    parts: list[dict[str, I64]] = []
+    pools = _Pools(StringPool(), StringPool(), StringPool())
+    clocks = [facts.clock_ns for facts in members if facts.clock_ns is not None]
+    has_clocks = len(clocks) == len(members) > 0
+    parts = []
     for position, facts in enumerate(members):
-        columns = facts.collectives
-        own_groups = [groups.encode(group) for group in facts.groups]
-        own_kinds = [kinds.encode(replace(kind, group=own_groups[kind.group])) for kind in facts.kinds]
-        own_steps = [steps.encode(name) for name in facts.steps.name]
-        origin = (facts.clock_ns or 0) - min(known) if has_clocks else 0
-        parts.append(
-            {
-                "member": np.full(len(columns.kind), position, np.int64),
-                "kind": _coded(columns.kind, own_kinds),
-                "sequence": _known(columns.sequence),
-                "step": _coded(columns.step, own_steps),
-                "start_ns": np.array(columns.start_ns, np.int64) + origin,
-                "dur_ns": np.array(columns.duration_ns, np.int64),
-                "exposed_ns": _known(columns.exposed_ns),
-            }
-        )
+        origin = (facts.clock_ns or 0) - min(clocks) if has_clocks else 0
+        parts.append(pools.columns(facts, position, origin))
     return RankTable(
         **{name: np.concatenate([part[name] for part in parts]) for name in parts[0]},
-        kinds=tuple(kinds.values()),
-        groups=tuple(groups.values()),
-        steps=tuple(steps.values()),
+        kinds=tuple(pools.kinds.values()),
+        groups=tuple(pools.groups.values()),
+        steps=tuple(pools.steps.values()),
         members=len(members),
         has_clocks=has_clocks,
-        begins=any(
-            facts.steps.start_ns and facts.steps.start_ns[0] < _BEGINS * facts.steps.duration_ns[0] for facts in members
-        ),
+        begins=any(_begins(facts.steps) for facts in members),
     )
+
+
+def _begins(steps: RankSteps) -> bool:
+    """Whether the recording of a rank begins with its first step."""
+    return bool(steps.start_ns) and steps.start_ns[0] < _BEGINS * steps.duration_ns[0]
+
+
+class _Pools(NamedTuple):
+    """Kinds, groups and steps of all ranks."""
+
+    kinds: StringPool[CollectiveKind]
+    groups: StringPool[ProcessGroup]
+    steps: StringPool[str]
+
+    def columns(self, facts: RankFacts, position: int, origin: int) -> dict[str, I64]:
+        """The columns of a rank; `origin` turns its times into those of the common clock."""
+        collectives = facts.collectives
+        groups = [self.groups.encode(group) for group in facts.groups]
+        kinds = [self.kinds.encode(replace(kind, group=groups[kind.group])) for kind in facts.kinds]
+        steps = [self.steps.encode(name) for name in facts.steps.name]
+        return {
+            "member": np.full(len(collectives.kind), position, np.int64),
+            "kind": _coded(collectives.kind, kinds),
+            "sequence": _known(collectives.sequence),
+            "step": _coded(collectives.step, steps),
+            "start_ns": np.array(collectives.start_ns, np.int64) + origin,
+            "dur_ns": np.array(collectives.duration_ns, np.int64),
+            "exposed_ns": _known(collectives.exposed_ns),
+        }
 
 
 def _known(values: Sequence[int | None]) -> I64:
@@ -185,33 +197,44 @@ def match(table: RankTable, *, same_shapes: bool = False) -> Matched:
         table: The collectives of all ranks.
         same_shapes: Whether those of unequal parts are only matched if their shapes are the same on all ranks.
     """
-    mutual = table.is_mutual
-    numbered = np.flatnonzero(mutual & (table.sequence != UNKNOWN))
-    ordered = np.flatnonzero(mutual & (table.sequence == UNKNOWN) & (table.step != UNKNOWN))
+    is_numbered = table.sequence != UNKNOWN
+    numbered = np.flatnonzero(table.is_mutual & is_numbered)
+    ordered = np.flatnonzero(table.is_mutual & ~is_numbered & (table.step != UNKNOWN))
     alike = table.kind if same_shapes else _alike(table)
     equal = _equally_many(table, alike, ordered)
-    at_start = ordered[~equal & (table.step[ordered] == 0) & table.has_clocks]
+    from_end = ordered[~equal & (table.step[ordered] == 0) & table.has_clocks][::-1]
     ordered = ordered[equal]
-    parts = [
+    rows, collective = _shared(
         (numbered, _occurrence(table, numbered, table.group, _operation(table), table.sequence)),
         (ordered, _occurrence(table, ordered, alike, table.step)),
-        (at_start[::-1], _occurrence(table, at_start[::-1], alike)),
-    ]
-    rows = np.concatenate([rows for rows, _ in parts])
-    before = np.cumsum([0, *(found.max(initial=-1) + 1 for _, found in parts)])
-    keys = np.concatenate([found + least for (_, found), least in zip(parts, before, strict=False)])
-    ranks = count_by(keys, int(keys.max(initial=-1)) + 1)
-    shared = ranks[keys] > 1
-    rows, keys = rows[shared], ranked(keys[shared])[1]
-    order = np.lexsort((table.member[rows], table.dur_ns[rows], keys))
+        (from_end, _occurrence(table, from_end, alike)),
+    )
+    order = np.lexsort((table.member[rows], table.dur_ns[rows], collective))
     rows = rows[order]
     return Matched(
         rows=rows,
-        collective=keys[order],
-        count=int(keys.max(initial=-1)) + 1,
-        by_sequence=table.sequence[rows] != UNKNOWN,
-        from_end=np.isin(rows, at_start),
+        collective=collective[order],
+        count=int(collective.max(initial=-1)) + 1,
+        by_sequence=is_numbered[rows],
+        from_end=np.isin(rows, from_end),
     )
+
+
+def _shared(*parts: tuple[I64, I64]) -> tuple[I64, I64]:
+    """The rows of collectives that at least two ranks have, and the number of each row's collective, from 0 on.
+
+    Args:
+        parts: Rows that were matched in one way, and the number of the collective of each, ascending from 0.
+    """
+    first = 0
+    numbers = []
+    for _, collective in parts:
+        numbers.append(collective + first)
+        first += int(collective.max(initial=-1)) + 1
+    rows = np.concatenate([rows for rows, _ in parts])
+    number = np.concatenate(numbers)
+    is_shared = count_by(number, first)[number] > 1
+    return rows[is_shared], ranked(number[is_shared])[1]
 
 
 def _operation(table: RankTable) -> I64:
@@ -312,18 +335,21 @@ def _estimate(table: RankTable, matched: Matched) -> dict[int, Skew]:
 
 def _links(table: RankTable, matched: Matched) -> dict[int, dict[int, Skew]]:
     """Between the lowest rank of each collective and its others, in both directions."""
-    member, end = table.member[matched.rows], table.end_ns[matched.rows]
+    member = table.member[matched.rows]
+    end = table.end_ns[matched.rows]
     links: defaultdict[int, dict[int, Skew]] = defaultdict(dict)
     if not matched.count:
         return links
     by_member = np.lexsort((member, matched.collective))
-    hub_row = by_member[matched.opens][matched.collective]
-    hub, late = member[hub_row], end - end[hub_row]
-    others = np.flatnonzero(member != hub)
-    order = others[np.lexsort((late[others], member[others], hub[others]))]
-    opens = np.flatnonzero(np.append(True, (np.diff(hub[order]) != 0) | (np.diff(member[order]) != 0)))
-    for rows in np.split(order, opens[1:]):
-        one, other = int(hub[rows[0]]), int(member[rows[0]])
+    row_of_lowest = by_member[matched.opens][matched.collective]
+    lowest = member[row_of_lowest]
+    late = end - end[row_of_lowest]
+    others = np.flatnonzero(member != lowest)
+    order = others[np.lexsort((late[others], member[others], lowest[others]))]
+    is_new_pair = (np.diff(lowest[order]) != 0) | (np.diff(member[order]) != 0)
+    for rows in np.split(order, np.flatnonzero(is_new_pair) + 1):
+        one = int(lowest[rows[0]])
+        other = int(member[rows[0]])
         link = _median(one, late[rows])
         links[one][other] = link
         links[other][one] = Skew(other, -link.ns, -link.high_ns, -link.low_ns, link.collectives)

@@ -27,6 +27,7 @@ from traceanalyzer.structure.recorded_collectives import RecordedCollectives
 from traceanalyzer.structure.recording.program_steps import WHOLE, program_steps
 from traceanalyzer.structure.resources import StepResources
 from traceanalyzer.structure.steps import Steps
+from traceanalyzer.structure.sums import Columns
 from traceanalyzer.trace.capture_facts import Timing
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.model import NO_COLLECTIVE, Collective
@@ -154,14 +155,16 @@ def analyze(context: Context) -> RankFacts:
     """The steps and collectives of a trace."""
     kernels = context.cached(recorded_collectives.kernels_of_collectives)
     on_device = bool(kernels.any())
-    collectives = (
-        recorded_collectives.on_device(context, kernels) if on_device else recorded_collectives.on_host(context)
-    )
+    if on_device:
+        collectives = recorded_collectives.on_device(context, kernels)
+    else:
+        collectives = recorded_collectives.on_host(context)
     collectives = collectives.take(np.argsort(collectives.called, kind="stable"))
     step = _step_of(context, collectives.called)
     kept = _kept(step)
-    left_out = len(collectives.start) - kept
-    collectives, step = collectives.take(np.arange(kept)), step[:kept]
+    left_out = len(step) - kept
+    collectives = collectives.take(np.arange(kept))
+    step = step[:kept]
     groups, kinds, kind = _kinds(context, collectives)
     steps = _steps(context)
     work, work_after = own_work(context, collectives, step, steps)
@@ -290,7 +293,7 @@ def _or_null(values: I64) -> tuple[int | None, ...]:
     return tuple(None if value == UNKNOWN else value for value in values.tolist())
 
 
-class RankEvents(msgspec.Struct, frozen=True):
+class RankEvents(Columns, frozen=True):
     """Starts and ends of collectives, and ends of steps, by step and time; times are ns since the first event."""
 
     row: I64
@@ -315,18 +318,27 @@ def rank_events(steps: RankSteps, step: I64, start: I64, dur: I64) -> RankEvents
     step_start = np.array(steps.start_ns, np.int64)
     step_end = step_start + np.array(steps.duration_ns, np.int64)
     rows = np.flatnonzero(step >= 0)
-    own, every = step[rows], np.arange(len(step_start))
-    opens, ends = (np.clip(time[rows], step_start[own], step_end[own]) for time in (start, start + dur))
-    has_length = ends > opens
+    steps_of = step[rows]
+    every = np.arange(len(step_start))
+    opens = np.clip(start[rows], step_start[steps_of], step_end[steps_of])
+    ends = np.clip(start[rows] + dur[rows], step_start[steps_of], step_end[steps_of])
+
+    # the starts, then the ends of collectives, then the ends of steps
     row = np.concatenate((rows, rows, every))
-    where, time = np.concatenate((own, own, every)), np.concatenate((opens, ends, step_end))
-    # order at one time: running events end, events without length start and end, others start, the step ends
-    turn = np.concatenate((np.where(has_length, 2, 1), np.where(has_length, 0, 1), np.full(len(every), 3)))
-    order = np.lexsort((np.arange(len(row)) >= len(rows), row, turn, time, where))
-    where, time = where[order], time[order]
-    is_first = np.append(True, where[1:] != where[:-1])[: len(where)]
-    since = np.where(is_first, step_start[where], np.append(0, time)[: len(time)])
-    return RankEvents(row[order], order < len(rows), order >= 2 * len(rows), where, since, time)
+    of_step = np.concatenate((steps_of, steps_of, every))
+    time = np.concatenate((opens, ends, step_end))
+    order = np.lexsort((np.arange(len(row)) >= len(rows), row, _turn(opens, ends, len(every)), time, of_step))
+    of_step = of_step[order]
+    time = time[order]
+    is_first = np.append(True, of_step[1:] != of_step[:-1])[: len(of_step)]
+    since = np.where(is_first, step_start[of_step], np.append(0, time)[: len(time)])
+    return RankEvents(row[order], order < len(rows), order >= 2 * len(rows), of_step, since, time)
+
+
+def _turn(opens: I64, ends: I64, steps: int) -> I64:
+    """What comes first at one time: running events end, those without length start and end, others start, steps end."""
+    has_length = ends > opens
+    return np.concatenate((np.where(has_length, 2, 1), np.where(has_length, 0, 1), np.full(steps, 3)))
 
 
 def own_work(
@@ -344,26 +356,34 @@ def own_work(
         Columns of `RankCollectives` and of `RankSteps` by name, in ns.
     """
     events = rank_events(steps, step, collectives.start, collectives.dur)
+    times = [part.within(events.since_ns, events.time_ns) for part in _own_parts(context)]
+    last = events.is_end_of_step
+    before = {}
+    after = {}
+    for part, time in zip(_PARTS, times, strict=True):
+        before[f"{part}_before_ns"] = _by_row(events, events.is_start, time, len(step))
+        after[f"{part}_after_ns"] = _by_row(events, last, time, len(steps.name))
+    compute = times[0]
+    before["compute_during_ns"] = _by_row(events, ~events.is_start & ~last, compute, len(step))
+    return before, after
+
+
+def _own_parts(context: Context) -> tuple[Intervals, Intervals, Intervals]:
+    """When the rank computes, moves data without computing, and waits for its loader without either."""
     device, host = context.trace.device, context.trace.host
     _, kernels = recorded_collectives.times_of(context, np.ones(len(device), np.bool_))
     moves = np.isin(device.category, (Category.MEMCPY, Category.MEMSET))
     copies = Intervals.union(device.start_ns[moves], device.end_ns[moves]) - kernels
     waits = context.kind == NodeKind.DATALOADER
     loader = Intervals.union(host.start_ns[waits], host.end_ns[waits]) - kernels - copies
-    times = [part.within(events.since_ns, events.time_ns) for part in (kernels, copies, loader)]
+    return kernels, copies, loader
 
-    def column(rows: Bool, values: I64, count: int) -> tuple[int, ...]:
-        by_row = np.zeros(count, np.int64)
-        by_row[events.row[rows]] = values[rows]
-        return tuple(by_row.tolist())
 
-    last = events.is_end_of_step
-    before = {
-        f"{part}_before_ns": column(events.is_start, time, len(step)) for part, time in zip(_PARTS, times, strict=True)
-    }
-    during = column(~events.is_start & ~last, times[0], len(step))
-    after = {f"{part}_after_ns": column(last, time, len(steps.name)) for part, time in zip(_PARTS, times, strict=True)}
-    return before | {"compute_during_ns": during}, after
+def _by_row(events: RankEvents, chosen: Bool, values: I64, count: int) -> tuple[int, ...]:
+    """The values of some events by the collective or step that they belong to; 0 for the others."""
+    by_row = np.zeros(count, np.int64)
+    by_row[events.row[chosen]] = values[chosen]
+    return tuple(by_row.tolist())
 
 
 _ALONE = Need(

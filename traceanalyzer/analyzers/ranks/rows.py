@@ -15,6 +15,7 @@ from traceanalyzer.analyzers.communication import GpuLink
 from traceanalyzer.analyzers.ranks.matching import Matched, RankTable
 from traceanalyzer.analyzers.ranks.member import Member
 from traceanalyzer.analyzers.ranks.model import Caused, Excess, ExchangeRow, GroupRow, RankRow, RunStep, Skew, Straggler
+from traceanalyzer.analyzers.ranks.rank_facts import CollectiveKind
 from traceanalyzer.analyzers.ranks.waiting import Blame, RankWaits
 from traceanalyzer.knowledge import gpus
 from traceanalyzer.knowledge.collectives import bus_factor
@@ -22,7 +23,7 @@ from traceanalyzer.structure.resources import StepResources
 from traceanalyzer.structure.sums import count_by, sum_by
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.model import Device
-from traceanalyzer.trace.table import F64, I64, Array
+from traceanalyzer.trace.table import F64, I64, Array, Bool
 
 MOST_STRAGGLERS = 16
 MOST_STEPS = 1000
@@ -223,8 +224,8 @@ def _longest_wait(run: RankRun, number: int) -> dict[str, Any]:
 
 def groups(run: RankRun) -> tuple[GroupRow, ...]:
     """One row per kind of matched collectives, whatever the shapes; the one with the most waiting first."""
-    table, matched, waits = run.table, run.matched, run.waits
-    kind, member = table.kind[matched.rows], table.member[matched.rows]
+    table = run.table
+    kind = table.kind[run.matched.rows]
     joined: defaultdict[tuple[object, ...], list[int]] = defaultdict(list)
     for number in distinct(kind).tolist():
         facts = table.kinds[number]
@@ -232,60 +233,68 @@ def groups(run: RankRun) -> tuple[GroupRow, ...]:
     rows_by_wait: list[tuple[int, GroupRow]] = []
     for kinds in joined.values():
         rows = np.flatnonzero(np.isin(kind, kinds))
-        first = rows[np.append(True, np.diff(matched.collective[rows]) > 0)]
-        wait, transfer = int(waits.wait[rows].sum()), int(waits.transfer[first].sum())
-        facts = table.kinds[kinds[0]]
-        group, size = table.groups[facts.group], facts.message_bytes
-        rate = size * len(first) / transfer if size and transfer else None
-        factor = bus_factor(facts.operation, group.size)
-        row = GroupRow(
-            operation=facts.operation,
-            process_group=group.name,
-            group_size=group.size,
-            ranks=len(distinct(member[rows])),
-            message_bytes=size,
-            collectives=len(first),
-            wait_ns=wait / len(rows),
-            transfer_ns=transfer / len(first),
-            algorithm_gb_per_s=rate,
-            bus_gb_per_s=None if rate is None or factor is None else rate * factor,
-            rank_transfer_ns=int(waits.transfer[rows].sum()) / len(rows),
-            is_own=facts.is_own,
-            **_starts(run, rows),
-        )
-        rows_by_wait.append((wait, row))
+        rows_by_wait.append((int(run.waits.wait[rows].sum()), _group(run, table.kinds[kinds[0]], rows)))
     rows_by_wait.sort(key=lambda entry: -entry[0])
     return tuple(row for _, row in rows_by_wait[:MOST_GROUPS])
 
 
+def _group(run: RankRun, facts: CollectiveKind, rows: I64) -> GroupRow:
+    """The row of the matched collectives of a kind; of figures that all ranks share the first rank's count."""
+    group = run.table.groups[facts.group]
+    first = rows[_opens(run, rows)]
+    transfer = int(run.waits.transfer[first].sum())
+    rate = None
+    if facts.message_bytes and transfer:
+        rate = facts.message_bytes * len(first) / transfer
+    factor = bus_factor(facts.operation, group.size)
+    return GroupRow(
+        operation=facts.operation,
+        process_group=group.name,
+        group_size=group.size,
+        ranks=len(distinct(run.table.member[run.matched.rows[rows]])),
+        message_bytes=facts.message_bytes,
+        collectives=len(first),
+        wait_ns=int(run.waits.wait[rows].sum()) / len(rows),
+        transfer_ns=transfer / len(first),
+        algorithm_gb_per_s=rate,
+        bus_gb_per_s=None if rate is None or factor is None else rate * factor,
+        rank_transfer_ns=int(run.waits.transfer[rows].sum()) / len(rows),
+        is_own=facts.is_own,
+        **_starts(run, rows),
+    )
+
+
+def _opens(run: RankRun, rows: I64) -> Bool:
+    """Which of some rows are the first of their collective."""
+    return np.append(True, np.diff(run.matched.collective[rows]) > 0)
+
+
 def _starts(run: RankRun, rows: I64) -> dict[str, Any]:
     """How far apart ranks start some collectives, and which comes last most often, by field of their row."""
-    found = _last(run, rows)
+    figures = _last(run, rows)
     if run.table.has_clocks:
         skew = (run.matched.most(run.start_ns) - run.matched.least(run.start_ns))[rows]
-        found["start_skew_ns"] = float(skew[np.append(True, np.diff(run.matched.collective[rows]) > 0)].mean())
-    return found
+        figures["start_skew_ns"] = float(skew[_opens(run, rows)].mean())
+    return figures
 
 
 def exchanges(run: RankRun) -> tuple[ExchangeRow, ...]:
     """One row per place in the step of what a program exchanges between experts by itself; in the order of time."""
-    table, matched, waits = run.table, run.matched, run.waits
-    kind = [one.is_own and one.operation == "all_to_all" for one in table.kinds]
+    table, matched = run.table, run.matched
     first = matched.opens
-    own = np.flatnonzero(np.array(kind or [False])[table.kind[matched.rows[first]]] & waits.counts[first])
+    is_exchange = [kind.is_own and kind.operation == "all_to_all" for kind in table.kinds]
+    of_experts = np.array(is_exchange or [False])[table.kind[matched.rows[first]]]
+    numbers = np.flatnonzero(of_experts & run.waits.counts[first])
+    steps = table.step[matched.rows[first[numbers]]].tolist()
+    starts = matched.least(run.start_ns)[first[numbers]].tolist()
     started: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
-    for number, step, start in zip(
-        own.tolist(),
-        table.step[matched.rows[first[own]]].tolist(),
-        matched.least(run.start_ns)[first[own]].tolist(),
-        strict=True,
-    ):
+    for number, step, start in zip(numbers.tolist(), steps, starts, strict=True):
         started[step].append((start, number))
     places: defaultdict[int, list[int]] = defaultdict(list)
-    for within in started.values():
-        for place, (_, number) in enumerate(sorted(within)[:MOST_GROUPS], 1):
+    for in_step in started.values():
+        for place, (_, number) in enumerate(sorted(in_step)[:MOST_GROUPS], 1):
             places[place].append(number)
-    return tuple(_exchange(run, place, numbers) for place, numbers in sorted(places.items()))
+    return tuple(_exchange(run, place, same_place) for place, same_place in sorted(places.items()))
 
 
 def _exchange(run: RankRun, place: int, numbers: list[int]) -> ExchangeRow:

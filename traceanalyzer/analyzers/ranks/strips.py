@@ -6,10 +6,13 @@ Between two events of collectives it is known how long a rank works, not when: t
 
 from __future__ import annotations
 
+from itertools import pairwise
+from typing import NamedTuple
+
 import numpy as np
 
 from traceanalyzer.analyzers.ranks.model import RankStrip, StripPart, TypicalStrips
-from traceanalyzer.analyzers.ranks.rank_facts import RankCollectives, RankFacts, rank_events
+from traceanalyzer.analyzers.ranks.rank_facts import RankCollectives, RankEvents, RankFacts, rank_events
 from traceanalyzer.analyzers.ranks.rows import RankRun, counted_steps
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, UNKNOWN
@@ -28,19 +31,35 @@ def strips(run: RankRun) -> TypicalStrips | None:
     if chosen is None:
         return None
     name = run.table.steps[chosen]
-    shown = _shown(run)
-    own = [run.members[position].facts.steps.name.index(name) for position in shown]
-    shifts = [_shift(run, position) for position in shown]
-    steps = [run.members[position].facts.steps for position in shown]
-    starts = [each.start_ns[step] + shift for each, step, shift in zip(steps, own, shifts, strict=True)]
-    ends = [start + each.duration_ns[step] for start, each, step in zip(starts, steps, own, strict=True)]
-    first, length = min(starts), max(ends) - min(starts)
+    steps = [_RankStep.of(run, position, name) for position in _shown(run)]
+    first = min(step.start_ns for step in steps)
+    length = max(step.end_ns for step in steps) - first
     bounds = np.linspace(0, length, _COLUMNS + 1).round().astype(np.int64)
-    ranks = [
-        _strip(run, position, step, shift - first, bounds)
-        for position, step, shift in zip(shown, own, shifts, strict=True)
-    ]
-    return TypicalStrips(name, length, tuple(ranks), len(run.members) - len(shown))
+    ranks = tuple(_strip(run, step, first, bounds) for step in steps)
+    return TypicalStrips(name, length, ranks, len(run.members) - len(steps))
+
+
+class _RankStep(NamedTuple):
+    """The shown step of a rank."""
+
+    position: int
+    """Position of the rank."""
+    step: int
+    """Position of the step among those of the rank."""
+    shift: int
+    """What turns times of the rank into times of the common clock."""
+    start_ns: int
+    """Start by the common clock."""
+    end_ns: int
+
+    @classmethod
+    def of(cls, run: RankRun, position: int, name: str) -> _RankStep:
+        """The step of a rank by its name."""
+        steps = run.members[position].facts.steps
+        step = steps.name.index(name)
+        shift = _shift(run, position)
+        start = steps.start_ns[step] + shift
+        return cls(position, step, shift, start, start + steps.duration_ns[step])
 
 
 def _step(run: RankRun) -> int | None:
@@ -49,17 +68,22 @@ def _step(run: RankRun) -> int | None:
         return None
     if any(m.facts.collectives.kind and not m.facts.collectives.compute_before_ns for m in run.members):
         return None
+    all_durations = [_durations(member.facts) for member in run.members]
     means: dict[int, float] = {}
     for number in sorted(counted_steps(run)):
         name = run.table.steps[number]
-        own = [dict(zip(m.facts.steps.name, m.facts.steps.duration_ns, strict=True)).get(name) for m in run.members]
-        durations = [duration for duration in own if duration is not None]
-        if len(durations) == len(own):
+        durations = [by_name[name] for by_name in all_durations if name in by_name]
+        if len(durations) == len(run.members):
             means[number] = float(np.mean(durations))
     if not means:
         return None
     usual = float(np.mean(list(means.values())))
     return min(means, key=lambda number: (abs(means[number] - usual), number))
+
+
+def _durations(facts: RankFacts) -> dict[str, int]:
+    """Durations of the steps of a rank by their names."""
+    return dict(zip(facts.steps.name, facts.steps.duration_ns, strict=True))
 
 
 def _shown(run: RankRun) -> list[int]:
@@ -76,18 +100,19 @@ def _shift(run: RankRun, position: int) -> int:
     return (origins[position] - min(origins) if origins else 0) - (offset.ns if offset else 0)
 
 
-def _strip(run: RankRun, position: int, step: int, shift: int, bounds: I64) -> RankStrip:
-    """The step of a rank; `shift` turns its times into those of the bounds."""
-    facts = run.members[position].facts
-    work = _work(facts, step, shift)
-    running, communication = _communication(run, position, step, shift)
-    begin = facts.steps.start_ns[step] + shift
-    whole = Intervals.union(np.array([begin]), np.array([begin + facts.steps.duration_ns[step]]))
+def _strip(run: RankRun, own: _RankStep, first: int, bounds: I64) -> RankStrip:
+    """The step of a rank; `bounds` are the moments that are distinguished, from the time `first` on."""
+    shift = own.shift - first
+    work = _work(run.members[own.position].facts, own.step, shift)
+    running, communication = _communication(run, own.position, own.step, shift)
+    whole = Intervals.union(np.array([own.start_ns - first]), np.array([own.end_ns - first]))
     busy = running
     for spans in work.values():
         busy = busy | spans
-    lanes = (work | {_NOTHING: whole - busy}, communication)
-    return RankStrip(run.numbers[position], *(tuple(_parts(lane, bounds)) for lane in lanes))
+    idle = {_NOTHING: whole - busy}
+    return RankStrip(
+        run.numbers[own.position], tuple(_parts(work | idle, bounds)), tuple(_parts(communication, bounds))
+    )
 
 
 def _work(facts: RankFacts, step: int, shift: int) -> dict[str, Intervals]:
@@ -95,25 +120,35 @@ def _work(facts: RankFacts, step: int, shift: int) -> dict[str, Intervals]:
 
     Between two events of collectives only the amounts are known: they are laid one after another, from the first event.
     """
-    collectives, steps = facts.collectives, facts.steps
-    start, duration = np.array(collectives.start_ns, np.int64), np.array(collectives.duration_ns, np.int64)
-    events = rank_events(steps, _steps_of(collectives), start, duration)
-    in_step = events.step == step
-    # Per event: the row of its collective or step, the time of the event before it, and its own.
-    row, is_start, is_end = events.row[in_step], events.is_start[in_step], events.is_end_of_step[in_step]
-    since, time = events.since_ns[in_step] + shift, events.time_ns[in_step] + shift
+    collectives = facts.collectives
+    start = np.array(collectives.start_ns, np.int64)
+    duration = np.array(collectives.duration_ns, np.int64)
+    every = rank_events(facts.steps, _steps_of(collectives), start, duration)
+    events = every.take(every.step == step)
+    begin = events.since_ns + shift  # the event before
+    time = events.time_ns + shift
     work: dict[str, Intervals] = {}
     for part in WORK:
-        amount = np.zeros(len(row), np.int64)
-        amount[is_start] = np.array(getattr(collectives, f"{part}_before_ns"), np.int64)[row[is_start]]
-        amount[is_end] = np.array(getattr(steps, f"{part}_after_ns"), np.int64)[row[is_end]]
-        if part == "compute":
-            during = ~is_start & ~is_end
-            amount[during] = np.array(collectives.compute_during_ns, np.int64)[row[during]]
-        end = np.minimum(since + amount, time)
-        work[part] = Intervals.union(since[end > since], end[end > since])
-        since = end
+        end = np.minimum(begin + _amounts(facts, events, part), time)
+        works = end > begin
+        work[part] = Intervals.union(begin[works], end[works])
+        begin = end
     return work
+
+
+def _amounts(facts: RankFacts, events: RankEvents, part: str) -> I64:
+    """How long the rank works on a part before each event: the start or end of a collective, or the end of the step."""
+    collectives = facts.collectives
+    is_start = events.is_start
+    is_end_of_step = events.is_end_of_step
+    amount = np.zeros(len(events.row), np.int64)
+    amount[is_start] = np.array(getattr(collectives, f"{part}_before_ns"), np.int64)[events.row[is_start]]
+    after = np.array(getattr(facts.steps, f"{part}_after_ns"), np.int64)
+    amount[is_end_of_step] = after[events.row[is_end_of_step]]
+    if part == "compute":
+        during = ~is_start & ~is_end_of_step
+        amount[during] = np.array(collectives.compute_during_ns, np.int64)[events.row[during]]
+    return amount
 
 
 def _communication(run: RankRun, position: int, step: int, shift: int) -> tuple[Intervals, dict[str, Intervals]]:
@@ -140,8 +175,8 @@ def _parts(lane: dict[str, Intervals], bounds: I64) -> list[StripPart]:
     times = np.array([lane[kind].within(bounds[:-1], bounds[1:]) for kind in kinds])
     most = np.where(2 * times.sum(axis=0) >= np.diff(bounds), times.argmax(axis=0), UNKNOWN)
     changes = np.flatnonzero(np.diff(most, prepend=UNKNOWN - 1))
-    return [
-        StripPart(kinds[most[a]], int(bounds[a]), int(bounds[b] - bounds[a]))
-        for a, b in zip(changes.tolist(), [*changes[1:].tolist(), len(most)], strict=True)
-        if most[a] != UNKNOWN
-    ]
+    parts = []
+    for first, behind in pairwise([*changes.tolist(), len(most)]):
+        if most[first] != UNKNOWN:
+            parts.append(StripPart(kinds[most[first]], int(bounds[first]), int(bounds[behind] - bounds[first])))
+    return parts

@@ -98,17 +98,18 @@ def _at_start(table: RankTable, matched: Matched, wait: I64) -> Bool:
 
     Profilers do not begin at once on all ranks: who begins later comes later, once.
     """
-    found = np.zeros(len(wait), np.bool_)
+    at_start = np.zeros(len(wait), np.bool_)
     if not matched.count or not table.begins:
-        return found
-    longest, opens = np.maximum.reduceat(wait, matched.opens), matched.opens
+        return at_start
+    opens = matched.opens
+    longest = np.maximum.reduceat(wait, opens)
     first_start = np.minimum.reduceat(table.start_ns[matched.rows], opens)
-    for _, own in members(table.group[matched.rows[opens]]):
-        first = own[first_start[own].argmin()]
-        others = own[own != first]
+    for _, of_group in members(table.group[matched.rows[opens]]):
+        first = of_group[first_start[of_group].argmin()]
+        others = of_group[of_group != first]
         if len(others) >= _OTHERS and longest[first] > _FAR_LONGER * longest[others].max():
-            found |= matched.collective == first
-    return found
+            at_start |= matched.collective == first
+    return at_start
 
 
 def blame(table: RankTable, matched: Matched, waits: RankWaits, end_ns: I64) -> Blame:
@@ -121,30 +122,40 @@ def blame(table: RankTable, matched: Matched, waits: RankWaits, end_ns: I64) -> 
         end_ns: When each row ends, by a common clock.
     """
     members = table.member[matched.rows]
-    opens = np.append(matched.opens, len(members))
-    by_step = np.zeros((len(table.steps), table.members))
-    by_kind = np.zeros((len(table.kinds), table.members))
-    gap, largest = np.zeros(table.members), np.zeros(table.members)
-    led = np.zeros(table.members, np.int64)
+    bounds = np.append(matched.opens, len(members)).tolist()
+    sums = Blame(
+        by_step=np.zeros((len(table.steps), table.members)),
+        by_kind=np.zeros((len(table.kinds), table.members)),
+        gap=np.zeros(table.members),
+        led=np.zeros(table.members, np.int64),
+        largest=np.zeros(table.members),
+    )
     delays = _Delays(table.members)
-    step, kind = table.step[matched.rows], table.kind[matched.rows]
-    order = np.argsort(end_ns[opens[:-1]], kind="stable") if matched.count else np.zeros(0, np.int64)
-    for number in order.tolist():
-        rows = slice(int(opens[number]), int(opens[number + 1]))
+    by_end = np.argsort(end_ns[matched.opens], kind="stable") if matched.count else np.zeros(0, np.int64)
+    for number in by_end.tolist():
+        rows = slice(bounds[number], bounds[number + 1])
         wait = waits.exposed[rows][1:].astype(np.float64)
         causes = delays.meet(members[rows], wait)
-        first = rows.start
-        if not waits.counts[first]:
-            continue
-        lead = float(waits.wait[first + 1])
-        spared = np.divide(np.minimum(wait, lead), wait, out=np.zeros_like(wait), where=wait > 0)
-        total = causes.sum(axis=0)
-        by_step[step[first]] += total
-        by_kind[kind[first]] += total
-        gap += spared @ causes
-        led[int(total.argmax())] += bool(total.any())
-        largest = np.maximum(largest, total)
-    return Blame(by_step, by_kind, gap, led, largest)
+        if waits.counts[rows.start]:
+            first = matched.rows[rows.start]
+            lead = float(waits.wait[rows.start + 1])
+            _add(sums, int(table.step[first]), int(table.kind[first]), causes, _spared(wait, lead))
+    return sums
+
+
+def _spared(wait: F64, lead: float) -> F64:
+    """Of each wait the share that would go if the last rank came as early as the one before it."""
+    return np.divide(np.minimum(wait, lead), wait, out=np.zeros_like(wait), where=wait > 0)
+
+
+def _add(sums: Blame, step: int, kind: int, causes: F64, spared: F64) -> None:
+    """Add the causes of the waits in one collective, by rank that waits and rank that causes."""
+    caused = causes.sum(axis=0)
+    sums.by_step[step] += caused
+    sums.by_kind[kind] += caused
+    sums.gap[:] += spared @ causes
+    sums.led[int(caused.argmax())] += bool(caused.any())
+    np.maximum(sums.largest, caused, out=sums.largest)
 
 
 class _Delays:
