@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from traceanalyzer.analyzers.host import HostOwner, HostOwners, OwnerCall, OwnerTimes
+from traceanalyzer.analyzers.host import HostOwner, HostOwners, OwnerTimes
+from traceanalyzer.analyzers.host.owner_calls import OwnerCall
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
 from traceanalyzer.report.section import Fact, Section, SectionTable, Term, Topic

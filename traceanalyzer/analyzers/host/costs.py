@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -15,7 +15,7 @@ from traceanalyzer.structure.module_calls import device_time
 from traceanalyzer.structure.owners import OwnerIndex, owner_index
 from traceanalyzer.structure.owners.critical import device_idle
 from traceanalyzer.structure.owners.slices import ROLE_IDS
-from traceanalyzer.structure.sums import members, rows_by, sum_by
+from traceanalyzer.structure.sums import count_by, members, rows_by, sum_by
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, Bool, take_or
 from traceanalyzer.trace.tree import NO_PARENT
@@ -114,32 +114,49 @@ def idle_in_loader(context: Context, role: I64, count: int) -> I64 | None:
 
 def _costs(context: Context, of_slice: I64, count: int, of_owner: I64) -> OwnerCosts:
     parts = context.cached(measured_parts)
-    segments = parts.index.timeline
-    by_owner = np.append(of_owner, NO_PARENT)
-    segment = by_owner[segments.owner] % (count + 1)
-    length = segments.end_ns - segments.start_ns
+    critical = parts.index.critical
+    own = _own_costs(parts, np.append(of_owner, NO_PARENT), count)
     spans = _Spans.of(parts.index, of_slice, count)
-    kept, handed = parts.index.critical.kept, parts.index.critical.handed
-    host_self, idle_self, waiting = (
-        sum_by(segment, values, count + 1) for values in (length, parts.segment_idle, parts.segment_waiting)
-    )
     idle = parts.idle or Intervals.none()
-    device_self = np.zeros(count + 1, np.int64)
-    for owner, device in zip(parts.launch_owner, parts.launch_device, strict=True):
-        device_self += sum_by(by_owner[owner] % (count + 1), device, count + 1)
-    device_total = int(device_self.sum()) if (context.links.launch != NO_PARENT).any() else None
+    host = spans.total(critical.kept.within, (critical.kept & critical.handed).within)
+    idle_inside = spans.total(idle.within, (idle & critical.handed).within)
+    device_total = int(own.device.sum()) if (context.links.launch != NO_PARENT).any() else None
     return OwnerCosts(
         calls=spans.calls,
-        host=_with_rest(spans.total(kept.within, (kept & handed).within), host_self),
-        host_self=host_self,
-        idle=_with_rest(spans.total(idle.within, (idle & handed).within), idle_self),
-        idle_self=idle_self,
-        waiting_self=waiting,
-        device=_with_rest(spans.launched(parts), device_self),
-        device_self=device_self,
-        steps=max(1, parts.index.critical.steps),
+        host=_with_rest(host, own.host),
+        host_self=own.host,
+        idle=_with_rest(idle_inside, own.idle),
+        idle_self=own.idle,
+        waiting_self=own.waiting,
+        device=_with_rest(spans.launched(parts), own.device),
+        device_self=own.device,
+        steps=max(1, critical.steps),
         idle_total=None if parts.idle is None else parts.idle.length,
         device_total=device_total,
+    )
+
+
+class _OwnCosts(NamedTuple):
+    """Times of each owner without those inside it; the last entry is the time without an owner."""
+
+    host: I64
+    idle: I64
+    waiting: I64
+    device: I64
+
+
+def _own_costs(parts: _Parts, by_owner: I64, count: int) -> _OwnCosts:
+    """Sum up segments of the timeline, and launches, by the number that each owner has (-1 for none)."""
+    segments = parts.index.timeline
+    number = by_owner[segments.owner] % (count + 1)
+    device = np.zeros(count + 1, np.int64)
+    for owner, launched in zip(parts.launch_owner, parts.launch_device, strict=True):
+        device += sum_by(by_owner[owner] % (count + 1), launched, count + 1)
+    return _OwnCosts(
+        host=sum_by(number, segments.end_ns - segments.start_ns, count + 1),
+        idle=sum_by(number, parts.segment_idle, count + 1),
+        waiting=sum_by(number, parts.segment_waiting, count + 1),
+        device=device,
     )
 
 
@@ -160,14 +177,12 @@ class _Spans(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, index: OwnerIndex, of_slice: I64, count: int) -> _Spans:
         """The spans of all owners; slices of number -1 have none."""
-        tree, found = index.nested.tree, index.critical
-        thread = tree.thread
-        main = (thread == found.main) & (of_slice >= 0)
-        engine = (thread == (-1 if found.engine is None else found.engine)) & (of_slice >= 0)
-        begins = (main & found.kept.contains(tree.start_ns)) | (
-            engine & (found.kept & found.episodes).contains(tree.start_ns)
-        )
-        calls = sum_by(of_slice[begins], np.ones(int(begins.sum()), np.int64), count)
+        tree, critical = index.nested.tree, index.critical
+        main = (tree.thread == critical.main) & (of_slice >= 0)
+        engine = (tree.thread == (-1 if critical.engine is None else critical.engine)) & (of_slice >= 0)
+        begins = main & critical.kept.contains(tree.start_ns)
+        begins |= engine & (critical.kept & critical.episodes).contains(tree.start_ns)
+        calls = count_by(of_slice[begins], count)
 
         def spans(rows: Bool) -> tuple[I64, I64, I64]:
             return _unions(of_slice[rows], tree.start_ns[rows], tree.end_ns[rows])
@@ -210,21 +225,22 @@ def _unions(group: I64, start: I64, end: I64) -> tuple[I64, I64, I64]:
 def measured_parts(context: Context) -> _Parts:
     """What costs are measured with; it takes much memory."""
     index = context.cached(owner_index)
-    found, segments, launches = index.critical, index.timeline, context.trace.launches
+    critical = index.critical
+    launches = context.trace.launches
     idle = device_idle(context)
     device = context.cached(device_time)
-    rows = np.flatnonzero((device > 0) & found.kept.contains(launches.start_ns))
-    engine = NO_PARENT if found.engine is None else found.engine
-    own = [rows[launches.thread[rows] == thread] for thread in (found.main, engine)]
-    segment_idle = (idle or Intervals.none()).within(segments.start_ns, segments.end_ns)
+    rows = np.flatnonzero((device > 0) & critical.kept.contains(launches.start_ns))
+    thread = launches.thread[rows]
+    of_main = rows[thread == critical.main]
+    of_engine = rows[thread == (NO_PARENT if critical.engine is None else critical.engine)]
     return _Parts(
         index=index,
         idle=idle,
-        launch_start=(launches.start_ns[own[0]], launches.start_ns[own[1]]),
-        launch_device=(device[own[0]], device[own[1]]),
-        segment_idle=segment_idle,
+        launch_start=(launches.start_ns[of_main], launches.start_ns[of_engine]),
+        launch_device=(device[of_main], device[of_engine]),
+        segment_idle=(idle or Intervals.none()).within(index.timeline.start_ns, index.timeline.end_ns),
         segment_waiting=_waiting(context, index),
-        launch_owner=(index.of_launches(context, own[0]), index.of_launches(context, own[1])),
+        launch_owner=(index.of_launches(context, of_main), index.of_launches(context, of_engine)),
     )
 
 
@@ -236,7 +252,8 @@ def thread_costs(context: Context, thread: int) -> tuple[I64, I64]:
         (owners + 1,), of which the last entry is that of launches without an owner.
     """
     index, launches = context.cached(owner_index), context.trace.launches
-    tree, kept, count = index.nested.tree, index.critical.kept, len(index.owners)
+    tree, kept = index.nested.tree, index.critical.kept
+    count = len(index.owners)
     part = tree.threads.get(thread, slice(0, 0))
     time = kept.within(tree.start_ns, tree.end_ns)
     own = (time - tree.child_sums(time))[part]

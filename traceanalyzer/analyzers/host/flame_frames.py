@@ -7,7 +7,9 @@ the first typical steps stand for all.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from heapq import nlargest
+from itertools import count
 
 import msgspec
 
@@ -80,15 +82,7 @@ def analyze(context: Context) -> FlameFrames:
 
 def _rows(graph: FlameGraph, frames: dict[Owner, int]) -> FlameRows:
     root = _Node(-1)
-    nodes: list[_Node] = []
-    for stack, weight in zip(graph.stacks, graph.weights, strict=True):
-        node = root
-        for frame in stack:
-            if frame not in node.inner:
-                node.inner[frame] = _Node(len(nodes))
-                nodes.append(node.inner[frame])
-            node = node.inner[frame]
-            node.ns += weight
+    nodes = list(_grown(root, graph))
     kept = set(nlargest(FRAMES, range(len(nodes)), key=lambda number: (nodes[number].ns, -number)))
     rows: list[tuple[int, int, int, int]] = []
     left: list[tuple[_Node, Owner | None, int]] = [(root, None, -1)]
@@ -97,13 +91,24 @@ def _rows(graph: FlameGraph, frames: dict[Owner, int]) -> FlameRows:
         if owner is not None:
             rows.append((frames.setdefault(owner, len(frames)), depth, node.ns, 1))
         hidden = [inner for inner in node.inner.values() if inner.number not in kept]
-        shown: list[tuple[_Node, Owner | None, int]] = [
-            (inner, name, depth + 1) for name, inner in node.inner.items() if inner.number in kept
-        ]
-        left += reversed(shown)
+        shown = [(name, inner) for name, inner in node.inner.items() if inner.number in kept]
+        left += ((inner, name, depth + 1) for name, inner in reversed(shown))
         if hidden:
             rows.append((-1, depth + 1, sum(inner.ns for inner in hidden), sum(inner.size() for inner in hidden)))
     return FlameRows(graph.quantity, *zip(*rows, strict=True))
+
+
+def _grown(root: _Node, graph: FlameGraph) -> Iterator[_Node]:
+    """Put the stacks of a graph below a node; yields the new nodes in their order."""
+    number = count()
+    for stack, weight in zip(graph.stacks, graph.weights, strict=True):
+        node = root
+        for frame in stack:
+            if frame not in node.inner:
+                node.inner[frame] = _Node(next(number))
+                yield node.inner[frame]
+            node = node.inner[frame]
+            node.ns += weight
 
 
 ANALYSES = (Analysis(42, "flame_frames", FlameFrames, analyze, needs=(HOST_TIME,)),)

@@ -173,24 +173,26 @@ class HostStacks:
 
 def _called(context: Context, index: OwnerIndex) -> _Called:
     """The calls of owners on the threads whose owners are reported, near the time that counts."""
-    host, launches, found = context.trace.host, context.trace.launches, index.critical
-    is_operator = host_activity.operator_rows(context) & ~is_mark(context)
-    is_operator |= context.trace.names.where(host_activity.is_communicating)[host.name]
-
-    def near(table: HostEvents | Launches) -> Bool:
-        return found.near(table.start_ns, table.end_ns) & is_among(table.thread, found.threads)
-
-    parts: Sequence[tuple[HostEvents | Launches, I64]] = (
-        (host, np.flatnonzero(is_operator & near(host))),
-        (launches, np.flatnonzero(near(launches))),
-    )
+    parts = _parts(context, index.critical)
     tree, order = _nested(parts)
     name = np.concatenate([table.name[rows] for table, rows in parts])
     is_call = np.repeat([False, True], [len(rows) for _, rows in parts])
     owner = index.slice_at(tree.thread, tree.start_ns)
-    same = owner == take_or(owner, tree.parent, NO_PARENT - 1)
-    parent = np.where(same, tree.parent, NO_PARENT)
+    has_same_owner = owner == take_or(owner, tree.parent, NO_PARENT - 1)
+    parent = np.where(has_same_owner, tree.parent, NO_PARENT)
     return _Called(tree, _Chains.of(tree, parent, name[order].astype(np.int64)), owner, is_call[order])
+
+
+def _parts(context: Context, critical: Critical) -> Sequence[tuple[HostEvents | Launches, I64]]:
+    """Rows of operators, and of runtime calls, on the threads whose owners are reported."""
+    host, launches = context.trace.host, context.trace.launches
+    is_operator = host_activity.operator_rows(context) & ~is_mark(context)
+    is_operator |= context.trace.names.where(host_activity.is_communicating)[host.name]
+
+    def near(table: HostEvents | Launches) -> Bool:
+        return critical.near(table.start_ns, table.end_ns) & is_among(table.thread, critical.threads)
+
+    return (host, np.flatnonzero(is_operator & near(host))), (launches, np.flatnonzero(near(launches)))
 
 
 def _nested(parts: Sequence[tuple[HostEvents | Launches, I64]]) -> tuple[Tree, I64]:
@@ -316,11 +318,13 @@ def _by_stack(
     """
     times: dict[HostStack, list[int]] = {}
     for low in range(0, len(pieces[0]), _AT_ONCE):
-        start, end = (bound[low : low + _AT_ONCE] for bound in pieces)
+        start = pieces[0][low : low + _AT_ONCE]
+        end = pieces[1][low : low + _AT_ONCE]
         numbers, stack = stacks.at(thread_at(start), start)
         first = first_rows(numbers, int(numbers.max()) + 1)
-        sums = [sum_by(numbers, quantity(start, end), len(first)).tolist() for quantity in quantities]
-        for row, begin, *own in zip(first.tolist(), start[first].tolist(), *sums, strict=True):
+        sums = [sum_by(numbers, quantity(start, end), len(first)) for quantity in quantities]
+        columns = (column.tolist() for column in (first, start[first], *sums))
+        for row, begin, *own in zip(*columns, strict=True):
             known = times.setdefault(stack(row), [begin, *[0] * len(own)])
             known[1:] = map(add, known[1:], own)
     return times
@@ -339,23 +343,30 @@ def _of_thread(stacks: HostStacks, index: OwnerIndex, thread: int, name: str) ->
 
 
 def _of_device(
-    context: Context, stacks: HostStacks, found: Critical, threads: tuple[int, ...], name: str | None
+    context: Context, stacks: HostStacks, critical: Critical, threads: tuple[int, ...], name: str | None
 ) -> FlameGraph:
     """Device time of the work that some threads launched in the steps that count, each event below its launch."""
-    device, launches, launch = context.trace.device, context.trace.launches, context.links.launch
-    rows = np.flatnonzero(launch != NO_PARENT)
-    start, thread = launches.start_ns[launch[rows]], launches.thread[launch[rows]].astype(np.int64)
-    kept = np.isin(thread, threads) & found.kept.contains(start)
-    rows, start, thread = rows[kept], start[kept], thread[kept]
+    device = context.trace.device
+    events, thread, start = _launched(context, critical, threads)
     numbers, stack = stacks.at(thread, start, with_calls=False)
-    first, groups = group(numbers, device.name[rows])
-    weights = sum_by(groups, device.dur_ns[rows], len(first))
-    names = context.trace.names
-    drawn = [
-        HostStack((*above.frames, Owner("kernel", names[event], None)), above.owners)
-        for above, event in zip(map(stack, first.tolist()), device.name[rows[first]].tolist(), strict=True)
-    ]
-    return _drawn(DEVICE, name, zip(drawn, start[first].tolist(), weights.tolist(), strict=True))
+    first, groups = group(numbers, device.name[events])
+    weights = sum_by(groups, device.dur_ns[events], len(first)).tolist()
+    drawn = []
+    for row, weight in zip(first.tolist(), weights, strict=True):
+        above = stack(row)
+        event = Owner("kernel", context.trace.names[device.name[events[row]]], None)
+        drawn.append((HostStack((*above.frames, event), above.owners), int(start[row]), weight))
+    return _drawn(DEVICE, name, drawn)
+
+
+def _launched(context: Context, critical: Critical, threads: tuple[int, ...]) -> tuple[I64, I64, I64]:
+    """Device events that some threads launched in the steps that count, with thread and start of the launch."""
+    launches, launch = context.trace.launches, context.links.launch
+    events = np.flatnonzero(launch != NO_PARENT)
+    start = launches.start_ns[launch[events]]
+    thread = launches.thread[launch[events]].astype(np.int64)
+    kept = np.isin(thread, threads) & critical.kept.contains(start)
+    return events[kept], thread[kept], start[kept]
 
 
 def _drawn(quantity: str, thread: str | None, rows: Iterable[tuple[HostStack, int, int]]) -> FlameGraph:

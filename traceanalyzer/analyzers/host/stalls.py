@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -101,19 +102,26 @@ def analyze(context: Context) -> HostStalls:
 @event_set
 def stalls_at(context: Context) -> Iterator[Occurrences]:
     """When threads of the host stand still."""
-    found, tree, launches = context.cached(_find), context.host.tree, context.trace.launches
-    inner = np.flatnonzero(np.isin(tree.parent, found.nodes))
-    apart = rows_by(np.concatenate((tree.thread[inner], launches.thread)))
+    stalls = context.cached(_find)
+    yield from _operators_at(context, stalls.nodes)
+    if len(stalls.calls):
+        launches = context.trace.launches
+        columns = (launches.thread, launches.start_ns, launches.end_ns)
+        yield Occurrences("host", "stalls", *(column[stalls.calls].astype(np.int64) for column in columns))
+
+
+def _operators_at(context: Context, stalled: I64) -> Iterator[Occurrences]:
+    """When operators stand still: without the operators and calls in them."""
+    tree, launches = context.host.tree, context.trace.launches
+    inner = np.flatnonzero(np.isin(tree.parent, stalled))
+    inside = rows_by(np.concatenate((tree.thread[inner], launches.thread)))
     start = np.concatenate((tree.start_ns[inner], launches.start_ns))
     end = np.concatenate((tree.end_ns[inner], launches.end_ns))
-    for thread, own in members(tree.thread[found.nodes]):
-        nodes = found.nodes[own]
+    for thread, rows in members(tree.thread[stalled]):
+        nodes = stalled[rows]
         times = Intervals.union(tree.start_ns[nodes], tree.end_ns[nodes])
-        times -= Intervals.union(start[apart(thread)], end[apart(thread)])
+        times -= Intervals.union(start[inside(thread)], end[inside(thread)])
         yield Occurrences("host", "stalls", np.full(len(times), thread, np.int64), times.start, times.end)
-    if len(found.calls):
-        columns = (launches.thread, launches.start_ns, launches.end_ns)
-        yield Occurrences("host", "stalls", *(column[found.calls].astype(np.int64) for column in columns))
 
 
 @cached
@@ -171,30 +179,41 @@ def _launching(context: Context) -> Bool:
 
 def _rows(context: Context) -> Iterator[StallRow]:
     """One row for each name, of what starts in the chosen steps."""
-    found, host, launches = context.cached(_find), context.host, context.trace.launches
-    own_ns = context.cached(node_times).host_self_ns
-    nodes = found.nodes[context.in_scope(host.tree.start_ns[found.nodes])]
-    calls = found.calls[context.in_scope(launches.start_ns[found.calls])]
-    for kind, rows, columns in (
-        ("operator", nodes, (host.name, host.tree.start_ns, own_ns)),
-        ("call", calls, (launches.name, launches.start_ns, launches.dur_ns)),
-    ):
-        name, start, time = columns
-        if not len(rows):
-            continue
-        every = rows_by(name)
-        for code, own in members(name[rows]):
-            mine = rows[own]
-            longest = mine[int(time[mine].argmax())]
-            yield StallRow(
-                kind=kind,
-                name=context.trace.names[code],
-                stalls=len(mine),
-                time_ns=int(time[mine].sum()),
-                longest_ns=int(time[longest]),
-                longest_start_ns=int(start[longest]),
-                usual_ns=int(np.median(time[every(code)])),
-            )
+    stalls = context.cached(_find)
+    host, launches = context.host, context.trace.launches
+    operators = _Timed(host.name, host.tree.start_ns, context.cached(node_times).host_self_ns)
+    calls = _Timed(launches.name, launches.start_ns, launches.dur_ns)
+    yield from _of_kind(context, "operator", operators, stalls.nodes)
+    yield from _of_kind(context, "call", calls, stalls.calls)
+
+
+class _Timed(NamedTuple):
+    """All operators, or all calls."""
+
+    name: I32
+    start_ns: I64
+    time_ns: I64
+
+
+def _of_kind(context: Context, kind: str, timed: _Timed, stalled: I64) -> Iterator[StallRow]:
+    """One row for each name of some stalls, of those in the chosen steps."""
+    stalled = stalled[context.in_scope(timed.start_ns[stalled])]
+    if not len(stalled):
+        return
+    all_of = rows_by(timed.name)
+    for code, rows in members(timed.name[stalled]):
+        stalls = stalled[rows]
+        time = timed.time_ns[stalls]
+        longest = int(time.argmax())
+        yield StallRow(
+            kind=kind,
+            name=context.trace.names[code],
+            stalls=len(stalls),
+            time_ns=int(time.sum()),
+            longest_ns=int(time[longest]),
+            longest_start_ns=int(timed.start_ns[stalls[longest]]),
+            usual_ns=int(np.median(timed.time_ns[all_of(code)])),
+        )
 
 
 _STALLED = Need(
