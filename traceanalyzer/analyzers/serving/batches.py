@@ -22,7 +22,7 @@ from traceanalyzer.structure.sums import least_by
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.table import I64
 from traceanalyzer.trace.tables import Category
-from traceanalyzer.trace.tree import NO_PARENT
+from traceanalyzer.trace.tree import NO_PARENT, Tree
 
 WHOLE = frozenset({None, "whole-trace", "device-events", "host-annotations"})
 """The value of `steps_from` without marks of steps; the whole recording is not a step of the program."""
@@ -125,20 +125,27 @@ def _from_shapes(context: Context) -> tuple[int, float] | str:
 def _batches(context: Context, waits: I64) -> list[_Batch]:
     """What follows each wait on its thread: copies to the device, then the first layer."""
     tree = context.host.tree
-    layers, copies = _layers(context), _copied(context)
+    layers = _layers(context)
+    copies = _copied(context)
     waits = np.sort(waits)
-    thread = tree.thread
     batches: list[tuple[int, I64, I64]] = []
-    for position, wait in enumerate(waits.tolist()):
-        # Nodes are in the order of threads, then of time.
-        last = position + 1 == len(waits) or thread[waits[position + 1]] != thread[wait]
-        until = np.searchsorted(thread, thread[wait], side="right") if last else waits[position + 1]
-        passes = layers[np.searchsorted(layers, tree.after[wait]) : np.searchsorted(layers, until)]
+    for begin, until in zip(tree.after[waits].tolist(), _until_next(tree, waits), strict=True):
+        passes = layers[np.searchsorted(layers, begin) : np.searchsorted(layers, until)]
         if len(passes):
-            low, high = np.searchsorted(copies, (tree.after[wait], passes[0]))
-            batches.append((int(passes[0]), copies[low:high], passes))
-    steps = context.cached(typical).at(first_work(context, np.array([layer for layer, _, _ in batches], np.int64)))
-    return [_batch(context, *parts, int(step)) for parts, step in zip(batches, steps, strict=True)]
+            first_copy, after_copies = np.searchsorted(copies, (begin, passes[0]))
+            batches.append((int(passes[0]), copies[first_copy:after_copies], passes))
+    first_layers = np.array([layer for layer, _, _ in batches], np.int64)
+    steps = context.cached(typical).at(first_work(context, first_layers)).tolist()
+    return [_batch(context, *parts, step) for parts, step in zip(batches, steps, strict=True)]
+
+
+def _until_next(tree: Tree, waits: I64) -> list[int]:
+    """For each wait, ascending, the next one on its thread, or the end of its thread: nodes are thread by thread."""
+    thread = tree.thread[waits]
+    has_next = np.append(thread[1:] == thread[:-1], False)[: len(waits)]
+    end_of_thread = np.searchsorted(tree.thread, thread, side="right")
+    until: list[int] = np.where(has_next, np.append(waits[1:], 0)[: len(waits)], end_of_thread).tolist()
+    return until
 
 
 def _layers(context: Context) -> I64:

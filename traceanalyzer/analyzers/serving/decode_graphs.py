@@ -13,6 +13,8 @@ Only steps of one token per request count: drafts that are verified are tokens a
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import msgspec
 import numpy as np
 
@@ -104,36 +106,60 @@ class _Work(msgspec.Struct, frozen=True):
 
 def analyze(context: Context) -> DecodeGraphs:
     """The decode steps by batch and by how their work reaches the device."""
-    steps, device = context.cached(_decode_steps), context.trace.device
-    work = _work(context, steps)
-    in_graph = (work.in_graphs > 0) & (work.in_graphs >= _MOST * work.kernels)
-    usual = float(np.median(work.kernels[in_graph])) if in_graph.any() else 0.0
-    is_eager = (work.last_launch < 0) & (work.kernels > 0) & (work.kernels >= _MOST * usual)
-    exact = np.where(in_graph, _sizes(context, steps, work.last_launch), -1)
-    size = np.where(exact >= 0, exact, _shared(np.where(in_graph, work.graph, -1), steps.requests))
-    duration = steps.end_ns - steps.start_ns
-    idle = duration - Intervals.union(device.start_ns, device.end_ns).within(steps.start_ns, steps.end_ns)
+    steps = context.cached(_decode_steps)
+    launched = _work(context, steps)
+    in_graph = (launched.in_graphs > 0) & (launched.in_graphs >= _MOST * launched.kernels)
+    usual = float(np.median(launched.kernels[in_graph])) if in_graph.any() else 0.0
+    has_no_graph = (launched.last_launch < 0) & (launched.kernels > 0)
+    is_eager = has_no_graph & (launched.kernels >= _MOST * usual)
+    exact = np.where(in_graph, _sizes(context, steps, launched.last_launch), -1)
+    shared = _shared(np.where(in_graph, launched.graph, -1), steps.requests)
+    sizes = _Sizes(in_graph, np.where(exact >= 0, exact, shared), exact >= 0)
     rows = np.flatnonzero(in_graph | is_eager)
-    kind = group(~in_graph[rows], steps.requests[rows], size[rows], exact[rows] >= 0)[1]
-    batches = []
-    for _, own in members(kind):
-        which = rows[own]
-        longest = int(which[np.argmax(duration[which])])
-        batches.append(
-            DecodeBatch(
-                requests=int(steps.requests[longest]),
-                in_graph=bool(in_graph[longest]),
-                size=int(size[longest]) if size[longest] >= 0 else None,
-                is_exact=bool(exact[longest] >= 0),
-                steps=len(which),
-                median_duration_ns=float(np.median(duration[which])),
-                median_idle_ns=float(np.median(idle[which])),
-                median_device_ns=float(np.median(work.device_ns[which])),
-                longest=steps.names[longest],
-                start_ns=int(steps.start_ns[longest]),
-            )
-        )
-    return DecodeGraphs(tuple(batches))
+    _, kind = group(~in_graph[rows], steps.requests[rows], sizes.size[rows], sizes.is_exact[rows])
+    times = _step_times(context, steps, launched)
+    return DecodeGraphs(tuple(_decode_batch(steps, rows[of_kind], sizes, times) for _, of_kind in members(kind)))
+
+
+class _Sizes(NamedTuple):
+    """Of each step: whether graphs launch it, and how many requests these are made for; -1 if unknown."""
+
+    in_graph: Bool
+    size: I64
+    is_exact: Bool
+
+
+class _StepTimes(NamedTuple):
+    """Times of each step in ns."""
+
+    duration: I64
+    idle: I64
+    device: I64
+
+
+def _step_times(context: Context, steps: _Steps, launched: _Work) -> _StepTimes:
+    device = context.trace.device
+    duration = steps.end_ns - steps.start_ns
+    busy = Intervals.union(device.start_ns, device.end_ns).within(steps.start_ns, steps.end_ns)
+    return _StepTimes(duration, duration - busy, launched.device_ns)
+
+
+def _decode_batch(steps: _Steps, rows: I64, sizes: _Sizes, times: _StepTimes) -> DecodeBatch:
+    """Some steps of one batch and one way of launching, with the longest of them."""
+    longest = int(rows[np.argmax(times.duration[rows])])
+    size = int(sizes.size[longest])
+    return DecodeBatch(
+        requests=int(steps.requests[longest]),
+        in_graph=bool(sizes.in_graph[longest]),
+        size=size if size >= 0 else None,
+        is_exact=bool(sizes.is_exact[longest]),
+        steps=len(rows),
+        median_duration_ns=float(np.median(times.duration[rows])),
+        median_idle_ns=float(np.median(times.idle[rows])),
+        median_device_ns=float(np.median(times.device[rows])),
+        longest=steps.names[longest],
+        start_ns=int(steps.start_ns[longest]),
+    )
 
 
 def _decode_steps(context: Context) -> _Steps:
@@ -185,16 +211,19 @@ def _graphs(context: Context, rows: I64, step: I64, count: int) -> I64:
     device = context.trace.device
     kernels = device.category[rows] == Category.KERNEL
     rows, step = rows[kernels], step[kernels]
-    ids, grid = device.graph[rows], device.grid[rows]
-    has_ids = bool((ids >= 0).all())
-    kind = group(ids, device.name[rows])[1] if has_ids else group(device.name[rows], grid, device.block[rows])[1]
+    ids = device.graph[rows]
+    grid = device.grid[rows]
+    if (ids >= 0).all():
+        _, kind = group(ids, device.name[rows])
+    else:
+        _, kind = group(device.name[rows], grid, device.block[rows])
     # sums do not depend on the order, which changes from launch to launch if several streams run
     mixed = (kind.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)  # 2**64 over the golden ratio
     mixed = (mixed ^ (mixed >> np.uint64(29))) >> np.uint64(24)  # 40 bits: sums of millions stay exact
     events = count_by(step, count)
-    found = group(sum_by(step, mixed.astype(np.int64), count), events)[1]
+    _, graph = group(sum_by(step, mixed.astype(np.int64), count), events)
     is_known = (events > 0) & (events == count_by(step[(ids >= 0) | (grid > 0)], count))
-    return np.where(is_known, found, -1)
+    return np.where(is_known, graph, -1)
 
 
 def _shared(graph: I64, requests: I64) -> I64:
@@ -205,19 +234,27 @@ def _shared(graph: I64, requests: I64) -> I64:
 
 def _sizes(context: Context, steps: _Steps, last: I64) -> I64:
     """Rows of the matrix that a step's last graph put out, if there are as many as requests or more; else -1."""
-    host, launches = context.trace.host, context.trace.launches
-    sizes = np.full(len(last), -1, np.int64)
+    host = context.trace.host
     step = steps.at(host.start_ns)
     rows = np.flatnonzero((step >= 0) & (host.category == Category.OPERATOR) & (host.shapes > 0))
-    call = last[step[rows]]
-    after = host.start_ns[rows] >= take_or(launches.end_ns, call, 0)
-    rows = rows[(call >= 0) & after & (host.thread[rows] == take_or(launches.thread, call, -1))]
+    rows = rows[_follows(context, rows, last[step[rows]])]
     first, kind = group(host.shapes[rows], host.types[rows])
-    size = np.array([_matrix_rows(Inputs.of(context.trace, row)) for row in rows[first].tolist()], np.int64)[kind]
+    matrix_rows = [_matrix_rows(Inputs.of(context.trace, row)) for row in rows[first].tolist()]
+    size = np.array(matrix_rows, np.int64)[kind]
     rows, size = rows[size > 0], size[size > 0]
-    own, at = np.unique(step[rows], return_index=True)  # rows are in the order of time
-    sizes[own] = size[at]
+    steps_with_matrix, first = np.unique(step[rows], return_index=True)  # rows are in the order of time
+    sizes = np.full(len(last), -1, np.int64)
+    sizes[steps_with_matrix] = size[first]
     return np.where(steps.is_token & (sizes >= steps.requests), sizes, -1)
+
+
+def _follows(context: Context, operators: I64, call: I64) -> Bool:
+    """Which operators begin after a launch has returned, on its thread; -1 for no launch."""
+    host, launches = context.trace.host, context.trace.launches
+    is_after = host.start_ns[operators] >= take_or(launches.end_ns, call, 0)
+    is_on_thread = host.thread[operators] == take_or(launches.thread, call, -1)
+    follows: Bool = (call >= 0) & is_after & is_on_thread
+    return follows
 
 
 def _matrix_rows(given: Inputs) -> int:

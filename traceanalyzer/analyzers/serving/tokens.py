@@ -147,12 +147,13 @@ def _worked_on(context: Context, rows: I64) -> I64:
     events = np.flatnonzero(launch != NO_PARENT)
     called = launches.start_ns[launch[events]]
     order = np.argsort(called, kind="stable")
-    called, begins = called[order], device.start_ns[events[order]]
-    times = host.start_ns[rows].copy()
-    for place, row in enumerate(rows.tolist()):
-        start = int(host.start_ns[row])
-        low, high = np.searchsorted(called, (start, start + int(host.dur_ns[row])))
-        times[place] = begins[low:high].max(initial=start)
+    begins = device.start_ns[events[order]]
+    start = host.start_ns[rows]
+    low = np.searchsorted(called, start, sorter=order)
+    high = np.searchsorted(called, start + host.dur_ns[rows], sorter=order)
+    times = start.copy()
+    for mark in range(len(rows)):
+        times[mark] = begins[low[mark] : high[mark]].max(initial=start[mark])
     return times
 
 
@@ -222,15 +223,22 @@ def _lookups(context: Context) -> I64:
 def _attends(context: Context, ids: Shape) -> bool:
     """Whether most attention works on queries of this batch and length: that of an image does not, beside its text."""
     batch, length = ids
-    host, names = context.host, context.trace.names
-    is_attention = names.where(lambda name: op_models.family(name) is Family.ATTENTION or name in _SOFTMAX)[host.name]
+    host = context.host
+    is_attention = context.trace.names.where(_attention)[host.name]
     nodes = np.flatnonzero(is_attention & (host.kind == NodeKind.OPERATOR))
     keys = np.column_stack((host.name[nodes], context.trace.host.shapes[host.row[nodes]]))
     _, first, counts = np.unique(keys, axis=0, return_index=True, return_counts=True)
-    calls: list[int] = counts.tolist()
-    known = [(shape(context, node, 0), n) for node, n in zip(nodes[first].tolist(), calls, strict=True)]
-    of_ids = sum(n for query, n in known if query and _is_of(query, batch, length))
-    return bool(of_ids) and 2 * of_ids >= sum(n for query, n in known if query)
+    known = of_ids = 0
+    for node, calls in zip(nodes[first].tolist(), counts.tolist(), strict=True):
+        query = shape(context, node, 0)
+        if query:
+            known += calls
+            of_ids += calls if _is_of(query, batch, length) else 0
+    return bool(of_ids) and 2 * of_ids >= known
+
+
+def _attention(name: str) -> bool:
+    return op_models.family(name) is Family.ATTENTION or name in _SOFTMAX
 
 
 def _is_of(query: Shape, batch: int, length: int) -> bool:

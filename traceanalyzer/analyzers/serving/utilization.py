@@ -27,7 +27,7 @@ from traceanalyzer.structure.analysis import KERNELS, SHAPES
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.module_calls import evaluations, owners
-from traceanalyzer.structure.sums import group, sum_by
+from traceanalyzer.structure.sums import count_by, group, sum_by
 from traceanalyzer.trace.distinct import distinct, ranked
 from traceanalyzer.trace.table import I64, UNKNOWN, Bool, take_or
 from traceanalyzer.trace.tables import Category
@@ -238,38 +238,45 @@ def _calls(context: Context, kernels: I64, owner: I64) -> tuple[ProductCalls, ..
     """Calls whose work begins in a typical step, by work and units."""
     if not len(kernels):
         return ()
-    device, size = context.trace.device, len(context.host.tree)
     nodes = distinct(owner)
-    time = sum_by(owner, device.dur_ns[kernels], size)[nodes]
     units = _units(context, kernels, owner)[nodes]
+    is_repeated = context.cached(repeated)[nodes]
+    works, _, work_of = operator_times.works_of(context, nodes)
+    first, groups = group(work_of, units, is_repeated)
     begins = context.cached(typical).at(first_work(context, nodes)) >= 0
-    works, _, equal = operator_times.works_of(context, nodes)
-    first, groups = group(equal, units, context.cached(repeated)[nodes])
-    calls = sum_by(groups, begins.astype(np.int64), len(first)).tolist()
-    times = sum_by(groups, time, len(first)).tolist()
+    time = sum_by(owner, context.trace.device.dur_ns[kernels], len(context.host.tree))[nodes]
+    calls = count_by(groups[begins], len(first))
+    times = sum_by(groups, time, len(first))
+    columns = (work_of[first], units[first], is_repeated[first], calls, times)
     calls_by_work = []
-    for node, number, spent in zip(first.tolist(), calls, times, strict=True):
-        work = works[equal[node]]
+    for number, unit, *figures in zip(*(column.tolist() for column in columns), strict=True):
+        work = works[number]
         if work is not None:
-            unit = {1: True, 0: False}.get(int(units[node]))
-            again = bool(context.cached(repeated)[nodes[node]])
-            calls_by_work.append(ProductCalls(work, unit, again, number, spent))
+            calls_by_work.append(ProductCalls(work, _ON_UNITS.get(unit), *figures))
     return tuple(calls_by_work)
+
+
+_ON_UNITS = {1: True, 0: False}
+"""Whether a node's work is on matrix units, by what `_units` says."""
 
 
 def _units(context: Context, kernels: I64, owner: I64) -> I64:
     """Whether most of the time of each node is in kernels on matrix units: 1, 0, or -1 where names do not show it."""
-    device, names, size = context.trace.device, context.trace.names, len(context.host.tree)
-    computing = _may_hold(context)[device.name[kernels]]
-    kernels, owner = kernels[computing], owner[computing]
-    codes, kernel = ranked(device.name[kernels])
-    told = [uses_tensor_cores(names[code]) for code in codes.tolist()]
-    with_units = np.array([answer is True for answer in told], np.bool_)[kernel]
-    without = np.array([answer is False for answer in told], np.bool_)[kernel]
-    total, on, off = (
-        sum_by(owner[rows], device.dur_ns[kernels[rows]], size) for rows in (slice(None), with_units, without)
-    )
-    return np.where(2 * on > total, 1, np.where(2 * off > total, 0, -1))
+    device, names = context.trace.device, context.trace.names
+    computes = _may_hold(context)[device.name[kernels]]
+    kernels = kernels[computes]
+    owner = owner[computes]
+    codes, name = ranked(device.name[kernels])
+    answers = [uses_tensor_cores(names[code]) for code in codes.tolist()]
+    with_units = np.array([answer is True for answer in answers], np.bool_)[name]
+    without = np.array([answer is False for answer in answers], np.bool_)[name]
+
+    def time_by_node(chosen: Bool | slice) -> I64:
+        return sum_by(owner[chosen], device.dur_ns[kernels[chosen]], len(context.host.tree))
+
+    total = time_by_node(slice(None))
+    is_off = np.where(2 * time_by_node(without) > total, 0, -1)
+    return np.where(2 * time_by_node(with_units) > total, 1, is_off)
 
 
 def repeated(context: Context) -> Bool:
@@ -285,15 +292,17 @@ def repeated(context: Context) -> Bool:
     forward = np.zeros(len(host.tree), np.bool_)
     forward[plain] = (table.sequence[row] != UNKNOWN) & (table.forward_thread[row] <= 0)
     is_repeated = np.zeros(len(host.tree), np.bool_)
-    within, is_evaluation = context.cached(owners).evaluation, context.cached(evaluations)
-    if not (forward & ~is_evaluation & (within != NO_PARENT)).any():
+    evaluation = context.cached(owners).evaluation
+    in_backward = evaluation != NO_PARENT
+    is_evaluation = context.cached(evaluations)
+    if not (forward & ~is_evaluation & in_backward).any():
         return is_repeated
     call = host.tree.nearest(forward | is_evaluation)
     call = np.where(take_or(forward & ~is_evaluation, call, False), call, NO_PARENT)
-    nodes = np.flatnonzero((within != NO_PARENT) & (call != NO_PARENT))
-    in_checkpoint = context.trace.names.where(_is_of_checkpoint)[host.name]
-    made = np.flatnonzero(forward & (within == NO_PARENT))
-    again = in_checkpoint[within[nodes]] | _same(context, call[nodes].astype(np.int64), made)
+    nodes = np.flatnonzero(in_backward & (call != NO_PARENT))
+    is_checkpoint = context.trace.names.where(_is_of_checkpoint)[host.name]
+    first_made = np.flatnonzero(forward & ~in_backward)
+    again = is_checkpoint[evaluation[nodes]] | _same(context, call[nodes].astype(np.int64), first_made)
     is_repeated[nodes[again]] = True
     return is_repeated
 

@@ -6,7 +6,7 @@ resolution become one slice without a name, which says how many they were.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from math import fsum
 
 import msgspec
@@ -193,25 +193,28 @@ def _busiest(bars: _Bars) -> list[tuple[int, I64]]:
 
 def _slices(bars: _Bars, frame: _Frame) -> tuple[Slice, ...]:
     """Slices of a lane: long ones as they are, short ones merged by cell and depth, in the order of time."""
-    start, end = bars.start.clip(frame.start) - frame.start, bars.end.clip(max=frame.end) - frame.start
-    long = end - start >= frame.cell
+    start = bars.start.clip(frame.start) - frame.start
+    end = bars.end.clip(max=frame.end) - frame.start
+    is_long = end - start >= frame.cell
     columns = (start, end, bars.depth, bars.name)
-    slices = [
-        Slice(a, b - a, depth, frame.encode(name), 1)
-        for a, b, depth, name in zip(*(column[long].tolist() for column in columns), strict=True)
-    ]
-    short = np.flatnonzero(~long)
+    slices = []
+    for begin, until, depth, name in zip(*(column[is_long].tolist() for column in columns), strict=True):
+        slices.append(Slice(begin, until - begin, depth, frame.encode(name), 1))
+    short = np.flatnonzero(~is_long)
     if len(short):
-        cells = start[short] // frame.cell * MAX_DEPTH + bars.depth[short]
-        first, cell = group(cells)
-        counts = count_by(cell, len(first))
-        low, high = least_by(cell, start[short], len(first)), most_by(cell, end[short], len(first))
-        rows = zip(low.tolist(), high.tolist(), short[first].tolist(), counts.tolist(), strict=True)
-        slices += [
-            Slice(a, b - a, int(bars.depth[row]), frame.encode(int(bars.name[row])) if n == 1 else None, n)
-            for a, b, row, n in rows
-        ]
+        slices += _merged(bars.take(short), start[short], end[short], frame)
     return tuple(sorted(slices, key=lambda s: (s.start_ns, s.depth, -s.duration_ns, s.name is None, s.name or 0)))
+
+
+def _merged(bars: _Bars, start: I64, end: I64, frame: _Frame) -> Iterator[Slice]:
+    """Short slices, one for all of a depth that start in one cell; one that is alone keeps its name."""
+    first, cell = group(start // frame.cell * MAX_DEPTH + bars.depth)
+    count = count_by(cell, len(first))
+    low = least_by(cell, start, len(first))
+    high = most_by(cell, end, len(first))
+    columns = (low, high, bars.depth[first], bars.name[first], count)
+    for begin, until, depth, name, number in zip(*(column.tolist() for column in columns), strict=True):
+        yield Slice(begin, until - begin, depth, frame.encode(name) if number == 1 else None, number)
 
 
 ANALYSES = (

@@ -92,17 +92,22 @@ def _causes(context: Context, times: Intervals) -> list[str]:
 
 def _described(context: Context, parts: list[_Part]) -> tuple[Outside, ...]:
     start, length = np.array([part[1:3] for part in parts], np.int64).reshape(-1, 2).T
-    device, _ = busiest(context, typical.times(context))
-    busy: list[int | None] = [None] * len(parts)
-    if device is not None:
-        works = gaps.busy(context, device).within(start, start + length).tolist()
-        earlier = unrecorded_work(context).get(device, Intervals.none()).within(start, start + length)
-        busy = [None if missing else time for time, missing in zip(works, earlier.tolist(), strict=True)]
+    busy = _device_times(context, start, start + length)
     owners = _owners(context, start, start + length)
-    return tuple(
-        Outside(kind, first, duration, works, owner, reason)
-        for (kind, first, duration, reason), works, owner in zip(parts, busy, owners, strict=True)
-    )
+    described = []
+    for (kind, first, duration, reason), device_ns, owner in zip(parts, busy, owners, strict=True):
+        described.append(Outside(kind, first, duration, device_ns, owner, reason))
+    return tuple(described)
+
+
+def _device_times(context: Context, start: I64, end: I64) -> list[int | None]:
+    """How long the busiest device works in each of some times; None where some of its work was not recorded."""
+    device, _ = busiest(context, typical.times(context))
+    if device is None:
+        return [None] * len(start)
+    works = gaps.busy(context, device).within(start, end).tolist()
+    missing = unrecorded_work(context).get(device, Intervals.none()).within(start, end).tolist()
+    return [None if unrecorded else time for time, unrecorded in zip(works, missing, strict=True)]
 
 
 def _owners(context: Context, start: I64, end: I64) -> list[HostPart | None]:
