@@ -308,39 +308,48 @@ def _explained(row: Compiling, entry: LoggedCompilation | None) -> Compiling:
 
 
 def _recorded(context: Context, logs: LogSummary) -> tuple[Compiling, ...]:
-    host, names, rows = context.trace.host, context.trace.names, regions.rows_of(context, compiled_code.is_compilation)
+    host = context.trace.host
+    rows = regions.rows_of(context, compiled_code.is_compilation)
     if not len(rows):
         return ()
     tree, order = Tree.build(host.thread[rows], host.start_ns[rows], host.dur_ns[rows])
     rows = rows[order]
     outermost = np.flatnonzero(~_is_within_equal(context, tree, rows))
+    outermost = outermost[np.argsort(rows[outermost])]
     ids = _ids(context, tree, rows)
-    steps = program_steps(context).every
-    step = steps.at(tree.start_ns[outermost])
-    compilations = []
     left = [entry for entry in logs.compilations if entry.id not in ids]
-    for position, at in sorted(zip(outermost.tolist(), step.tolist(), strict=True), key=lambda p: rows[p[0]]):
-        row, known = int(rows[position]), ids[position]
-        is_backward = compiled_code.is_backward_compilation(names[int(host.name[row])])
-        duration = int(host.dur_ns[row])
-        entry = logs.of(known)
-        if known is None and not is_backward and (entry := _as_long(left, duration)) is not None:
-            left.remove(entry)
-            known = entry.id
-        compiling = Compiling(
-            compilation=known,
-            is_backward=is_backward,
-            is_again=known is not None and compiled_code.is_recompilation(known),
-            start_ns=int(host.start_ns[row]),
-            time_ns=duration,
-            step=steps.names[at] if at >= 0 else None,
-            function=None,
-            file=None,
-            line=None,
-            reasons=(),
-        )
+    compilations = []
+    for position in outermost.tolist():
+        compiling = _recorded_compiling(context, int(rows[position]), ids[position])
+        entry = logs.of(compiling.compilation)
+        if compiling.compilation is None and not compiling.is_backward:
+            entry = _as_long(left, int(host.dur_ns[rows[position]]))
+            if entry is not None:
+                left.remove(entry)
+                is_again = compiled_code.is_recompilation(entry.id)
+                compiling = replace(compiling, compilation=entry.id, is_again=is_again)
         compilations.append(_explained(compiling, entry))
     return tuple(compilations)
+
+
+def _recorded_compiling(context: Context, row: int, compilation: str | None) -> Compiling:
+    """What the recording says of a compilation."""
+    host = context.trace.host
+    steps = program_steps(context).every
+    start = host.start_ns[row]
+    step = int(steps.at(np.array([start]))[0])
+    return Compiling(
+        compilation=compilation,
+        is_backward=compiled_code.is_backward_compilation(context.trace.names[int(host.name[row])]),
+        is_again=compilation is not None and compiled_code.is_recompilation(compilation),
+        start_ns=int(start),
+        time_ns=int(host.dur_ns[row]),
+        step=steps.names[step] if step >= 0 else None,
+        function=None,
+        file=None,
+        line=None,
+        reasons=(),
+    )
 
 
 def _as_long(logged: Sequence[LoggedCompilation], duration: int) -> LoggedCompilation | None:

@@ -106,13 +106,18 @@ def _find(context: Context, steps: Steps) -> _Regions:
     tree, order = Tree.build(host.thread[rows], host.start_ns[rows], host.dur_ns[rows])
     rows = rows[order]
     duration = tree.end_ns - tree.start_ns
-    own = duration - tree.child_sums(duration)
     node = _nodes(context, rows)
-    outer = np.where(_is_behind_break(context, node), tree.parent.astype(np.int64), NO_PARENT)
-    gap = host.start_ns[rows] - _last_end(context, node, tree)
-    entered = _entering(context, node, duration)
-    code, thread, start = host.name[rows].astype(np.int64), host.thread[rows], host.start_ns[rows]
-    return _Regions(code, own, outer, thread, start, gap, _resumed(context, tree), entered)
+    start = host.start_ns[rows]
+    return _Regions(
+        code=host.name[rows].astype(np.int64),
+        own_ns=duration - tree.child_sums(duration),
+        outer=np.where(_is_behind_break(context, node), tree.parent.astype(np.int64), NO_PARENT),
+        thread=host.thread[rows],
+        start_ns=start,
+        gap_ns=start - _last_end(context, node, tree),
+        resumed=_resumed(context, tree),
+        entering_ns=_entering(context, node, duration),
+    )
 
 
 @event_set
@@ -128,18 +133,18 @@ def breaks_at(context: Context) -> Iterator[Occurrences]:
 def _entering(context: Context, node: I64, duration: I64) -> I64:
     """Time of each region before its first and after its last operator or region; its whole time if it has none."""
     host, tree, names = context.host, context.host.tree, context.trace.names
-    works = np.flatnonzero(
-        (host.kind == NodeKind.OPERATOR)
-        & names.where(lambda name: compiled_code.is_region(name) or not marks.is_mark_among_operators(name))[host.name]
-    )
-    first, behind = np.searchsorted(works, node + 1), np.searchsorted(works, tree.after[node])
-    found = duration.copy()
+    is_work = names.where(lambda name: compiled_code.is_region(name) or not marks.is_mark_among_operators(name))
+    works = np.flatnonzero((host.kind == NodeKind.OPERATOR) & is_work[host.name])
+    first = np.searchsorted(works, node + 1)
+    behind = np.searchsorted(works, tree.after[node])
+    entering = duration.copy()
     rows = np.flatnonzero(behind > first)
     if len(rows):
         ends = np.append(tree.end_ns[works], 0)  # one more, because the last range may end with the last operator
-        last = np.maximum.reduceat(ends, np.column_stack((first[rows], behind[rows])).ravel())[::2]
-        found[rows] -= last - tree.start_ns[works[first[rows]]]
-    return found
+        ranges = np.column_stack((first[rows], behind[rows])).ravel()  # every other one is between two regions
+        last = np.maximum.reduceat(ends, ranges)[::2]
+        entering[rows] -= last - tree.start_ns[works[first[rows]]]
+    return entering
 
 
 def _nodes(context: Context, rows: I64) -> I64:

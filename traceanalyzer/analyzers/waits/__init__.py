@@ -95,16 +95,17 @@ def analyze(context: Context) -> Synchronizations:
     """Waits that start in the chosen steps, or all."""
     waits = context.cached(host_activity.waits)
     scope = np.flatnonzero(context.in_scope(waits.start_ns))
-    every = context.cached(costs)
-    figures = None if every is None else every[scope]
     waits = waits.take(scope)
-    found = program_steps(context)
-    window, steps = found.every.window, len(found.typical)
+    program = program_steps(context)
+    steps = len(program.typical)
     is_between = np.zeros(len(scope), np.bool_)
-    if window is not None:
-        is_between = (waits.start_ns >= window[0]) & (waits.start_ns < window[1])
-    in_step = found.typical.at(waits.start_ns) >= 0
+    if program.every.window is not None:
+        first, end = program.every.window
+        is_between = (waits.start_ns >= first) & (waits.start_ns < end)
+    in_step = program.typical.at(waits.start_ns) >= 0
+    figures = context.cached(costs)
     if figures is not None:
+        figures = figures[scope]
         figures = np.column_stack((figures[:, :-1], np.where(in_step, figures[:, -1], 0)))
     idle, drains, drained, unexplained, avoidable = _device_figures(figures)
     return Synchronizations(

@@ -63,32 +63,38 @@ def analyze(context: Context) -> DeviceSyncs:
     rows = rows[_in_the_middle(context, waits.start_ns[rows], waits.end_ns[rows])]
     if not len(rows):
         return DeviceSyncs(())
-    costs = context.cached(host_waits.costs)
     line = host_activity.python_lines(context, waits.thread[rows], waits.start_ns[rows])
     index = context.cached(owner_index)
     owner = index.of_launches(context, waits.row[rows])
     first, groups = group(call[rows], line, owner)
-    found = []
-    for number, found_rows in members(groups):
-        row, own = first[number], rows[found_rows]
-        length = waits.end_ns[own] - waits.start_ns[own]
-        longest = own[length.argmax()]
-        steps = step_names(context.steps, waits.start_ns[own])
-        found.append(
-            DeviceSync(
-                call=names[call[rows[row]]],
-                python_line=names[line[row]] if line[row] >= 0 else None,
-                calls=len(own),
-                steps=len(set(steps)),
-                waiting_ns=int(length.sum()),
-                avoidable_ns=None if costs is None else int(costs[own, host_waits.AVOIDABLE].sum()),
-                longest_start_ns=int(waits.start_ns[longest]),
-                longest_step=steps[int(length.argmax())],
-                owner=index.places[owner[row]],
-            )
-        )
-    return DeviceSyncs(
-        tuple(sorted(found, key=lambda row: (-row.waiting_ns, row.call, row.python_line or "", row.owner or "")))
+    syncs = []
+    for number, of_group in members(groups):
+        row = first[number]
+        name = names[call[rows[row]]]
+        python_line = names[line[row]] if line[row] >= 0 else None
+        syncs.append(_sync(context, rows[of_group], name, python_line, index.places[owner[row]]))
+    syncs.sort(key=lambda row: (-row.waiting_ns, row.call, row.python_line or "", row.owner or ""))
+    return DeviceSyncs(tuple(syncs))
+
+
+def _sync(context: Context, rows: I64, call: str, python_line: str | None, owner: str | None) -> DeviceSync:
+    """Some waits of one function, Python line and owner."""
+    waits = context.cached(host_activity.waits)
+    costs = context.cached(host_waits.costs)
+    start = waits.start_ns[rows]
+    length = waits.end_ns[rows] - start
+    longest = int(length.argmax())
+    steps = step_names(context.steps, start)
+    return DeviceSync(
+        call=call,
+        python_line=python_line,
+        calls=len(rows),
+        steps=len(set(steps)),
+        waiting_ns=int(length.sum()),
+        avoidable_ns=None if costs is None else int(costs[rows, host_waits.AVOIDABLE].sum()),
+        longest_start_ns=int(start[longest]),
+        longest_step=steps[longest],
+        owner=owner,
     )
 
 

@@ -90,18 +90,14 @@ class CheckFrames(msgspec.Struct, frozen=True):
 
 def analyze(context: Context) -> DistributionChecks:
     """Add up the checks, and find the environment."""
-    frames, names = context.trace.frames, context.trace.names
-    rows, stepping = _in_steps(context, context.cached(check_frames).rows), _environments(context)
-    environment, calls = None, 0
-    if len(stepping):
-        first, kind = group(frames.name[stepping])
-        counts = count_by(kind, len(first))
-        most = int(np.argmax(counts))
-        environment, calls = names[frames.name[stepping[first[most]]]], int(counts[most])
+    frames, host = context.trace.frames, context.trace.host
+    rows = _in_steps(context, context.cached(check_frames).rows)
+    environment, calls = _environment(context)
     pairs = _pairs_in_steps(context)
-    host, by_frames = context.trace.host, len(rows) > 0 or not len(pairs)
-    start, end = frames.start_ns[rows], frames.end_ns[rows]
-    if not by_frames:
+    by_frames = len(rows) > 0 or not len(pairs)
+    if by_frames:
+        start, end = frames.start_ns[rows], frames.end_ns[rows]
+    else:
         start, end = host.start_ns[pairs[:, 0]], host.end_ns[pairs[:, 1]]
     operators = np.flatnonzero(host.category == Category.OPERATOR)
     inside = CheckFrames(rows).contain(context, host.thread[operators], host.start_ns[operators])
@@ -115,6 +111,18 @@ def analyze(context: Context) -> DistributionChecks:
         environment=environment,
         environment_steps=calls,
     )
+
+
+def _environment(context: Context) -> tuple[str | None, int]:
+    """The function that steps an environment most often, and its calls."""
+    frames = context.trace.frames
+    stepping = _environments(context)
+    if not len(stepping):
+        return None, 0
+    first, kind = group(frames.name[stepping])
+    counts = count_by(kind, len(first))
+    most = int(np.argmax(counts))
+    return context.trace.names[frames.name[stepping[first[most]]]], int(counts[most])
 
 
 @event_set

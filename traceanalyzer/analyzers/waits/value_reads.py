@@ -11,6 +11,7 @@ reading of the program (`distribution_checks`).
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 
 import msgspec
@@ -148,20 +149,32 @@ def value_runs(context: Context) -> ValueRuns:
         return ValueRuns(none, none, none, none, none, np.empty(0, np.bool_))
     walls = _walls(context, nodes)
     step = program_steps(context).typical.at(tree.start_ns[nodes])
-    # Neighbouring readings are of one run if they are close, with no wall between them, and in one step.
-    left, right = readings[:-1], readings[1:]
-    joined = (right - left <= _BETWEEN + 1) & (walls[right] == walls[left]) & (step[right] == step[left])
-    bounds = np.flatnonzero(np.concatenate(([True], ~joined, [True])))
-    begin, last = readings[bounds[:-1]], readings[bounds[1:] - 1]
+    bounds = _bounds(readings, walls, step)
     count = np.diff(bounds)
     printing = context.trace.names.where(_PRINTING.__contains__)[context.host.name[nodes]]
-    begin = _with_operands(begin, readings, bounds, walls, printing)
-    printed = np.concatenate(([0], np.cumsum(printing)))
-    prints = printed[last + 1] - printed[begin] >= len(_PRINTING)
+    begin = _with_operands(readings[bounds[:-1]], readings, bounds, walls, printing)
+    last = readings[bounds[1:] - 1]
     kept = (count >= _FEWEST) & (step[begin] >= 0) & (step[last] >= 0)
-    first, last = nodes[begin[kept]], nodes[last[kept]]
-    events = tree.after[last].astype(np.int64) - first
-    return ValueRuns(first, tree.start_ns[first], tree.end_ns[last], count[kept], events, prints[kept])
+    prints = _print(begin[kept], last[kept], printing)
+    first_node = nodes[begin[kept]]
+    last_node = nodes[last[kept]]
+    events = tree.after[last_node].astype(np.int64) - first_node
+    return ValueRuns(first_node, tree.start_ns[first_node], tree.end_ns[last_node], count[kept], events, prints)
+
+
+def _bounds(readings: I64, walls: I64, step: I64) -> I64:
+    """Where runs begin among the readings, and their number: those of a run are close, between two walls, in a step."""
+    left = readings[:-1]
+    right = readings[1:]
+    joined = (right - left <= _BETWEEN + 1) & (walls[right] == walls[left]) & (step[right] == step[left])
+    return np.flatnonzero(np.concatenate(([True], ~joined, [True])))
+
+
+def _print(begin: I64, last: I64, printing: Bool) -> Bool:
+    """Which runs have enough of the operators that printing calls, from the first to the last node."""
+    printed = np.concatenate(([0], np.cumsum(printing)))
+    prints: Bool = printed[last + 1] - printed[begin] >= len(_PRINTING)
+    return prints
 
 
 def _readings(context: Context, nodes: I64) -> I64:
@@ -176,7 +189,9 @@ def _readings(context: Context, nodes: I64) -> I64:
 def _walls(context: Context, nodes: I64) -> I64:
     """For each node, the number of what ended a run up to it: other work, another thread, or a pause."""
     host, tree = context.host, context.host.tree
-    thread, start, end = tree.thread[nodes], tree.start_ns[nodes], tree.end_ns[nodes]
+    thread = tree.thread[nodes]
+    start = tree.start_ns[nodes]
+    end = tree.end_ns[nodes]
     is_wall = context.trace.names.where(lambda name: _HEAVY.match(name) is not None)[host.name[nodes]]
     is_wall |= host.kind[nodes] != NodeKind.OPERATOR
     is_wall[1:] |= (thread[1:] != thread[:-1]) | (start[1:] - end[:-1] > _PAUSE_NS)
@@ -201,11 +216,10 @@ def _with_operands(begin: I64, at: I64, bounds: I64, walls: I64, printing: Bool)
 def _called(context: Context) -> I64:
     """Operators, modules and evaluations in no operator, loader or optimizer, by thread and time."""
     host, names = context.host, context.trace.names
-    own = np.isin(host.kind, (NodeKind.OPERATOR, NodeKind.PYTHON))
-    namespaced = names.where(lambda name: marks.is_namespaced(name) or marks.is_backward(name))[host.name]
-    closed = (own & (namespaced | names.where(marks.is_optimizer)[host.name])) | np.isin(
-        host.kind, (NodeKind.DATALOADER, NodeKind.OPTIMIZER)
-    )
+    is_range = np.isin(host.kind, (NodeKind.OPERATOR, NodeKind.PYTHON))
+    is_called = names.where(lambda name: marks.is_namespaced(name) or marks.is_backward(name))[host.name]
+    is_called |= names.where(marks.is_optimizer)[host.name]
+    closed = (is_range & is_called) | np.isin(host.kind, (NodeKind.DATALOADER, NodeKind.OPTIMIZER))
     around = np.append(host.tree.nearest(closed), NO_PARENT)[host.tree.parent]
     return np.flatnonzero(closed & (around == NO_PARENT))
 
@@ -213,44 +227,60 @@ def _called(context: Context) -> I64:
 def _beside(context: Context, found: ValueRuns, wanted: Bool) -> int:
     """Time in which no event of the thread was recorded, directly before and after runs, within their steps."""
     tree, steps = context.host.tree, program_steps(context).typical
-    start, end, thread = found.start_ns[wanted], found.end_ns[wanted], tree.thread[found.first[wanted]]
+    start = found.start_ns[wanted]
+    end = found.end_ns[wanted]
     step = steps.at(start)
-    before, after = steps.start_ns[step], steps.end_ns[step]
-    of_thread = rows_by(tree.thread)
-    for each, runs in members(thread):
-        own = of_thread(each)
-        ends, starts = np.sort(tree.end_ns[own]), np.sort(tree.start_ns[own])
-        last = take_or(ends, np.searchsorted(ends, start[runs], side="right") - 1, np.iinfo(np.int64).min)
-        following = take_or(starts, np.searchsorted(starts, end[runs]), np.iinfo(np.int64).max)
-        before[runs] = np.maximum(before[runs], last)
-        after[runs] = np.minimum(after[runs], following)
+    before = steps.start_ns[step]
+    after = steps.end_ns[step]
+    nodes_of = rows_by(tree.thread)
+    for thread, runs in members(tree.thread[found.first[wanted]]):
+        nodes = nodes_of(thread)
+        before[runs] = np.maximum(before[runs], _last(tree.end_ns[nodes], start[runs]))
+        after[runs] = np.minimum(after[runs], _next(tree.start_ns[nodes], end[runs]))
     around = np.minimum(start - before, _PAUSE_NS) + np.minimum(after - end, _PAUSE_NS)
     return int(around.sum())
 
 
+def _last(times: I64, until: I64) -> I64:
+    """The last of some times until each moment; the least number of 64 bits where none is."""
+    times = np.sort(times)
+    return take_or(times, np.searchsorted(times, until, side="right") - 1, np.iinfo(np.int64).min)
+
+
+def _next(times: I64, since: I64) -> I64:
+    """The first of some times from each moment on; the greatest number of 64 bits where none is."""
+    times = np.sort(times)
+    return take_or(times, np.searchsorted(times, since), np.iinfo(np.int64).max)
+
+
 def _lines(context: Context, found: ValueRuns, wanted: Bool) -> tuple[ReadLine, ...]:
+    runs: defaultdict[tuple[str, bool], list[int]] = defaultdict(list)
     rows = np.flatnonzero(wanted)
+    for row, place in zip(rows.tolist(), _places(context, found, rows), strict=True):
+        runs[place].append(row)
+    lines = [_line(found, name, rows, is_line=is_line) for (name, is_line), rows in runs.items()]
+    return tuple(sorted(lines, key=lambda line: (-line.time_ns, line.name))[:_LINES])
+
+
+def _places(context: Context, found: ValueRuns, rows: I64) -> Iterator[tuple[str, bool]]:
+    """For each run the line that reads, else the module or mark around it; and whether it is a line."""
     host, names = context.host, context.trace.names
     first = found.first[rows]
     lines = host_activity.python_lines(context, host.tree.thread[first], found.start_ns[rows])
-    parent = host.tree.nearest((host.kind == NodeKind.MODULE) | _is_mark(context))[first]
-    own: dict[tuple[str, bool], list[int]] = {}
-    for row, line, mark in zip(rows.tolist(), lines.tolist(), parent.tolist(), strict=True):
-        code = line if line != NO_PARENT else int(host.name[mark]) if mark != NO_PARENT else None
-        name = names[code] if code is not None else "aten::item"
-        own.setdefault((name, line != NO_PARENT), []).append(row)
-    time = found.end_ns - found.start_ns
-    made = [
-        ReadLine(
-            name,
-            is_line,
-            int(found.readings[members].sum()),
-            int(time[members].sum()),
-            int(found.start_ns[members[int(time[members].argmax())]]),
-        )
-        for (name, is_line), members in own.items()
-    ]
-    return tuple(sorted(made, key=lambda row: (-row.time_ns, row.name))[:_LINES])
+    around = host.tree.nearest((host.kind == NodeKind.MODULE) | _is_mark(context))[first]
+    for line, node in zip(lines.tolist(), around.tolist(), strict=True):
+        if line != NO_PARENT:
+            yield names[line], True
+        elif node != NO_PARENT:
+            yield names[int(host.name[node])], False
+        else:
+            yield "aten::item", False
+
+
+def _line(found: ValueRuns, name: str, runs: list[int], *, is_line: bool) -> ReadLine:
+    time = found.end_ns[runs] - found.start_ns[runs]
+    longest = runs[int(time.argmax())]
+    return ReadLine(name, is_line, int(found.readings[runs].sum()), int(time.sum()), int(found.start_ns[longest]))
 
 
 def _is_mark(context: Context) -> Bool:
