@@ -106,23 +106,12 @@ class Phases(msgspec.Struct, frozen=True):
 def analyze(context: Context) -> Phases:
     """The marks by name and as a tree."""
     marks, steps, cost = context.cached(forest), context.cached(windows), context.cached(costs)
-    label, on_device = context.cached(names_of), cost.device_ns > 0
-    names = [*label.names]
-    rows = figures(context, sums(context, label.of_mark, len(names)))
-    places = paths(marks, label.of_mark)
-    place_names = [names[number] for number in places.label.tolist()]
-    tree = figures(context, sums(context, places.of_mark, len(places), places.depth))
-    listed = most_expensive(rows, names, ROWS)
-    shown = sorted(most_expensive(tree, place_names, PLACES, places.parent.tolist()))
-    position = {place: number for number, place in enumerate(shown)}
+    on_device = cost.device_ns > 0
+    rows, hidden_rows = _by_name(context)
+    tree, hidden_places = _by_place(context)
     return Phases(
-        rows=(
-            *(Phase(names[row], int(label.counts[row]), False, **rows[row]) for row in listed),
-            *_inferred(context),
-        ),
-        tree=tuple(
-            PhasePlace(place_names[place], position.get(int(places.parent[place])), **tree[place]) for place in shown
-        ),
+        rows=(*rows, *_inferred(context)),
+        tree=tree,
         steps=steps.count or None,
         steps_from=steps.found_by,
         marks=len(marks),
@@ -132,13 +121,37 @@ def analyze(context: Context) -> Phases:
         device_ns=cost.device_ns if on_device else None,
         unmarked_device_ns=cost.unmarked_device_ns if on_device else None,
         kinds=kinds(context),
-        hidden_rows=_hidden(rows, listed, on_device=on_device),
-        hidden_places=_hidden(tree, shown, on_device=on_device),
+        hidden_rows=hidden_rows,
+        hidden_places=hidden_places,
     )
 
 
-def _hidden(rows: list[TimesByName], listed: list[int], *, on_device: bool) -> HiddenPhases:
+def _by_name(context: Context) -> tuple[list[Phase], HiddenPhases]:
+    """The names of marks that cost most, and the others."""
+    label = context.cached(names_of)
+    names = [*label.names]
+    rows = figures(context, sums(context, label.of_mark, len(names)))
+    listed = most_expensive(rows, names, ROWS)
+    phases = [Phase(names[row], int(label.counts[row]), False, **rows[row]) for row in listed]
+    return phases, _hidden(context, rows, listed)
+
+
+def _by_place(context: Context) -> tuple[tuple[PhasePlace, ...], HiddenPhases]:
+    """The places of the tree of marks that cost most, with those around them, and the others."""
+    label = context.cached(names_of)
+    places = paths(context.cached(forest), label.of_mark)
+    names = [label.names[number] for number in places.label.tolist()]
+    rows = figures(context, sums(context, places.of_mark, len(places), places.depth))
+    parent = places.parent.tolist()
+    shown = sorted(most_expensive(rows, names, PLACES, parent))
+    position = {place: number for number, place in enumerate(shown)}
+    tree = tuple(PhasePlace(names[place], position.get(parent[place]), **rows[place]) for place in shown)
+    return tree, _hidden(context, rows, shown)
+
+
+def _hidden(context: Context, rows: list[TimesByName], listed: list[int]) -> HiddenPhases:
     """Count the rows and places that are not listed."""
+    on_device = context.cached(costs).device_ns > 0
     kept = set(listed)
     rest = [row for number, row in enumerate(rows) if number not in kept]
     return HiddenPhases(

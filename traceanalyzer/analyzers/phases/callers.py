@@ -6,6 +6,8 @@ and compiled programs, two GPUs, or two versions of torch are compared row by ro
 
 from __future__ import annotations
 
+from collections import Counter
+
 import msgspec
 import numpy as np
 
@@ -60,18 +62,14 @@ def analyze(context: Context) -> Callers:
     node = _around_launches(trace, tree.tree, context.links.launch[events])
     launched, names = _launched(trace, events, take_or(caller_of, node, 0))
     counted = is_call & context.in_scope(tree.tree.start_ns)
-    calls = count_by(caller_of[counted], len(parent))
-    kept = _with_ancestors(parent, launched)
-    rows = tuple(
-        Caller(
-            labels[label[row]] if row else "",
-            kept[int(parent[row])] if row else None,
-            int(calls[row]),
-            tuple(sorted(launched.get(row, ()), key=lambda entry: (-entry[2], entry[0]))),
-        )
-        for row in kept
-    )
-    return Callers(rows, names)
+    calls = count_by(caller_of[counted], len(parent)).tolist()
+    position = _with_ancestors(parent, launched)
+    rows = []
+    for caller in position:
+        entries = sorted(launched.get(caller, ()), key=lambda entry: (-entry[2], entry[0]))
+        above = position[int(parent[caller])] if caller else None
+        rows.append(Caller(labels[label[caller]] if caller else "", above, calls[caller], tuple(entries)))
+    return Callers(tuple(rows), names)
 
 
 def _launched(
@@ -91,13 +89,18 @@ def _launched(
     first, groups = group(caller, codes)
     time = sum_by(groups, trace.device.dur_ns[events], len(first))
     count = count_by(groups, len(first))
-    used, appeared, name = np.unique(codes[first], return_index=True, return_inverse=True)
-    order = np.argsort(first[appeared])  # by their first run, whatever they are called
-    number = np.argsort(order)[name.ravel()]
+    names, number = _in_order_of_first_run(codes[first], first)
     launched: dict[int, list[tuple[int, int, int]]] = {}
     for row, *figures in np.column_stack((caller[first], number, count, time)).tolist():
         launched.setdefault(row, []).append((figures[0], figures[1], figures[2]))
-    return launched, tuple(trace.names[code] for code in used[order].tolist())
+    return launched, tuple(trace.names[code] for code in names.tolist())
+
+
+def _in_order_of_first_run(codes: I32, first: I64) -> tuple[I32, I64]:
+    """The distinct codes by their first run, whatever they are called; and for each entry the position of its code."""
+    used, appeared, code = np.unique(codes, return_index=True, return_inverse=True)
+    order = np.argsort(first[appeared])
+    return used[order], np.argsort(order)[code.ravel()]
 
 
 def _calls(context: Context, of_name: I32) -> tuple[host_tree.HostTree, Bool]:
@@ -121,16 +124,17 @@ def _launching_nothing(context: Context, of_name: I32) -> Bool:
 
     What is beside a call of its parent's name is kept, because only a call that is alone stands for its parent.
     """
-    host, tree, launch = context.host, context.host.tree, distinct(context.links.launch)
-    launched = context.links.innermost[launch[launch != NO_PARENT]]
-    launches = np.bincount(launched[launched != NO_PARENT], minlength=len(tree))
+    host, tree = context.host, context.host.tree
+    launch = distinct(context.links.launch)
+    launching = context.links.innermost[launch[launch != NO_PARENT]]
+    launches = np.bincount(launching[launching != NO_PARENT], minlength=len(tree))
     label = of_name[host.name]
-    known = np.zeros(int(of_name.max(initial=0)) + 1, np.bool_)
-    known[label[tree.sums(launches) > 0]] = True
-    alike = np.zeros(len(tree) + 1, np.bool_)
-    alike[tree.parent[host.name == take_or(host.name, tree.parent, -1)]] = True
-    alike[NO_PARENT] = False
-    nothing: Bool = tree.nearest(~known[label] & ~alike[tree.parent]) != NO_PARENT
+    label_launches = np.zeros(int(of_name.max(initial=0)) + 1, np.bool_)
+    label_launches[label[tree.sums(launches) > 0]] = True
+    calls_itself = np.zeros(len(tree) + 1, np.bool_)
+    calls_itself[tree.parent[host.name == take_or(host.name, tree.parent, -1)]] = True
+    calls_itself[NO_PARENT] = False
+    nothing: Bool = tree.nearest(~label_launches[label] & ~calls_itself[tree.parent]) != NO_PARENT
     return nothing
 
 
@@ -145,10 +149,7 @@ def _labels(context: Context) -> tuple[I32, list[str]]:
     is_shown = ~np.isin(context.host.kind, (NodeKind.STEP, NodeKind.PYTHON))
     marks = context.trace.host.name[context.kind == NodeKind.NONE]
     codes = distinct(np.concatenate((context.host.name[is_shown], marks)))
-    names = [context.trace.names[code] for code in codes.tolist()]
-    patterns = list(map(pattern, names))
-    alike = {each: patterns.count(each) for each in set(patterns)} if len(names) > MANY else {}
-    shown = [each if alike.get(each, 0) > MANY else name for name, each in zip(names, patterns, strict=True)]
+    shown = _shown([context.trace.names[code] for code in codes.tolist()])
     labels = list(dict.fromkeys(shown))
     number = {label: position for position, label in enumerate(labels)}
     of_name = np.zeros(len(context.trace.names), np.int32)
@@ -156,24 +157,38 @@ def _labels(context: Context) -> tuple[I32, list[str]]:
     return of_name, labels
 
 
-def _places(found: host_tree.HostTree, label: I32, is_call: Bool) -> tuple[I32, I32, I32]:
+def _shown(names: list[str]) -> list[str]:
+    """The label of each name: its pattern where more than `MANY` names have that, else itself."""
+    if len(names) <= MANY:
+        return names
+    patterns = list(map(pattern, names))
+    counts = Counter(patterns)
+    return [own if counts[own] > MANY else name for name, own in zip(names, patterns, strict=True)]
+
+
+def _places(calls: host_tree.HostTree, label: I32, is_call: Bool) -> tuple[I32, I32, I32]:
     """For each call its place; for each place the one around it and its label. The first place is around all.
 
     What is no call has the place around it.
     """
-    tree, place = found.tree, np.zeros(len(label), np.int32)
-    parents, labels = [np.zeros(1, np.int32)], [np.full(1, NO_PARENT, np.int32)]
-    nearest, level, count = tree.nearest(is_call), tree.depth - _around(tree, ~is_call), 1
+    tree = calls.tree
+    nearest = tree.nearest(is_call)
     parent = take_or(nearest, tree.parent, NO_PARENT)
-    for depth in range(int(level.max(initial=-1)) + 1):
+    level = tree.depth - _around(tree, ~is_call)
+    place = np.zeros(len(label), np.int32)
+    parents = [np.zeros(1, np.int32)]
+    labels = [np.full(1, NO_PARENT, np.int32)]
+    count = 1
+    for depth in range(int(level.max(initial=-1)) + 1):  # so the places around are known
         rows = np.flatnonzero((level == depth) & is_call)
-        around = take_or(place, parent[rows], np.int32(0))
-        same = found.merged[rows] | (depth >= DEEPEST)
-        place[rows[same]] = around[same]
-        rows, around = rows[~same], around[~same]
-        first, groups = group(around, label[rows])
+        place_around = take_or(place, parent[rows], np.int32(0))
+        place[rows] = place_around
+        has_own = ~calls.merged[rows] & (depth < DEEPEST)
+        rows = rows[has_own]
+        place_around = place_around[has_own]
+        first, groups = group(place_around, label[rows])
         place[rows] = count + groups
-        parents.append(around[first])
+        parents.append(place_around[first])
         labels.append(label[rows][first])
         count += len(first)
     return take_or(place, nearest, np.int32(0)), np.concatenate(parents), np.concatenate(labels)

@@ -21,7 +21,8 @@ from traceanalyzer.structure.module_calls import device_time, owners
 from traceanalyzer.structure.sums import group, least_by, members, most_by, rows_by, sum_by
 from traceanalyzer.trace.distinct import distinct, moments
 from traceanalyzer.trace.intervals import Intervals
-from traceanalyzer.trace.table import I64, Array, take_or
+from traceanalyzer.trace.table import I64, Array, Bool, take_or
+from traceanalyzer.trace.tables import Launches
 from traceanalyzer.trace.tree import NO_PARENT
 
 FORWARD, BACKWARD = marks.PASSES
@@ -61,10 +62,12 @@ def spans(context: Context, phase: str) -> Spans:
 
 def _backward(context: Context) -> Spans:
     """The evaluations of each pass on each thread, from the first to the last."""
-    tree, passes = context.host.tree, context.cached(backward)
+    tree = context.host.tree
+    passes = context.cached(backward)
     nodes = np.flatnonzero(context.cached(owners).is_evaluation)
-    segment = np.searchsorted(passes.start_ns, tree.start_ns[nodes], side="right") - 1
-    return _spanned(tree.thread[nodes], segment, tree.start_ns[nodes], tree.end_ns[nodes])
+    start = tree.start_ns[nodes]
+    segment = np.searchsorted(passes.start_ns, start, side="right") - 1
+    return _spanned(tree.thread[nodes], segment, start, tree.end_ns[nodes])
 
 
 def _forward(context: Context) -> Spans:
@@ -77,27 +80,35 @@ def _forward(context: Context) -> Spans:
     outer = np.where(around[nodes] == NO_PARENT, nodes, around[nodes])
     ends = _ends_of_forward(context)
     segment = np.searchsorted(ends, tree.start_ns[nodes], side="right")
-    low, high = np.append(np.iinfo(np.int64).min, ends)[segment], np.append(ends, np.iinfo(np.int64).max)[segment]
-    start, end = np.maximum(tree.start_ns[outer], low), np.minimum(tree.end_ns[outer], high)
+    earliest = np.append(np.iinfo(np.int64).min, ends)[segment]
+    latest = np.append(ends, np.iinfo(np.int64).max)[segment]
+    start = np.maximum(tree.start_ns[outer], earliest)
+    end = np.minimum(tree.end_ns[outer], latest)
     return _spanned(tree.thread[nodes], segment, start, end)
 
 
 def _before_backward(context: Context) -> I64:
     """For operators without sequence numbers: the longest run of operators before each backward pass."""
-    host, tree, passes = context.host, context.host.tree, context.cached(backward)
+    tree, passes = context.host.tree, context.cached(backward)
+    nodes = _outermost_operators(context)
+    first, run = group(np.searchsorted(_ends_of_forward(context), tree.start_ns[nodes], side="right"))
+    time = sum_by(run, tree.end_ns[nodes] - tree.start_ns[nodes], len(first))
+    following_pass = np.searchsorted(passes.start_ns, tree.start_ns[nodes[first]], side="right")
+    order = np.lexsort((time, following_pass))
+    is_longest = np.append(np.diff(following_pass[order]) > 0, True)[: len(order)]
+    longest = order[is_longest]
+    return nodes[np.isin(run, longest[following_pass[longest] < len(passes)])]
+
+
+def _outermost_operators(context: Context) -> I64:
+    """Operators of the threads that train, in no operator, evaluation, optimizer or loader."""
+    host, tree = context.host, context.host.tree
     calls = context.trace.names.where(marks.is_optimizer)[host.name] | (host.kind == NodeKind.DATALOADER)
     evaluations = context.cached(owners).is_evaluation
     threads = [*context.cached(engines).values()] or distinct(tree.thread[evaluations])
     plain = host.is_row & np.isin(tree.thread, threads)
     outermost = plain & (take_or(tree.nearest(plain), tree.parent, NO_PARENT) == NO_PARENT)
-    nodes = np.flatnonzero(outermost & (tree.nearest(calls | evaluations) == NO_PARENT))
-    run = np.searchsorted(_ends_of_forward(context), tree.start_ns[nodes], side="right")
-    first, of_node = group(run)
-    time = sum_by(of_node, (tree.end_ns - tree.start_ns)[nodes], len(first))
-    following = np.searchsorted(passes.start_ns, tree.start_ns[nodes[first]], side="right")
-    order = np.lexsort((time, following))
-    longest = order[np.append(np.diff(following[order]) > 0, True)[: len(order)]]
-    return nodes[np.isin(of_node, longest[following[longest] < len(passes)])]
+    return np.flatnonzero(outermost & (tree.nearest(calls | evaluations) == NO_PARENT))
 
 
 def _ends_of_forward(context: Context) -> I64:
@@ -111,8 +122,9 @@ def _ends_of_forward(context: Context) -> I64:
 def _spanned(thread: Array, segment: I64, start: I64, end: I64) -> Spans:
     """From the first start to the last end of each segment on each thread."""
     first, of_node = group(thread, segment)
-    low, high = least_by(of_node, start, len(first)), most_by(of_node, end, len(first))
-    return Spans(thread[first].astype(np.int64), low, high, len(distinct(segment)))
+    begin = least_by(of_node, start, len(first))
+    last = most_by(of_node, end, len(first))
+    return Spans(thread[first].astype(np.int64), begin, last, len(distinct(segment)))
 
 
 def columns(context: Context, spans: Spans) -> dict[str, int | bool | None]:
@@ -137,26 +149,41 @@ def columns(context: Context, spans: Spans) -> dict[str, int | bool | None]:
 
 def _device_sums(context: Context, spans: Spans) -> dict[str, int]:
     """The device time that was launched in spans, and the part of it that no mark inside launched."""
-    forest_marks, launches = context.cached(forest), context.trace.launches
-    device, mark_of = context.cached(device_time), context.cached(launch_marks)
-    in_steps, steady = context.cached(windows).contain(launches.start_ns), context.cached(in_typical_steps)
-    parts = [f"{name}{part}" for name in ("device", "device_self") for part in ("", "_in_steps", "_in_typical")]
-    total = dict.fromkeys(parts, 0)
+    device = context.cached(device_time)
     launching = np.flatnonzero(device)
-    launching_of = rows_by(launches.thread[launching])
-    for thread, rows in members(spans.thread):
-        start = spans.start_ns[rows]
-        launched = launching[launching_of(thread)]
-        span = _span(start, spans.end_ns[rows], launches.start_ns[launched])
-        launched, span = launched[span >= 0], span[span >= 0]
-        mark = mark_of[launched]
-        is_nested = take_or(forest_marks.thread, mark, NO_PARENT) == thread
-        is_nested &= take_or(forest_marks.start_ns, mark, 0) >= start[span]
-        for name, counted in (("device", launched), ("device_self", launched[~is_nested])):
-            total[name] += int(device[counted].sum())
-            total[f"{name}_in_steps"] += int(device[counted[in_steps[counted]]].sum())
-            total[f"{name}_in_typical"] += int(steady.device[counted].sum())
-    return total
+    launched, span = _within(spans, context.trace.launches, launching)
+    is_own = ~_are_marked(context, spans, launched, span)
+    in_steps = context.cached(windows).contain(context.trace.launches.start_ns[launched])
+    time = device[launched]
+    typical = context.cached(in_typical_steps).device[launched]
+    sums = {}
+    for name, counted in (("device", np.ones_like(is_own)), ("device_self", is_own)):
+        sums[name] = int(time[counted].sum())
+        sums[f"{name}_in_steps"] = int(time[counted & in_steps].sum())
+        sums[f"{name}_in_typical"] = int(typical[counted].sum())
+    return sums
+
+
+def _within(spans: Spans, launches: Launches, rows: I64) -> tuple[I64, I64]:
+    """Which of some launches lie in spans of their thread, and in which."""
+    span_of = np.full(len(rows), -1, np.int64)
+    positions_of = rows_by(launches.thread[rows])
+    for thread, of_thread in members(spans.thread):
+        positions = positions_of(thread)
+        times = launches.start_ns[rows[positions]]
+        span = _span(spans.start_ns[of_thread], spans.end_ns[of_thread], times)
+        span_of[positions] = np.where(span >= 0, of_thread[span], -1)
+    inside = span_of >= 0
+    return rows[inside], span_of[inside]
+
+
+def _are_marked(context: Context, spans: Spans, launched: I64, span: I64) -> Bool:
+    """Which launches in spans lie in a mark of the span's thread that begins within the span."""
+    marks = context.cached(forest)
+    mark = context.cached(launch_marks)[launched]
+    is_on_thread = take_or(marks.thread, mark, NO_PARENT) == spans.thread[span]
+    are_marked: Bool = is_on_thread & (take_or(marks.start_ns, mark, 0) >= spans.start_ns[span])
+    return are_marked
 
 
 def _host_sums(context: Context, spans: Spans) -> dict[str, int]:

@@ -15,7 +15,7 @@ from traceanalyzer.knowledge.framework_marks import StepMark
 from traceanalyzer.knowledge.frameworks import FRAMEWORKS
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.mark_forest import Forest, forest
-from traceanalyzer.structure.sums import members
+from traceanalyzer.structure.sums import Columns, members
 from traceanalyzer.trace.distinct import ranked
 from traceanalyzer.trace.table import I64, UNKNOWN, Array
 
@@ -55,7 +55,7 @@ class StepKind(msgspec.Struct, frozen=True):
     """Time in ns in which no device works while the program is in the marks; null where unknown."""
 
 
-class _Said(msgspec.Struct, frozen=True):
+class _Said(Columns, frozen=True):
     """Contents of marks, one value per step; `UNKNOWN` if a mark does not have it."""
 
     kind: I64
@@ -70,40 +70,53 @@ class _Said(msgspec.Struct, frozen=True):
 
 def kinds(context: Context) -> tuple[StepKind, ...]:
     """The kinds of steps, the one with the most host time first; empty if the program is not a server."""
-    marks, cost = context.cached(forest), context.cached(costs)
-    codes, of_mark = ranked(marks.name)
-    known = [_read(context.trace.names[code]) for code in codes.tolist()]
-    is_step = np.array([mark is not None for mark in known], np.bool_)[of_mark] if known else np.zeros(0, np.bool_)
-    rows = np.flatnonzero(is_step)
-    if not len(rows):
+    said, roots, names = _steps(context)
+    if not len(roots):
         return ()
-    names = sorted({mark.phase for _, mark in filter(None, known) if mark.phase is not None})
-    roots, step = _outermost(marks, rows)
-    said = _combined(_columns(known, names, of_mark[rows]), step, len(roots))
+    marks, cost = context.cached(forest), context.cached(costs)
     device = marks.sums(cost.device_self)[roots] if cost.device_ns else None
-    has_idle = cost.has_idle[roots]
+    kinds_of_steps = said.framework * (len(names) + 1) + said.kind + 1
     result = []
-    for _, own in members(said.framework * (len(names) + 1) + said.kind + 1):
-        host = marks.dur_ns[roots[own]]
-        result.append(
-            StepKind(
-                kind=None if said.kind[own[0]] == UNKNOWN else names[said.kind[own[0]]],
-                framework=FRAMEWORKS[said.framework[own[0]]].id,
-                steps=len(own),
-                median_requests=_median(said.requests[own]),
-                max_requests=int(most) if (most := said.requests[own].max()) != UNKNOWN else None,
-                context_requests=_total(said.context_requests[own]),
-                generation_requests=_total(said.generation_requests[own]),
-                median_tokens=_median(said.tokens[own]),
-                tokens=_total(said.tokens[own]),
-                host_ns=int(host.sum()),
-                median_host_ns=float(np.median(host)),
-                device_ns=None if device is None else int(device[own].sum()),
-                median_device_ns=None if device is None else float(np.median(device[own])),
-                idle_ns=int(cost.idle[roots[own]].sum()) if has_idle[own].all() else None,
-            )
-        )
+    for _, steps in members(kinds_of_steps):
+        device_ns = None if device is None else device[steps]
+        result.append(_kind(context, said.take(steps), roots[steps], names, device_ns))
     return tuple(sorted(result, key=lambda row: (-row.host_ns, row.kind or "", row.framework)))
+
+
+def _steps(context: Context) -> tuple[_Said, I64, list[str]]:
+    """What marks say of each step, the outermost mark of each, and the names of the kinds."""
+    marks = context.cached(forest)
+    codes, name = ranked(marks.name)
+    read = [_read(context.trace.names[code]) for code in codes.tolist()]
+    is_step_mark = np.array([mark is not None for mark in read], np.bool_)
+    rows = np.flatnonzero(is_step_mark[name])
+    kind_names = sorted({mark.phase for _, mark in filter(None, read) if mark.phase is not None})
+    roots, step = _outermost(marks, rows)
+    return _combined(_columns(read, kind_names, name[rows]), step, len(roots)), roots, kind_names
+
+
+def _kind(context: Context, said: _Said, roots: I64, kind_names: list[str], device: I64 | None) -> StepKind:
+    """Steps of one kind: what their marks say, and the costs of the marks."""
+    cost = context.cached(costs)
+    host = context.cached(forest).dur_ns[roots]
+    most = int(said.requests.max())
+    kind = int(said.kind[0])
+    return StepKind(
+        kind=None if kind == UNKNOWN else kind_names[kind],
+        framework=FRAMEWORKS[said.framework[0]].id,
+        steps=len(roots),
+        median_requests=_median(said.requests),
+        max_requests=None if most == UNKNOWN else most,
+        context_requests=_total(said.context_requests),
+        generation_requests=_total(said.generation_requests),
+        median_tokens=_median(said.tokens),
+        tokens=_total(said.tokens),
+        host_ns=int(host.sum()),
+        median_host_ns=float(np.median(host)),
+        device_ns=None if device is None else int(device.sum()),
+        median_device_ns=None if device is None else float(np.median(device)),
+        idle_ns=int(cost.idle[roots].sum()) if cost.has_idle[roots].all() else None,
+    )
 
 
 def _read(name: str) -> tuple[int, StepMark] | None:
@@ -117,23 +130,22 @@ def _read(name: str) -> tuple[int, StepMark] | None:
 def _outermost(marks: Forest, rows: I64) -> tuple[I64, I64]:
     """The marks of steps that lie in no other, and for each mark of a step which of them it lies in."""
     reach = np.maximum.accumulate(marks.after[rows])
-    outer = np.append(True, rows[1:] >= reach[:-1])
+    outer = np.append(True, rows[1:] >= reach[:-1])[: len(rows)]
     return rows[outer], np.cumsum(outer) - 1
 
 
 def _columns(known: list[tuple[int, StepMark] | None], kinds: list[str], of_mark: I64) -> _Said:
     """The content of each of some marks."""
-    table = [
-        (UNKNOWN,) * 6
-        if read is None
-        else (
-            UNKNOWN if read[1].phase is None else kinds.index(read[1].phase),
-            read[0],
-            *(UNKNOWN if (value := getattr(read[1], number)) is None else value for number in _NUMBERS),
-        )
-        for read in known
-    ]
-    return _Said(*np.array(table, np.int64)[of_mark].T)
+    table = []
+    for read in known:
+        if read is None:
+            table.append([UNKNOWN] * 6)
+            continue
+        framework, mark = read
+        kind = UNKNOWN if mark.phase is None else kinds.index(mark.phase)
+        numbers = [getattr(mark, number) for number in _NUMBERS]
+        table.append([kind, framework, *(UNKNOWN if number is None else number for number in numbers)])
+    return _Said(*np.array(table, np.int64).reshape(-1, 6)[of_mark].T)
 
 
 def _combined(said: _Said, step: I64, count: int) -> _Said:
