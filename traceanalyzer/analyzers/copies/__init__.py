@@ -105,14 +105,15 @@ def _is_transfer(context: Context) -> Bool:
 
 def _overlapped(context: Context, rows: I64) -> I64:
     """For each copy, the time in which some kernel runs on its device."""
-    device, overlapped = context.trace.device, np.zeros(len(rows), np.int64)
+    device = context.trace.device
+    overlapped = np.zeros(len(rows), np.int64)
     every = np.flatnonzero(device.category == Category.KERNEL)
     kernels_of = rows_by(device.device[every])
-    for number, here in members(device.device[rows]):
+    for number, of_device in members(device.device[rows]):
         kernels = every[kernels_of(number)]
-        running = Intervals.union(device.start_ns[kernels], device.start_ns[kernels] + device.dur_ns[kernels])
-        start = device.start_ns[rows[here]]
-        overlapped[here] = running.within(start, start + device.dur_ns[rows[here]])
+        running = Intervals.union(device.start_ns[kernels], device.end_ns[kernels])
+        copies = rows[of_device]
+        overlapped[of_device] = running.within(device.start_ns[copies], device.end_ns[copies])
     return overlapped
 
 
@@ -121,32 +122,35 @@ def _rows(context: Context, rows: I64, overlapped: I64) -> tuple[Copy, ...]:
     # A name and whether it is a fill make a row; the last bit of the key says whether it is one.
     key = device.name[rows].astype(np.int64) * 2 + (device.category[rows] == Category.MEMSET)
     keys, groups = ranked(key)
-    count, dur = len(keys), device.dur_ns[rows]
-    columns = {
+    columns = _columns(context, rows, overlapped, groups, len(keys))
+    of_host = _host_columns(context, rows, groups, len(keys))
+    sizes = _size_columns(device.bytes[rows], device.dur_ns[rows], groups, len(keys))
+    copies = []
+    for number, code in enumerate(keys.tolist()):
+        figures: dict[str, Any] = {field: int(values[number]) for field, values in (columns | of_host).items()}
+        if figures["unlinked_calls"] == figures["calls"]:
+            figures |= dict.fromkeys(of_host)
+        figures |= {field: values[number] for field, values in sizes.items()}
+        copies.append(_copy(context.trace.names[code >> 1], figures, is_fill=bool(code & 1)))
+    return tuple(sorted(copies, key=lambda row: (-row.time_ns, row.name, row.kind)))
+
+
+def _copy(name: str, figures: dict[str, Any], *, is_fill: bool) -> Copy:
+    kind = "Memset" if is_fill else host_activity.direction(name) or "unknown"
+    host_memory = None if is_fill else host_activity.host_side(name)
+    return Copy(name=name, kind=kind, host_memory=host_memory, **figures)
+
+
+def _columns(context: Context, rows: I64, overlapped: I64, groups: I64, count: int) -> dict[str, I64]:
+    """By field: calls of each group and their times on the device."""
+    dur = context.trace.device.dur_ns[rows]
+    return {
         "calls": count_by(groups, count),
         "time_ns": sum_by(groups, dur, count),
         "unlinked_calls": count_by(groups[context.links.launch[rows] == NO_PARENT], count),
         "exposed_ns": sum_by(groups, dur - overlapped, count),
         "overlapped_ns": sum_by(groups, overlapped, count),
     }
-    of_host = _host_columns(context, rows, groups, count)
-    sizes = _size_columns(device.bytes[rows], dur, groups, count)
-    copies = []
-    for number, code in enumerate(keys.tolist()):
-        name = context.trace.names[code >> 1]
-        figures: dict[str, Any] = {field: int(values[number]) for field, values in (columns | of_host).items()}
-        if figures["unlinked_calls"] == figures["calls"]:
-            figures |= dict.fromkeys(of_host)
-        copies.append(
-            Copy(
-                name=name,
-                kind="Memset" if code & 1 else host_activity.direction(name) or "unknown",
-                host_memory=None if code & 1 else host_activity.host_side(name),
-                **figures,
-                **{field: values[number] for field, values in sizes.items()},
-            )
-        )
-    return tuple(sorted(copies, key=lambda row: (-row.time_ns, row.name, row.kind)))
 
 
 def _host_columns(context: Context, rows: I64, groups: I64, count: int) -> dict[str, I64]:
@@ -187,10 +191,11 @@ def _fastest(groups: I64, size: I64, dur: I64, count: int) -> list[float | None]
 
 def _avoidable(context: Context, wait: I64) -> I64:
     """For each call that waits for a copy, the time in ns saved without the wait; 0 for no call (-1)."""
-    costs, found = context.cached(host_waits.costs), np.zeros(len(context.trace.launches) + 1, np.int64)
+    costs = context.cached(host_waits.costs)
+    avoidable = np.zeros(len(context.trace.launches) + 1, np.int64)
     if costs is not None:
-        found[context.cached(host_activity.waits).row] = costs[:, host_waits.AVOIDABLE]
-    return found[wait]
+        avoidable[context.cached(host_activity.waits).row] = costs[:, host_waits.AVOIDABLE]
+    return avoidable[wait]
 
 
 def _synchronization_after(context: Context, launch: I64) -> I64:

@@ -6,6 +6,8 @@ are left out of every figure about single launches, because one call starts hund
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import msgspec
 import numpy as np
 
@@ -17,7 +19,7 @@ from traceanalyzer.structure.launch_calls import GraphCapture, StreamQueue, grap
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.sums import count_by, group, members, rows_by, sum_by
 from traceanalyzer.trace.distinct import distinct, ranked
-from traceanalyzer.trace.table import F64, I64
+from traceanalyzer.trace.table import F64, I64, Array
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -180,51 +182,91 @@ def _blocked(context: Context) -> Blocked:
 
 
 def _graphs(context: Context, kernels: I64, in_graph: I64) -> Graphs:
-    trace, device = context.trace, context.trace.device
-    launches = np.flatnonzero(graph_calls(context) & context.in_scope(trace.launches.start_ns))
-    caller = trace.launches.name[context.links.launch[in_graph]]
-    calls_of, launched_by = rows_by(trace.launches.name[launches]), rows_by(caller)
+    device = context.trace.device
+    launches = np.flatnonzero(graph_calls(context) & context.in_scope(context.trace.launches.start_ns))
+    total = int(device.dur_ns[kernels].sum())
+    time = int(device.dur_ns[in_graph].sum())
+    return Graphs(
+        len(launches),
+        len(in_graph),
+        time,
+        time / total if total else None,
+        _calls_of_graphs(context, launches, in_graph),
+        _repetitions(context),
+    )
+
+
+def _calls_of_graphs(context: Context, launches: I64, in_graph: I64) -> tuple[GraphCall, ...]:
+    """The functions that launch graphs, with their calls and the kernels of these graphs."""
+    trace = context.trace
+    name = trace.launches.name[launches]
+    launched_by = trace.launches.name[context.links.launch[in_graph]]
+    calls_of = rows_by(name)
+    kernels_of = rows_by(launched_by)
     rows = []
-    for code in distinct(np.concatenate((trace.launches.name[launches], caller))).tolist():
-        own = in_graph[launched_by(code)]
-        rows.append(GraphCall(trace.names[code], len(calls_of(code)), len(own), int(device.dur_ns[own].sum())))
-    total, time = int(device.dur_ns[kernels].sum()), int(device.dur_ns[in_graph].sum())
-    share = time / total if total else None
-    calls = tuple(sorted(rows, key=lambda row: row.name))
-    return Graphs(len(launches), len(in_graph), time, share, calls, _repetitions(context))
+    for code in distinct(np.concatenate((name, launched_by))).tolist():
+        kernels = in_graph[kernels_of(code)]
+        time = int(trace.device.dur_ns[kernels].sum())
+        rows.append(GraphCall(trace.names[code], len(calls_of(code)), len(kernels), time))
+    return tuple(sorted(rows, key=lambda row: row.name))
 
 
-def _repetitions(context: Context) -> tuple[GraphRepetitions, ...]:
-    """Repetitions of each graph whose calls are in scope."""
+class _Launched(NamedTuple):
+    """What launches of graphs ran, in the order of the launches."""
+
+    first_kernel: Array
+    """Code of the name of the first event."""
+    kernels: I64
+    start_ns: I64
+    end_ns: I64
+    call_ns: I64
+    """Duration of the call that launched it."""
+
+
+def _launched_graphs(context: Context) -> _Launched:
+    """What the calls in scope ran."""
     device, launches, launch = context.trace.device, context.trace.launches, context.links.launch
     chosen = graph_calls(context) & context.in_scope(launches.start_ns)
     rows = np.flatnonzero((launch != NO_PARENT) & np.append(chosen, False)[launch])
-    if not len(rows):
-        return ()
     rows = rows[np.lexsort((device.start_ns[rows], launch[rows]))]
-    opens = np.flatnonzero(np.append(True, np.diff(launch[rows]) != 0))
-    call, first, counts = launch[rows[opens]], device.start_ns[rows[opens]], np.diff(np.append(opens, len(rows)))
-    last = np.maximum.reduceat(device.end_ns[rows], opens)
-    called = launches.dur_ns[call]
-    found = []
-    for _, same in members(group(device.name[rows[opens]], counts)[1]):
-        own = same[np.argsort(first[same], kind="stable")]
-        took, gaps = (last - first)[own], first[own][1:] - last[own][:-1]
-        found.append(
-            GraphRepetitions(
-                first_kernel=context.trace.names[int(device.name[rows[opens[own[0]]]])],
-                kernels=int(counts[own[0]]),
-                repetitions=len(own),
-                median_ns=float(np.median(took)),
-                shortest_ns=int(took.min()),
-                longest_ns=int(took.max()),
-                median_gap_ns=float(np.median(gaps)) if len(gaps) and gaps.min() >= 0 else None,
-                first_call_ns=int(called[own[0]]),
-                median_call_ns=float(np.median(called[own][1:])) if len(own) > 1 else None,
-            )
-        )
-    found.sort(key=lambda row: (-row.median_ns * row.repetitions, row.first_kernel))
-    return tuple(found[:_GRAPHS])
+    opens = np.flatnonzero(np.append(True, np.diff(launch[rows]) != 0)[: len(rows)])
+    return _Launched(
+        first_kernel=device.name[rows[opens]],
+        kernels=np.diff(np.append(opens, len(rows))),
+        start_ns=device.start_ns[rows[opens]],
+        end_ns=np.maximum.reduceat(device.end_ns[rows], opens),
+        call_ns=launches.dur_ns[launch[rows[opens]]],
+    )
+
+
+def _repetitions(context: Context) -> tuple[GraphRepetitions, ...]:
+    """Repetitions of each graph whose calls are in scope: graphs are alike by first kernel and number of kernels."""
+    launched = _launched_graphs(context)
+    _, graph = group(launched.first_kernel, launched.kernels)
+    repetitions = []
+    for _, rows in members(graph):
+        in_order = rows[np.argsort(launched.start_ns[rows], kind="stable")]
+        repetitions.append(_repeated(context, _Launched(*(column[in_order] for column in launched))))
+    repetitions.sort(key=lambda row: (-row.median_ns * row.repetitions, row.first_kernel))
+    return tuple(repetitions[:_GRAPHS])
+
+
+def _repeated(context: Context, launched: _Launched) -> GraphRepetitions:
+    """The repetitions of one graph, in the order of time."""
+    took = launched.end_ns - launched.start_ns
+    gaps = launched.start_ns[1:] - launched.end_ns[:-1]
+    calls = launched.call_ns
+    return GraphRepetitions(
+        first_kernel=context.trace.names[int(launched.first_kernel[0])],
+        kernels=int(launched.kernels[0]),
+        repetitions=len(took),
+        median_ns=float(np.median(took)),
+        shortest_ns=int(took.min()),
+        longest_ns=int(took.max()),
+        median_gap_ns=float(np.median(gaps)) if len(gaps) and gaps.min() >= 0 else None,
+        first_call_ns=int(calls[0]),
+        median_call_ns=float(np.median(calls[1:])) if len(calls) > 1 else None,
+    )
 
 
 class Delay(msgspec.Struct, frozen=True):
@@ -274,26 +316,24 @@ def _delays_by_kernel(context: Context, rows: I64) -> tuple[KernelDelay, ...]:
     if not len(rows):
         return ()
     device, launches = context.trace.device, context.trace.launches
-    codes, group = ranked(device.name[rows])
+    codes, name = ranked(device.name[rows])
     delay = _delays(context, rows)
     short = device.dur_ns[rows] < launches.dur_ns[context.links.launch[rows]]
-    count = count_by(group, len(codes))
+    count = count_by(name, len(codes))
     first = np.cumsum(count) - count
-    ordered = delay[np.lexsort((delay, group))]
+    ordered = delay[np.lexsort((delay, name))]
     columns = (
+        codes,
         count,
         _median(ordered, first, count),
         _p95(ordered, first, count),
         ordered[first + count - 1],
-        sum_by(group, delay, len(codes)),
-        count_by(group[short], len(codes)),
+        sum_by(name, delay, len(codes)),
+        count_by(name[short], len(codes)),
     )
-    names = [context.trace.names[code] for code in codes.tolist()]
-    found = [
-        KernelDelay(name, *values)
-        for name, *values in zip(names, *(column.tolist() for column in columns), strict=True)
-    ]
-    return tuple(sorted(found, key=lambda row: (-row.total_ns, row.name)))
+    rows_of_figures = zip(*(column.tolist() for column in columns), strict=True)
+    delays = [KernelDelay(context.trace.names[code], *figures) for code, *figures in rows_of_figures]
+    return tuple(sorted(delays, key=lambda row: (-row.total_ns, row.name)))
 
 
 def _delays(context: Context, rows: I64) -> I64:

@@ -228,42 +228,47 @@ def _lower_median(by_step: I64) -> int:
 
 def _grouped(context: Context, kind: str, events: _Events) -> list[SetUp]:
     """Calls that start within a step, by name and Python line."""
-    step = context.steps.at(events.start)
-    events, step = events.take(step >= 0), step[step >= 0]
-    if not len(step):
+    events = events.take(context.steps.at(events.start) >= 0)
+    if not len(events.start):
         return []
-    names = context.trace.names
     line = host_activity.python_lines(context, events.thread, events.start)
-    first, groups = group(events.name, line)
+    _, groups = group(events.name, line)
+    calls = []
+    for _, rows in members(groups):
+        code = line[rows[0]]
+        python_line = context.trace.names[code] if code != NO_PARENT else None
+        calls.append(_set_up(context, kind, events.take(rows), python_line))
+    return sorted(calls, key=_order)[:_SHOWN]
+
+
+def _set_up(context: Context, kind: str, events: _Events, python_line: str | None) -> SetUp:
+    """Calls of one name from one line: all of them, those after the first step, and those in usual steps."""
+    step = context.steps.at(events.start)
+    is_later = step > 0
     every = program_steps(context).every
     number_of_step = every.at(events.start)
     is_usual = take_or(_usual(context), number_of_step, False)
-    found = []
-    for number, own in members(groups):
-        row, later, usual = first[number], own[step[own] > 0], own[is_usual[own]]
-        longest = own[(events.end - events.start)[own].argmax()]
-        in_usual = events.take(usual)
-        calls, ns = _recurring(in_usual.times, number_of_step[usual], every)
-        found.append(
-            SetUp(
-                kind=kind,
-                name=names[events.name[row]],
-                is_inferred=bool(events.inferred[row]),
-                python_line=names[line[row]] if line[row] != NO_PARENT else None,
-                calls=len(own),
-                time_ns=events.take(own).times.length,
-                later_calls=len(later),
-                later_steps=len(distinct(step[later])),
-                later_ns=events.take(later).times.length,
-                longest_start_ns=int(events.start[longest]),
-                usual_calls=len(usual),
-                usual_steps=len(distinct(number_of_step[usual])),
-                usual_ns=in_usual.times.length,
-                recurring_calls=calls,
-                recurring_ns=ns,
-            )
-        )
-    return sorted(found, key=_order)[:_SHOWN]
+    later = events.take(is_later)
+    usual = events.take(is_usual)
+    recurring_calls, recurring_ns = _recurring(usual.times, number_of_step[is_usual], every)
+    longest = int((events.end - events.start).argmax())
+    return SetUp(
+        kind=kind,
+        name=context.trace.names[events.name[0]],
+        is_inferred=bool(events.inferred[0]),
+        python_line=python_line,
+        calls=len(events.start),
+        time_ns=events.times.length,
+        later_calls=len(later.start),
+        later_steps=len(distinct(step[is_later])),
+        later_ns=later.times.length,
+        longest_start_ns=int(events.start[longest]),
+        usual_calls=len(usual.start),
+        usual_steps=len(distinct(number_of_step[is_usual])),
+        usual_ns=usual.times.length,
+        recurring_calls=recurring_calls,
+        recurring_ns=recurring_ns,
+    )
 
 
 _STEPS = Need(
