@@ -11,18 +11,16 @@ host are those of the capture; a call counts as often as its graph was launched.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
-from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers.launches.graph_join.choice import Choice, Offer, Rejections, choose, fits, joined
 from traceanalyzer.analyzers.launches.graph_join.fitting import NO_FIT, REQUIRED
+from traceanalyzer.analyzers.launches.graph_join.joined_tables import ReplayedCapture, ReplayedGraph, joined_context
 from traceanalyzer.analyzers.launches.graph_join.sequences import (
-    CapturedGraph,
     GraphReplays,
     Vocabulary,
     captured_graphs,
@@ -30,23 +28,9 @@ from traceanalyzer.analyzers.launches.graph_join.sequences import (
     replays_of,
 )
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.structure.context import Context, Repetitions
-from traceanalyzer.structure.sums import members
-from traceanalyzer.trace.model import NO_COLLECTIVE, NO_SOURCE, Thread, Trace
-from traceanalyzer.trace.strings import Strings
-from traceanalyzer.trace.table import I32, I64, SliceTable, Table
-from traceanalyzer.trace.tables import (
-    AcceleratorEvents,
-    DeviceEvents,
-    Flows,
-    Frames,
-    GpuAnnotations,
-    HostEvents,
-    Launches,
-    MemoryEvents,
-    Overheads,
-    Syncs,
-)
+from traceanalyzer.structure.context import Context
+from traceanalyzer.trace.model import Trace
+from traceanalyzer.trace.table import I64
 
 _NO_GRAPHS = Text("graph-join-no-replay", "the trace launches no graphs")
 _NO_CAPTURE = Text("graph-join-none", "it contains no complete capture of a graph")
@@ -69,9 +53,6 @@ _LENGTH = Text(
     "graph-join-length",
     "none of its graphs has the length of what ran: the closest has {captured:count} kernels, not {replayed:count}",
 )
-T = TypeVar("T", bound=Table)
-S = TypeVar("S", bound=SliceTable)
-_POOLS = ("shapes", "types", "strides", "concrete")
 
 
 class OfferedCapture(msgspec.Struct, frozen=True):
@@ -137,17 +118,21 @@ def join(context: Context, files: Iterable[CaptureFile]) -> Join:
     names = []
     for number, file in enumerate(files):
         names.append(file.name)
-        found = _offers(context, replays, number, file, vocabulary)
-        if isinstance(found, Message):
-            reasons[number] = found
+        of_file = _offers(context, replays, number, file, vocabulary)
+        if isinstance(of_file, Message):
+            reasons[number] = of_file
         elif isinstance(file.content, Trace):
-            offers += found
+            offers += of_file
             traces[number] = file.content
     choice = choose(context, replays, offers)
     used = {offers[number].capture for number in choice.offer if number is not None}
-    reasons |= {number: _refusal(choice.rejections[number]) for number in traces.keys() - used}
-    captures = tuple(OfferedCapture(name, number in used, reasons.get(number)) for number, name in enumerate(names))
-    return _joined(context, replays, offers, choice, captures, {number: traces[number] for number in used})
+    captures = []
+    for number, name in enumerate(names):
+        if number in traces and number not in used:
+            reasons[number] = _refusal(choice.rejections[number])
+        captures.append(OfferedCapture(name, number in used, reasons.get(number)))
+    used_traces = {number: trace for number, trace in traces.items() if number in used}
+    return _joined(context, replays, offers, choice, tuple(captures), used_traces)
 
 
 def _in_scope(context: Context, replays: GraphReplays) -> GraphReplays:
@@ -221,211 +206,47 @@ def _joined(
     captures: tuple[OfferedCapture, ...],
     traces: dict[int, Trace],
 ) -> Join:
-    found = [*joined(choice, replays, offers)]
-    events, calls = _all([rows for _, rows, _ in found]), _all([rows for _, _, rows in found])
-    capture = np.repeat([offers[part[0]].capture for part in found], [len(part[1]) for part in found])
+    parts = [*joined(choice, replays, offers)]
+    events = _all([rows for _, rows, _ in parts])
+    calls = _all([rows for _, _, rows in parts])
+    result = _result(context, replays, len(parts), events, captures)
+    if not len(events):
+        return Join(result, None)
+    offer = np.array([number for number, _, _ in parts], np.int64)
+    capture_of = np.array([one.capture for one in offers], np.int64)
+    capture = np.repeat(capture_of[offer], [len(rows) for _, rows, _ in parts])
+    launches = np.bincount(offer, minlength=len(offers)).tolist()
+    replayed = {}
+    for number, trace in sorted(traces.items()):
+        replayed[number] = ReplayedCapture(trace, list(_replayed_graphs(offers, launches, number)))
+    return Join(result, joined_context(context, replayed, events, capture, calls))
+
+
+def _result(
+    context: Context, replays: GraphReplays, launches: int, events: I64, captures: tuple[OfferedCapture, ...]
+) -> GraphJoin:
+    """How much was joined: launches of graphs, and events that they ran."""
     dur = context.trace.device.dur_ns
-    joined_ns, graph_ns = int(dur[events].sum()), int(dur[replays.rows].sum())
-    result = GraphJoin(
+    joined_ns = int(dur[events].sum())
+    graph_ns = int(dur[replays.rows].sum())
+    return GraphJoin(
         joined_share=joined_ns / graph_ns if graph_ns else None,
         joined_ns=joined_ns,
         graph_ns=graph_ns,
         launches=len(replays.launch),
-        joined_launches=len(found),
+        joined_launches=launches,
         kernels=len(replays.rows),
         joined_kernels=len(events),
         captures=captures,
     )
-    if not len(events):
-        return Join(result, None)
-    launches = np.bincount([part[0] for part in found], minlength=len(offers)).tolist()
-    replayed = {
-        number: ReplayedCapture(
-            trace,
-            [
-                ReplayedGraph(offer.nodes.graph, launches[at])
-                for at, offer in enumerate(offers)
-                if offer.capture == number and launches[at]
-            ],
-        )
-        for number, trace in sorted(traces.items())
-    }
-    return Join(result, joined_context(context, replayed, events, capture.astype(np.int64), calls))
+
+
+def _replayed_graphs(offers: Sequence[Offer], launches: Sequence[int], capture: int) -> Iterator[ReplayedGraph]:
+    """The graphs of a capture that were launched."""
+    for offer, count in zip(offers, launches, strict=True):
+        if offer.capture == capture and count:
+            yield ReplayedGraph(offer.nodes.graph, count)
 
 
 def _all(parts: list[I64]) -> I64:
     return np.concatenate([*parts, np.zeros(0, np.int64)]).astype(np.int64)
-
-
-class ReplayedGraph(msgspec.Struct, frozen=True, eq=False):
-    """A captured graph that was launched."""
-
-    graph: CapturedGraph
-    launches: int
-    """Number of its launches."""
-
-
-class ReplayedCapture(msgspec.Struct, frozen=True, eq=False):
-    """A capture and those of its graphs that were launched, in the order of their begin."""
-
-    trace: Trace
-    graphs: Sequence[ReplayedGraph]
-
-
-def joined_context(
-    context: Context, captures: Mapping[int, ReplayedCapture], events: I64, capture: I64, calls: I64
-) -> Context:
-    """Put the events of replays under the captured calls.
-
-    Args:
-        context: The recording of the replays.
-        captures: The captures, by number.
-        events: Rows of the joined events on the device.
-        capture: For each of them, the number of its capture.
-        calls: For each of them, the row of its call among the launches of the capture.
-    """
-    pools = _Pools()
-    correlation = np.zeros(len(events), np.int64)
-    captured: list[_CapturedTables] = []
-    first = 1
-    for number, replayed in captures.items():
-        tables, ids = _captured_tables(replayed, pools, first)
-        captured.append(tables)
-        correlation[capture == number] = ids[calls[capture == number]]
-        first += len(tables.launches)
-    order = np.argsort(events, kind="stable")
-    device = pools.coded(context.trace, context.trace.device.take(events[order]), 0)
-    host, frames, launches, host_calls, frame_calls = zip(*captured, strict=True)
-    host_order, frame_order = _order(host), _order(frames)
-    trace = pools.trace(
-        context.trace,
-        host=_concatenated(HostEvents, host).take(host_order),
-        frames=_concatenated(Frames, frames).take(frame_order),
-        launches=_concatenated(Launches, launches).take(_order(launches)),
-        device=replace(device, correlation=correlation[order]),
-    )
-    repetitions = Repetitions(np.concatenate(host_calls)[host_order], np.concatenate(frame_calls)[frame_order])
-    return Context(trace, gpu=context.gpu, repetitions=repetitions)
-
-
-class _CapturedTables(NamedTuple):
-    """What one capture recorded while its replayed graphs were captured, in the common numbering."""
-
-    host: HostEvents
-    frames: Frames
-    launches: Launches
-    host_calls: I64
-    """How often the graph of each row of `host` was launched."""
-    frame_calls: I64
-
-
-def _captured_tables(replayed: ReplayedCapture, pools: _Pools, first: int) -> tuple[_CapturedTables, I64]:
-    """The tables of a capture, and the new correlation id of each of its launches, from `first` on; 0 for none."""
-    trace, windows = replayed.trace, _Windows(replayed.graphs)
-    nodes = np.concatenate([one.graph.launch for one in replayed.graphs])
-    threads = np.unique(trace.launches.thread[nodes])
-    host, host_calls = windows.select(trace.host.take(np.isin(trace.host.thread, threads)))
-    frames, frame_calls = windows.select(trace.frames.take(np.isin(trace.frames.thread, threads)))
-    ids = np.zeros(len(trace.launches), np.int64)
-    ids[nodes] = np.arange(first, first + len(nodes))
-    rows = np.sort(nodes)
-    launches = replace(trace.launches.take(rows), correlation=ids[rows])
-    thread = len(pools.threads)
-    pools.threads += trace.threads
-    host, frames = pools.coded(trace, host, thread), pools.coded(trace, frames, thread)
-    launches = pools.coded(trace, launches, thread)
-    return _CapturedTables(host, frames, launches, host_calls, frame_calls), ids
-
-
-class _Windows:
-    """The times in which graphs were captured, and how often each was launched."""
-
-    def __init__(self, graphs: Sequence[ReplayedGraph]) -> None:
-        self._begin = np.array([one.graph.begin_ns for one in graphs], np.int64)
-        self._end = np.array([one.graph.end_ns for one in graphs], np.int64)
-        self._launches = np.array([one.launches for one in graphs], np.int64)
-
-    def select(self, table: S) -> tuple[S, I64]:
-        """The slices that overlap a window, and the calls that each stands for: the launches of a graph in it."""
-        first = np.searchsorted(self._end, table.start_ns, side="right")
-        last = np.searchsorted(self._begin, table.end_ns, side="left") - 1
-        inside = np.flatnonzero(first <= last)
-        first, last = first[inside], last[inside]
-        calls = self._launches[last]
-        several = np.flatnonzero(first < last)
-        for _, own in members(first[several] * len(self._launches) + last[several]):
-            rows = several[own]
-            calls[rows] = self._launches[first[rows[0]] : last[rows[0]] + 1].max()
-        return table.take(inside), calls
-
-
-class _Pools:
-    """Strings of several traces under one numbering."""
-
-    def __init__(self) -> None:
-        self.threads: tuple[Thread, ...] = ()
-        self._texts: dict[str, dict[str, int]] = {pool: {"": 0} for pool in (*_POOLS, "dims", "names")}
-
-    def coded(self, trace: Trace, table: T, thread: int) -> T:
-        """A table of a trace with its codes in the common numbering.
-
-        Args:
-            trace: The trace of the table.
-            table: Some of its rows.
-            thread: Number that is added to the rows of its threads.
-        """
-        changes: dict[str, Any] = {"name": self._codes("names", trace.names, table.name)}  # type: ignore[attr-defined]
-        for column, pool in (*((pool, pool) for pool in _POOLS), ("grid", "dims"), ("block", "dims")):
-            if hasattr(table, column):
-                changes[column] = self._codes(pool, getattr(trace, pool), getattr(table, column))
-        if hasattr(table, "collective"):
-            changes["collective"] = np.zeros(len(table), np.int32)
-        if hasattr(table, "source"):
-            changes["source"] = np.zeros(len(table), np.int32)
-        if hasattr(table, "kernel"):
-            changes["kernel"] = np.full(len(table), -1, np.int32)
-        if hasattr(table, "thread"):
-            changes["thread"] = (table.thread + thread).astype(np.int32)
-        return replace(table, **changes)
-
-    def _codes(self, pool: str, texts: Strings, column: I32) -> I32:
-        known = self._texts[pool]
-        distinct, which = np.unique(column, return_inverse=True)
-        numbers = [known.setdefault(texts[code], len(known)) for code in distinct.tolist()]
-        return np.array(numbers, np.int32)[which] if len(distinct) else np.zeros(0, np.int32)
-
-    def trace(
-        self, replay: Trace, *, host: HostEvents, frames: Frames, launches: Launches, device: DeviceEvents
-    ) -> Trace:
-        """The trace of these tables; everything else is empty."""
-        return Trace(
-            info=replay.info,
-            names=Strings(self._texts["names"]),
-            shapes=Strings(self._texts["shapes"]),
-            types=Strings(self._texts["types"]),
-            dims=Strings(self._texts["dims"]),
-            strides=Strings(self._texts["strides"]),
-            concrete=Strings(self._texts["concrete"]),
-            collectives=(NO_COLLECTIVE,),
-            sources=(NO_SOURCE,),
-            threads=self.threads,
-            host=host,
-            launches=launches,
-            device=device,
-            gpu_annotations=GpuAnnotations.empty(),
-            frames=frames,
-            memory=MemoryEvents.empty(),
-            syncs=Syncs.empty(),
-            overheads=Overheads.empty(),
-            flows=Flows.empty(),
-            accelerator=AcceleratorEvents.empty(),
-        )
-
-
-def _concatenated(kind: type[T], tables: Sequence[T]) -> T:
-    return kind(*(np.concatenate(columns) for columns in zip(*tables, strict=True)))
-
-
-def _order(tables: Sequence[Table]) -> I64:
-    """The order of start of the rows of several tables."""
-    return np.argsort(np.concatenate([table.start_ns for table in tables]), kind="stable")

@@ -100,14 +100,18 @@ def between(partner: I64, nodes: Bool, events: Bool) -> I64:
     """
     result = partner.copy()
     matched = np.flatnonzero(partner != NO_NODE)
-    free, open_ = np.flatnonzero(nodes), np.flatnonzero(events)
-    gap, gap_of = np.searchsorted(partner[matched], free), np.searchsorted(matched, open_)
-    nodes_in, events_in = rows_by(gap), rows_by(gap_of)
-    for number in np.intersect1d(gap, gap_of).tolist():
-        here, there = free[nodes_in(number)], open_[events_in(number)]
-        size = min(len(here), len(there))
-        if len(here) == len(there) or number == len(matched):
-            result[there[:size]] = here[:size]
+    free_nodes = np.flatnonzero(nodes)
+    free_events = np.flatnonzero(events)
+    gap_of_node = np.searchsorted(partner[matched], free_nodes)
+    gap_of_event = np.searchsorted(matched, free_events)
+    nodes_in = rows_by(gap_of_node)
+    events_in = rows_by(gap_of_event)
+    for gap in np.intersect1d(gap_of_node, gap_of_event).tolist():
+        inside = free_nodes[nodes_in(gap)]
+        run = free_events[events_in(gap)]
+        size = min(len(inside), len(run))
+        if len(inside) == len(run) or gap == len(matched):
+            result[run[:size]] = inside[:size]
     return result
 
 
@@ -250,13 +254,15 @@ def _fit(nodes: Nodes, replay: GraphReplay, names: Strings, vocabulary: Vocabula
 
 
 def _by_names(nodes: Nodes, replay: GraphReplay) -> Fit:
-    here = np.where(nodes.kernel == UNKNOWN, nodes.graph.kind, nodes.kernel + _FIRST_NAME)
-    there = np.where(replay.kernel == UNKNOWN, replay.kind, replay.kernel + _FIRST_NAME)
+    captured = np.where(nodes.kernel == UNKNOWN, nodes.graph.kind, nodes.kernel + _FIRST_NAME)
+    run = np.where(replay.kernel == UNKNOWN, replay.kind, replay.kernel + _FIRST_NAME)
     unnamed = int((nodes.is_kernel & (nodes.kernel == UNKNOWN)).sum())
-    least = max(len(here), len(there)) - unnamed - int((~nodes.is_kernel).sum()) - int((~replay.is_kernel).sum())
-    if common(here, there) < REQUIRED * least - 1:  # too few equal codes for any order to match
-        return Fit(common(here, there) / max(least, 1), np.full(len(there), NO_NODE, np.int64))
-    partner = completed(in_order(here, there), here, there)
+    copies = int((~nodes.is_kernel).sum()) + int((~replay.is_kernel).sum())
+    least = max(len(captured), len(run)) - unnamed - copies
+    equal = common(captured, run)
+    if equal < REQUIRED * least - 1:  # too few equal codes for any order to match
+        return Fit(equal / max(least, 1), np.full(len(run), NO_NODE, np.int64))
+    partner = completed(in_order(captured, run), captured, run)
     _fill_gaps(partner, nodes, replay)
     return Fit(_matched(nodes, replay, partner), partner)
 
@@ -288,13 +294,15 @@ def _by_order(nodes: Nodes, replay: GraphReplay, names: Strings, vocabulary: Voc
 def _checked(nodes: Nodes, replay: GraphReplay, partner: I64, names: Strings, vocabulary: Vocabulary) -> Fit:
     """The agreement of a matching by order: the least of all checks."""
     of_kernel = np.flatnonzero((partner != NO_NODE) & replay.is_kernel & (replay.kernel != UNKNOWN))
-    keys, kernels = nodes.key[partner[of_kernel]], replay.kernel[of_kernel]
-    told = keys != UNKNOWN
-    habit = agreement(keys[told], kernels[told])
+    node = partner[of_kernel]
+    keys = nodes.key[node]
+    kernels = replay.kernel[of_kernel]
+    has_key = keys != UNKNOWN
+    habit = agreement(keys[has_key], kernels[has_key])
     if habit is None and nodes.kernels != replay.kernels:
         return Fit(0.0, partner)  # unknown where nodes are missing
     shares = [_matched(nodes, replay, partner), habit]
-    shares += _expected(nodes.caller[partner[of_kernel]], kernels, names, vocabulary)
+    shares += _expected(nodes.caller[node], kernels, names, vocabulary)
     return Fit(min(share for share in shares if share is not None), partner)
 
 
@@ -304,25 +312,40 @@ def _by_habit(nodes: Nodes, replay: GraphReplay, *, from_front: bool) -> I64:
     Before the first missing node the order from the front is right, after the last one the order from the back. If both
     have equally many matches for a key, one of them decides.
     """
-    here, there = np.flatnonzero(nodes.is_kernel), np.flatnonzero(replay.is_kernel)
-    size = min(len(here), len(there))
-    key, kernel = nodes.key[here], replay.kernel[there]
-    front, back = slice(size), slice(-size, None)
+    node = np.flatnonzero(nodes.is_kernel)
+    event = np.flatnonzero(replay.is_kernel)
+    key = nodes.key[node]
+    kernel = replay.kernel[event]
+    usual = _usual_kernels(key, kernel, int(nodes.key.max(initial=-1)) + 1, from_front=from_front)
+    guess = take_or(usual, key, NO_NODE)
+    guessed = in_order(guess, np.where(kernel == UNKNOWN, NO_NODE - 1, kernel))
+    is_open = (guessed == NO_NODE) & ~np.isin(kernel, usual)
+    node_of = between(guessed, guess == NO_NODE, is_open)
+    partner = np.full(len(replay), NO_NODE, np.int64)
+    partner[event] = take_or(node, node_of, NO_NODE)
+    return partner
+
+
+def _usual_kernels(key: I64, kernel: I64, count: int, *, from_front: bool) -> I64:
+    """The kernel that each key 0..count-1 runs most often, by the orders from both ends; -1 for none.
+
+    Args:
+        key: The key of each captured kernel.
+        kernel: The name of each kernel of the replay.
+        count: Number of keys.
+        from_front: Whether the order from the front counts twice, else that from the back.
+    """
+    size = min(len(key), len(kernel))
+    front = slice(size)
+    back = slice(-size, None)
     sides = (front, back, front if from_front else back)
     keys = np.concatenate([key[side] for side in sides])
     kernels = np.concatenate([kernel[side] for side in sides])
     known = (keys != UNKNOWN) & (kernels != UNKNOWN)
-    size = int(nodes.key.max(initial=-1)) + 1
-    usual = most_frequent(keys[known], kernels[known], size)
-    usual[np.bincount(key[key != UNKNOWN], minlength=size) < 2] = (
-        NO_NODE  # a key that occurs once has no most frequent kernel
-    )
-    guess = take_or(usual, key, NO_NODE)
-    guessed = in_order(guess, np.where(kernel == UNKNOWN, NO_NODE - 1, kernel))
-    found = between(guessed, guess == NO_NODE, (guessed == NO_NODE) & ~np.isin(kernel, usual))
-    partner = np.full(len(replay), NO_NODE, np.int64)
-    partner[there] = take_or(here, found, NO_NODE)
-    return partner
+    usual = most_frequent(keys[known], kernels[known], count)
+    occurs = np.bincount(key[key != UNKNOWN], minlength=count)
+    usual[occurs < 2] = NO_NODE  # a key that occurs once has no most frequent kernel
+    return usual
 
 
 def _matched(nodes: Nodes, replay: GraphReplay, partner: I64) -> float:
@@ -342,18 +365,20 @@ def _without_last(counted: Bool, matched: Bool) -> int:
 
 def _expected(caller: I64, kernels: I64, names: Strings, vocabulary: Vocabulary) -> list[float]:
     """Checks of kernels against the operators that should have launched them, as shares of matching ones."""
-    texts, checks = vocabulary.texts(), []
-    compiled = names.where(lambda name: name.startswith(_COMPILED))[np.maximum(caller, 0)] & (caller >= 0)
+    texts = vocabulary.texts()
+    checks = []
+    is_known = caller >= 0
+    compiled = names.where(lambda name: name.startswith(_COMPILED))[np.maximum(caller, 0)] & is_known
     compiled[compiled] = [kernel_class(texts[kernel]) is not KernelClass.OTHER for kernel in kernels[compiled].tolist()]
     if compiled.any():
         pairs = zip(caller[compiled].tolist(), kernels[compiled].tolist(), strict=True)
         checks.append(float(np.mean([names[name] == texts[kernel] for name, kernel in pairs])))
-    products = names.where(_is_product)[np.maximum(caller, 0)] & (caller >= 0)
+    products = names.where(_is_product)[np.maximum(caller, 0)] & is_known
     if products.any():
         starts = products & np.append(True, caller[1:] != caller[:-1])
-        group = np.cumsum(starts)[products]
+        product = np.cumsum(starts)[products]
         fits = np.array([kernel_class(texts[kernel]) in _OF_PRODUCTS for kernel in kernels[products].tolist()])
-        checks.append(float(len(np.unique(group[fits])) / len(np.unique(group))))
+        checks.append(float(len(np.unique(product[fits])) / len(np.unique(product))))
     return checks
 
 
