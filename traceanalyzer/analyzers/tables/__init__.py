@@ -113,12 +113,14 @@ def _once(one: str, several: str, every: int, ids: list[str], **params: float) -
 def recording(view: RunView, run: PrintedRun) -> Recording:
     """What the rows of one run show; a table has no timeline, so it has no window and no steps one by one."""
     rows = [row for row, _ in view.by_name]
-    startup, whole = run.startup_ns or 0, (run.wall_estimate_ns_per_step or 0) * run.steps
+    startup = run.startup_ns or 0
+    whole = (run.wall_estimate_ns_per_step or 0) * run.steps
     frameworks = tuple(_frameworks(rows))
     kind, evidence = _workload(rows, frameworks, _most_hidden(run))
     if whole and startup >= STARTUP_SHARE * whole:
         kind, evidence = "start-up", (WorkloadEvidence("loading", time_ns=startup),)
-    named = next((known.id for known in FRAMEWORKS if known.is_named and known.id in {f.id for f in frameworks}), None)
+    ids = {framework.id for framework in frameworks}
+    named = next((known.id for known in FRAMEWORKS if known.is_named and known.id in ids), None)
     return Recording(
         workload=kind,
         evidence=evidence,
@@ -172,20 +174,31 @@ def _workload(
         frameworks: Frameworks of which they show signs.
         hidden: Share of the time in rows that are not printed.
     """
-    serving = {known.id for known in FRAMEWORKS if known.role == "serving"}
-    for framework in frameworks:
-        if framework.id in serving:
-            return "serving", (WorkloadEvidence("framework", framework.name, framework.events),)
+    server = _server(frameworks)
+    if server is not None:
+        return "serving", (WorkloadEvidence("framework", server.name, server.events),)
     backward = next((row.name for row in rows if _BACKWARD.search(row.name)), None)
     optimizer = next((row for row in rows if marks.is_optimizer_step(row.name)), None)
     if backward is None and optimizer is None:
-        if hidden >= _MOSTLY_HIDDEN:
-            return "fragment", (WorkloadEvidence("hidden-rows"),)
-        return "inference", (WorkloadEvidence("no-backward" if hidden < _PARTLY_HIDDEN else "no-backward-printed"),)
+        return _without_training(hidden)
     trains = optimizer is not None or any(row.name.startswith(_TRAINING) for row in rows)
     if not trains and hidden < _PARTLY_HIDDEN:
         return "micro-benchmark", (WorkloadEvidence("backward-without-optimizer", backward),)
     return "training", tuple(_of_training(optimizer, backward))
+
+
+def _server(frameworks: tuple[FrameworkEvidence, ...]) -> FrameworkEvidence | None:
+    """The first framework that serves requests."""
+    serving = {known.id for known in FRAMEWORKS if known.role == "serving"}
+    return next((framework for framework in frameworks if framework.id in serving), None)
+
+
+def _without_training(hidden: float) -> tuple[str, tuple[WorkloadEvidence, ...]]:
+    """What a program without signs of training is, by the share of the time in rows that are not printed."""
+    if hidden >= _MOSTLY_HIDDEN:
+        return "fragment", (WorkloadEvidence("hidden-rows"),)
+    evidence = "no-backward" if hidden < _PARTLY_HIDDEN else "no-backward-printed"
+    return "inference", (WorkloadEvidence(evidence),)
 
 
 def _of_training(optimizer: TableRow | None, backward: str | None) -> Iterator[WorkloadEvidence]:

@@ -119,22 +119,31 @@ class RunView(msgspec.Struct, frozen=True, dict=True):
 
 def group(document: TableDocument) -> tuple[RunView, ...]:
     """Group tables into runs by equal totals; a table without totals belongs to the one before it."""
-    members: list[tuple[object, list[int]]] = []
+    groups = _groups(document)
+    titles = [_title(document, positions) for positions in groups]
+    runs = []
+    for name, title, positions in zip(_ids(titles), titles, groups, strict=True):
+        tables = tuple(document.tables[position] for position in positions)
+        runs.append(RunView(name, title, tables, tuple(positions)))
+    return tuple(runs)
+
+
+def _groups(document: TableDocument) -> list[list[int]]:
+    """The positions of the tables of each run."""
+    groups: list[list[int]] = []
+    of_totals: dict[tuple[int | None, ...], list[int]] = {}
     for position, table in enumerate(document.tables):
         totals = (table.totals.self_cpu_ns, table.totals.self_device_ns, table.totals.device_total_ns)
-        known = any(value is not None for value in totals)
-        same = [entry for entry in members if known and entry[0] == totals]
-        if same:
-            same[0][1].append(position)
-        elif not known and members and _continues(document, members[-1][1][-1], position):
-            members[-1][1].append(position)
+        is_known = any(value is not None for value in totals)
+        if is_known and totals in of_totals:
+            of_totals[totals].append(position)
+        elif not is_known and groups and _continues(document, groups[-1][-1], position):
+            groups[-1].append(position)
         else:
-            members.append((totals if known else position, [position]))
-    titles = [_title(document, positions) for _, positions in members]
-    return tuple(
-        RunView(id, title, tuple(document.tables[position] for position in positions), tuple(positions))
-        for id, title, (_, positions) in zip(_ids(titles), titles, members, strict=True)  # noqa: A001 - the field's name
-    )
+            groups.append([position])
+            if is_known:
+                of_totals[totals] = groups[-1]
+    return groups
 
 
 def _ids(titles: list[str | None]) -> list[str]:

@@ -56,24 +56,22 @@ def analyze(runs: Sequence[PrintedRun]) -> tuple[PrintedRanks, ...]:
 
 
 def _compared(group: Sequence[PrintedRun]) -> Iterator[PrintedRanks]:
-    each = [_collectives(run) for run in group]
-    shared = [key for key in each[0] if all(key in other for other in each)]
+    times = [_collectives(run) for run in group]
+    shared = [key for key in times[0] if all(key in other for other in times)]
     if not shared:
         return
-    least = {key: min(other[key] for other in each) for key in shared}
-    ranks = tuple(
-        RankSums(
-            run.id,
-            run.device_ns,
-            communication_ns=sum(own[key] for key in shared),
-            waits_ns=sum(own[key] - least[key] for key in shared),
-        )
-        for run, own in zip(group, each, strict=True)
-    )
-    waiting = {key: sum(own[key] - least[key] for own in each) for key in shared}
-    names = tuple(name for name, _ in sorted(shared, key=lambda key: (-waiting[key], key)))
+    waits = {}  # of each collective, how long each run is in it beyond the shortest
+    for key in shared:
+        least = min(by_key[key] for by_key in times)
+        waits[key] = [by_key[key] - least for by_key in times]
+    ranks = []
+    for position, run in enumerate(group):
+        communication = sum(times[position][key] for key in shared)
+        waiting = sum(of_runs[position] for of_runs in waits.values())
+        ranks.append(RankSums(run.id, run.device_ns, communication_ns=communication, waits_ns=waiting))
+    longest_first = sorted(shared, key=lambda key: (-sum(waits[key]), key))
     last = min(ranks, key=lambda row: row.waits_ns).run
-    yield PrintedRanks(group[0].id.startswith(_RANK), ranks, names, last)
+    yield PrintedRanks(group[0].id.startswith(_RANK), tuple(ranks), tuple(name for name, _ in longest_first), last)
 
 
 def _collectives(run: PrintedRun) -> Mapping[tuple[str, int | None], int]:

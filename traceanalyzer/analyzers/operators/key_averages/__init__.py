@@ -116,25 +116,28 @@ def _averages(
     """One row per group, in the order in which their first events started."""
     keys = [events.name, events.on_device, events.is_user_annotation, *([shapes.row] if shapes else [])]
     first, groups = _in_order(*group(*(key[counted] for key in keys)))
-    size, first = len(first), counted[first]
-    times = zip(("self_cpu_us", "cpu_total_us", "self_device_us", "device_total_us"), figures.times, strict=True)
-    places = ("cpu_mem_bytes", "self_cpu_mem_bytes", "device_mem_bytes", "self_device_mem_bytes")
+    count = len(first)
+    first = counted[first]
     columns = {
         "name": [events.names[code] for code in events.name[first].tolist()],
-        "calls": count_by(groups, size).tolist(),
+        "calls": count_by(groups, count).tolist(),
         "on_device": events.on_device[first].tolist(),
         "is_user_annotation": events.is_user_annotation[first].tolist(),
-        **{field: add_up(groups, values[counted], size).tolist() for field, values in times},
-        **{
-            field: sum_by(groups, sizes[counted], size).tolist()
-            for field, sizes in zip(places, figures.memory, strict=True)
-        },
-        "flops": sum_by(groups, costs[counted], size).tolist(),
-        "input_shapes": [shapes.texts[row] for row in shapes.row[first].tolist()] if shapes else [None] * size,
+        "flops": sum_by(groups, costs[counted], count).tolist(),
+        "input_shapes": [shapes.texts[row] for row in shapes.row[first].tolist()] if shapes else [None] * count,
     }
-    return tuple(
-        EventAverage(**dict(zip(columns, values, strict=True))) for values in zip(*columns.values(), strict=True)
-    )
+    for field, times in zip(_TIMES, figures.times, strict=True):
+        columns[field] = add_up(groups, times[counted], count).tolist()
+    for field, sizes in zip(_SIZES, figures.memory, strict=True):
+        columns[field] = sum_by(groups, sizes[counted], count).tolist()
+    rows = zip(*columns.values(), strict=True)
+    return tuple(EventAverage(**dict(zip(columns, values, strict=True))) for values in rows)
+
+
+_TIMES = ("self_cpu_us", "cpu_total_us", "self_device_us", "device_total_us")
+"""Fields of an average, in the order of `Figures.times`."""
+_SIZES = ("cpu_mem_bytes", "self_cpu_mem_bytes", "device_mem_bytes", "self_device_mem_bytes")
+"""Fields of an average, in the order of `Figures.memory`."""
 
 
 def _in_order(first: I64, groups: I64) -> tuple[I64, I64]:

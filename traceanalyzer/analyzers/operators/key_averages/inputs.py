@@ -7,6 +7,7 @@ needs its stride, padding, dilation and groups, which the trace holds as "Concre
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -98,17 +99,20 @@ def _matrix_product(left: int, batched: bool) -> Callable[[Inputs], int]:
 
 
 def _conv2d(inputs: Inputs) -> int:
-    (batch, channels, *size), (out_channels, _, *kernel) = _tensor(inputs, 0), _tensor(inputs, 1)
+    batch, channels, *size = _tensor(inputs, 0)
+    out_channels, _, *kernel = _tensor(inputs, 1)
     values = inputs.values or ()
-    stride, padding, dilation = (integers(values[index]) or () for index in (3, 4, 5))
+    settings = [integers(values[index]) or () for index in (3, 4, 5)]  # stride, padding, dilation
     groups = int(values[6])
-    if not len(size) == len(kernel) == len(stride) == len(padding) == len(dilation) == 2:
+    if not all(len(of_axes) == 2 for of_axes in (size, kernel, *settings)):
         return 0
-    out = [
-        (n + 2 * p - d * (k - 1) - 1) // s + 1
-        for n, k, s, p, d in zip(size, kernel, stride, padding, dilation, strict=True)
-    ]
+    out = itertools.starmap(_size_after, zip(size, kernel, *settings, strict=True))
     return 2 * batch * math.prod(out) * math.prod(kernel) * channels * out_channels // groups
+
+
+def _size_after(size: int, kernel: int, stride: int, padding: int, dilation: int) -> int:
+    """Size of an axis after a convolution."""
+    return (size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1
 
 
 _FORMULAS: dict[str, Callable[[Inputs], int]] = {
