@@ -27,6 +27,7 @@ from traceanalyzer.structure.recording.frameworks import flat_bytes
 from traceanalyzer.structure.sums import count_by, group, least_by, most_by, sum_by
 from traceanalyzer.trace.distinct import ascending, distinct
 from traceanalyzer.trace.intervals import Intervals
+from traceanalyzer.trace.model import Collective
 from traceanalyzer.trace.table import I64, UNKNOWN
 
 
@@ -189,13 +190,18 @@ def _kinds(context: Context, kernels: I64) -> tuple[list[DescribedCollective], I
     first, groups = group(described, host_name, device.name[kernels])
     kinds = []
     for row in first.tolist():
-        facts = trace.collectives[described[row]]
         host = trace.names[host_name[row]] if host_name[row] >= 0 else ""
-        names = (facts.name, host, trace.names[device.name[kernels[row]]])
-        what = next((known for name in names if (known := operation(name)) is not None), None)
-        size = message_bytes(what, facts)
-        kinds.append(DescribedCollective(what, facts.group or None, facts.group_size, facts.dtype or None, size))
+        kernel = trace.names[device.name[kernels[row]]]
+        kinds.append(_described(trace.collectives[described[row]], host, kernel))
     return kinds, groups
+
+
+def _described(facts: Collective, host: str, kernel: str) -> DescribedCollective:
+    """A collective from its description, the name of the range that called it, and the name of its kernel."""
+    operations = (operation(name) for name in (facts.name, host, kernel))
+    what = next((known for known in operations if known is not None), None)
+    size = message_bytes(what, facts)
+    return DescribedCollective(what, facts.group or None, facts.group_size, facts.dtype or None, size)
 
 
 def _row(kind: DescribedCollective, figures: list[list[int]]) -> CollectiveRow:
@@ -231,7 +237,8 @@ def _device(context: Context, number: int) -> DeviceCommunication:
 
 
 def _overlap(communication: Intervals, computation: Intervals) -> Overlap:
-    total, exposed = communication.length, (communication - computation).length
+    total = communication.length
+    exposed = (communication - computation).length
     hidden = total - exposed
     return Overlap(total, computation.length, exposed, hidden, hidden / total if total else None)
 

@@ -102,12 +102,13 @@ def _spreading(context: Context, *, all_distribution: bool) -> dict[int, Interva
     """Times of the calls without that of the wrapped module, by thread."""
     table, rows = _calls(context)
     first, last = _module(context, table, rows)
-    start, end, tree = table.start_ns[rows], table.end_ns[rows], context.host.tree
+    tree = context.host.tree
     nodes = _distributing(context) if all_distribution else np.empty(0, np.int64)
-    thread = np.concatenate((table.thread[rows], table.thread[rows], tree.thread[nodes]))
-    starts = np.concatenate((start, last, tree.start_ns[nodes]))
-    ends = np.concatenate((first, end, tree.end_ns[nodes]))
-    return {each: Intervals.union(starts[own], ends[own]) for each, own in members(thread)}
+    # from the start of a call to its module, from there to its end, and what else distributes
+    threads = np.concatenate((table.thread[rows], table.thread[rows], tree.thread[nodes]))
+    starts = np.concatenate((table.start_ns[rows], last, tree.start_ns[nodes]))
+    ends = np.concatenate((first, table.end_ns[rows], tree.end_ns[nodes]))
+    return {thread: Intervals.union(starts[parts], ends[parts]) for thread, parts in members(threads)}
 
 
 def _calls(context: Context) -> tuple[HostEvents | Frames, I64]:
@@ -139,18 +140,16 @@ def _module(context: Context, table: HostEvents | Frames, rows: I64) -> tuple[I6
     plain = (host.kind == NodeKind.OPERATOR) & (host.tree.nearest(distributes) == NO_PARENT)
     plain &= host.name != names.code(_RANGE)
     nodes = np.flatnonzero(plain)
-    thread = host.tree.thread[nodes]
     ascending = np.sort(rows)
-    call = host_activity.innermost(table, ascending, thread, host.tree.start_ns[nodes])
-    nodes, call = nodes[call != NO_PARENT], np.searchsorted(ascending, call[call != NO_PARENT])
-    first, last = (
-        least_by(call, host.tree.start_ns[nodes], len(rows)),
-        most_by(call, host.tree.end_ns[nodes], len(rows)),
-    )
-    none = last < first
-    first, last = (np.where(none, table.end_ns[ascending], times) for times in (first, last))
+    row = host_activity.innermost(table, ascending, host.tree.thread[nodes], host.tree.start_ns[nodes])
+    nodes = nodes[row != NO_PARENT]
+    call = np.searchsorted(ascending, row[row != NO_PARENT])
+    first = least_by(call, host.tree.start_ns[nodes], len(rows))
+    last = most_by(call, host.tree.end_ns[nodes], len(rows))
+    has_none = last < first
+    end = table.end_ns[ascending]
     place = np.searchsorted(ascending, rows)
-    return first[place], last[place]
+    return np.where(has_none, end, first)[place], np.where(has_none, end, last)[place]
 
 
 def _is_distribution(name: str) -> bool:

@@ -122,16 +122,15 @@ def _seen_algorithms(context: Context, call: I64, inputs: I64) -> Iterator[tuple
         inputs: For each call, the number of its inputs.
     """
     trace, device = context.trace, context.trace.device
-    kernels = context.cached(_kernels)[1]
+    _, kernels = context.cached(_kernels)
     time = sum_by(call, device.dur_ns[kernels], len(inputs))
     first, groups = group(inputs, _signature(call, device.name[kernels].astype(np.int64), len(inputs)))
-    counts = count_by(groups, len(first)).tolist()
-    totals = sum_by(groups, time, len(first)).tolist()
+    columns = (first, count_by(groups, len(first)), sum_by(groups, time, len(first)))
     rows_of = rows_by(call)
-    for position, count, total in zip(first.tolist(), counts, totals, strict=True):
+    for position, *figures in zip(*(column.tolist() for column in columns), strict=True):
         of_call = kernels[rows_of(position)]
         longest = of_call[np.argmax(device.dur_ns[of_call])]
-        yield position, Algorithm(trace.names[int(device.name[longest])], count, total)
+        yield position, Algorithm(trace.names[int(device.name[longest])], *figures)
 
 
 def _kernels(context: Context) -> tuple[I64, I64]:

@@ -10,6 +10,7 @@ the number of kernels and with nothing else.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -153,21 +154,25 @@ def _chosen(order: _Order) -> list[_Runs]:
     if not len(runs.start):
         return []
     pattern = _patterns(order, runs)
-    before = np.concatenate(([0], np.cumsum(order.dur)))
-    time = before[runs.end] - before[runs.start]
+    free = np.ones(len(order.event), np.bool_)
+    chosen = []
+    for number in _heaviest(order, runs, pattern).tolist():
+        of_pattern = _apart(_trimmed(free, runs.take(pattern == number)))
+        if len(of_pattern.start):
+            free[_positions(of_pattern)] = False
+            chosen.append(of_pattern)
+    return chosen
+
+
+def _heaviest(order: _Order, runs: _Runs, pattern: I64) -> I64:
+    """The patterns with the most weight, of equal ones the shortest."""
+    until = np.concatenate(([0], np.cumsum(order.dur)))
+    time = until[runs.end] - until[runs.start]
     count = int(pattern.max()) + 1
     weight = sum_by(pattern, time, count) * np.log2(sum_by(pattern, runs.count, count))
     period = np.zeros(count, np.int64)
     period[pattern] = runs.period
-    best = np.lexsort((period, -weight))[: 4 * _SHOWN]
-    free = np.ones(len(order.event), np.bool_)
-    chosen = []
-    for number in best.tolist():
-        own = _apart(_trimmed(free, runs.take(pattern == number)))
-        if len(own.start):
-            free[_positions(own)] = False
-            chosen.append(own)
-    return chosen
+    return np.lexsort((period, -weight))[: 4 * _SHOWN]
 
 
 def _trimmed(free: Bool, runs: _Runs) -> _Runs:
@@ -250,27 +255,34 @@ def _patterns(order: _Order, runs: _Runs) -> I64:
 
 
 def _row(context: Context, order: _Order, runs: _Runs, total: int) -> RepeatedLayer:
-    trace, positions = context.trace, _positions(runs)
-    period, repetitions = int(runs.period[0]), int(runs.count.sum())
-    length = runs.period * runs.count
-    shift = _shifts(order, runs)
-    place = (positions - np.repeat(runs.start + shift, length)) % period
-    times: list[int] = sum_by(place, order.dur[positions], period).tolist()
-    names = [trace.names[code] for code in order.name[runs.start[0] : runs.start[0] + period].tolist()]
-    time = sum(times)
+    trace = context.trace
+    repetitions = int(runs.count.sum())
+    kernels = tuple(_kernels(context, order, runs))
+    time = sum(kernel.total_ns for kernel in kernels)
     return RepeatedLayer(
         repetitions=repetitions,
         repetitions_in_a_row=int(runs.count.max()),
         runs=len(runs.start),
-        kernels=tuple(
-            LayerKernel(name, kernel_class(name).value, spent) for name, spent in zip(names, times, strict=True)
-        ),
+        kernels=kernels,
         total_ns=time,
         mean_ns=time / repetitions,
         share=time / total if total else None,
         in_graph=bool(context.cached(of_graphs)[order.event[runs.start]].all()),
         start_ns=int(trace.device.start_ns[order.event[runs.start]].min()),
     )
+
+
+def _kernels(context: Context, order: _Order, runs: _Runs) -> Iterator[LayerKernel]:
+    """The kernels of one repetition, each with its time in all of them."""
+    period = int(runs.period[0])
+    positions = _positions(runs)
+    begins = np.repeat(runs.start + _shifts(order, runs), runs.period * runs.count)
+    place = (positions - begins) % period
+    times = sum_by(place, order.dur[positions], period)
+    first = int(runs.start[0])
+    for code, time in zip(order.name[first : first + period].tolist(), times.tolist(), strict=True):
+        name = context.trace.names[code]
+        yield LayerKernel(name, kernel_class(name).value, time)
 
 
 def _shifts(order: _Order, runs: _Runs) -> I64:

@@ -212,22 +212,25 @@ def host_steps(context: Context) -> Steps:
 
 def by_step(ledger: Ledger, steps: Steps) -> tuple[StepMemory, ...]:
     """One row per step."""
+    if not len(steps):
+        return ()
     low = np.searchsorted(ledger.time_ns, steps.start_ns, side="left")
     high = np.maximum(np.searchsorted(ledger.time_ns, steps.end_ns, side="left"), low)
-    taken = ledger.change_bytes > 0
-    columns = [
-        _between(taken.astype(np.int64), low, high),
-        _between(np.where(taken, ledger.change_bytes, 0), low, high),
-        _between((ledger.change_bytes < 0).astype(np.int64), low, high),
-        _between(np.where(taken, 0, -ledger.change_bytes), low, high),
-    ]
+    change = ledger.change_bytes
+    is_taken = change > 0
     # levels[i] is the level before record i, so that a step sees the level at its start
-    before = ledger.level_bytes[:1] - np.where(ledger.is_foreign, 0, ledger.change_bytes)[:1]
+    before = ledger.level_bytes[:1] - np.where(ledger.is_foreign, 0, change)[:1]
     levels = np.concatenate((before, ledger.level_bytes))
-    bounds = zip(low.tolist(), high.tolist(), strict=True)
-    peaks = [int(levels[a : b + 1].max()) for a, b in bounds]
-    figures = np.column_stack([*columns, peaks, levels[high]]).tolist() if len(steps) else []
-    return tuple(StepMemory(name, *values) for name, values in zip(steps.names, figures, strict=True))
+    columns = (
+        _between(is_taken.astype(np.int64), low, high),
+        _between(np.where(is_taken, change, 0), low, high),
+        _between((change < 0).astype(np.int64), low, high),
+        _between(np.where(is_taken, 0, -change), low, high),
+        [int(levels[first : last + 1].max()) for first, last in zip(low, high, strict=True)],
+        levels[high],
+    )
+    figures = np.column_stack(columns).tolist()
+    return tuple(StepMemory(name, *of_step) for name, of_step in zip(steps.names, figures, strict=True))
 
 
 def growth(rows: tuple[StepMemory, ...]) -> float | None:

@@ -9,6 +9,7 @@ tree of modules.
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -121,31 +122,50 @@ class Modules(msgspec.Struct, frozen=True):
 
 def analyze(context: Context) -> Modules:
     """The modules by name, by class and as a tree."""
-    found, device = context.cached(owners), device_time(context)
+    found = context.cached(owners)
+    device = device_time(context)
     places = find_paths(context, found)
-    evaluations, forward = forward_nodes(context)
-    counted = context.in_scope(context.host.tree.start_ns[evaluations])
-    evaluations, forward = evaluations[counted], forward[counted]
-    module = take_or(found.module, forward, NO_PARENT)
-    times = _of_evaluations(context, found, device, evaluations)
-
-    def unattributed(rows: Bool) -> Unattributed:
-        return Unattributed(int(rows.sum()), *(int(values[rows].sum()) for values in times))
-
-    figures = np.column_stack((*_forward(context, found, places, device), *_backward(places, module, times)))
+    backward = _evaluations(context, found, device)
+    columns = (*_forward(context, found, places, device), *_backward(places, backward.module, backward.times))
+    figures = np.column_stack(columns)
     names = [context.trace.names[code].removeprefix(_PREFIX) for code in places.name.tolist()]
     on_device = bool(len(context.trace.device))
     rows = _by_module(places, names, figures)
     whole, outside = _outside(context, found, device)
+    has_forward = backward.forward != NO_PARENT
     return Modules(
         rows=tuple(sorted(rows, key=lambda row: (*_rank(row, on_device), row.module_id))),
         classes=tuple(sorted(_by_class(rows), key=lambda row: _rank(row, on_device))),
         tree=_tree(places, names, figures),
         device_ns=whole,
         outside_device_ns=outside,
-        backward_outside=unattributed((forward != NO_PARENT) & (module == NO_PARENT)),
-        backward_unlinked=unattributed(forward == NO_PARENT),
+        backward_outside=backward.unattributed(has_forward & (backward.module == NO_PARENT)),
+        backward_unlinked=backward.unattributed(~has_forward),
     )
+
+
+class _Evaluations(NamedTuple):
+    """Evaluations of autograd in scope."""
+
+    forward: I64
+    """The node of the forward pass that made each necessary; -1 if unknown."""
+    module: I64
+    """The module around that node; -1 for none."""
+    times: tuple[I64, I64]
+    """Host and device time of each, without evaluations and modules inside."""
+
+    def unattributed(self, rows: Bool) -> Unattributed:
+        """The sums of some of them."""
+        host, device = self.times
+        return Unattributed(int(rows.sum()), int(host[rows].sum()), int(device[rows].sum()))
+
+
+def _evaluations(context: Context, found: ModuleOwners, device: I64) -> _Evaluations:
+    nodes, forward = forward_nodes(context)
+    counted = context.in_scope(context.host.tree.start_ns[nodes])
+    forward = forward[counted]
+    module = take_or(found.module, forward, NO_PARENT)
+    return _Evaluations(forward, module, _of_evaluations(context, found, device, nodes[counted]))
 
 
 def _rank(row: Module | ModuleClass, on_device: bool) -> tuple[int, int, str]:
@@ -230,16 +250,16 @@ class Paths(msgspec.Struct, frozen=True):
 
 def find_paths(context: Context, owners: ModuleOwners) -> Paths:
     """Find the places: calls come after the call around them, whose place is known by then."""
-    host, frames = context.host, context.trace.frames
+    host = context.host
     calls = np.flatnonzero(owners.is_module)
-    name, module_id = host.name[calls].astype(np.int64), frames.module_id[host.row[calls]]
     around = take_or(owners.module, host.tree.parent[calls], NO_PARENT)
     parent_call = np.where(around == NO_PARENT, NO_PARENT, np.searchsorted(calls, around))
+    keys = np.column_stack((parent_call, host.name[calls], context.trace.frames.module_id[host.row[calls]]))
     places: dict[tuple[int, int, int], int] = {}
     path: list[int] = []
-    for above, *own in np.column_stack((parent_call, name, module_id)).tolist():
+    for above, name, module_id in keys.tolist():
         parent = path[above] if above != NO_PARENT else NO_PARENT
-        path.append(places.setdefault((parent, *own), len(places)))
+        path.append(places.setdefault((parent, name, module_id), len(places)))
     of_call = np.array(path, np.int64)
     start = least_by(of_call, host.tree.start_ns[calls], len(places))
     return _in_order(calls, of_call, np.array([*places], np.int64).reshape(-1, 3), start)
@@ -268,28 +288,32 @@ def _in_order(calls: I64, path: I64, places: I64, start: I64) -> Paths:
 
 def _forward(context: Context, found: ModuleOwners, places: Paths, device: I64) -> tuple[I64, ...]:
     """Calls, operators, host self and total, device self and total of each place."""
-    host, tree, size = context.host, context.host.tree, len(places)
-    launches = context.trace.launches
+    tree = context.host.tree
     counted = context.in_scope(tree.start_ns[places.calls])
-    calls, path = places.calls[counted], places.path[counted]
+    calls = places.calls[counted]
+    path = places.path[counted]
+    launches = np.flatnonzero(found.launch_node != NO_PARENT)
+    node = found.launch_node[launches]
+
     duration = tree.end_ns - tree.start_ns
-    inside = np.flatnonzero(found.launch_node != NO_PARENT)
-    node = found.launch_node[inside]
-    operators = sum_by(
-        np.maximum(tree.parent, 0),
-        np.where(host.is_row & (tree.parent != NO_PARENT), context.calls_of(np.arange(len(tree))), 0),
-        len(tree),
-    )
-    runtime = sum_by(node, launches.dur_ns[inside], len(tree))
+    runtime = sum_by(node, context.trace.launches.dur_ns[launches], len(tree))
     host_self = duration - tree.child_sums(duration) - runtime
     owner = found.owner[node]
     of_module = take_or(found.is_module, owner, False)
-    own = sum_by(owner[of_module], device[inside][of_module], len(tree))
-    below = tree.sums(own)
+    device_self = sum_by(owner[of_module], device[launches[of_module]], len(tree))
+    by_node = (_operators_inside(context), host_self, duration, device_self, tree.sums(device_self))
     return (
-        sum_by(path, context.calls_of(calls), size),
-        *(sum_by(path, values[calls], size) for values in (operators, host_self, duration, own, below)),
+        sum_by(path, context.calls_of(calls), len(places)),
+        *(sum_by(path, values[calls], len(places)) for values in by_node),
     )
+
+
+def _operators_inside(context: Context) -> I64:
+    """For each node of the host tree, the calls of operators directly in it."""
+    host, tree = context.host, context.host.tree
+    is_inside = host.is_row & (tree.parent != NO_PARENT)
+    calls = np.where(is_inside, context.calls_of(np.arange(len(tree))), 0)
+    return sum_by(np.maximum(tree.parent, 0), calls, len(tree))
 
 
 def _of_evaluations(context: Context, found: ModuleOwners, device: I64, evaluations: I64) -> tuple[I64, I64]:
@@ -301,16 +325,17 @@ def _of_evaluations(context: Context, found: ModuleOwners, device: I64, evaluati
     nested = sum_by(around[around != NO_PARENT], duration[inner[around != NO_PARENT]], len(tree))
     launches = np.flatnonzero(found.launch_node != NO_PARENT)
     owner = found.owner[found.launch_node[launches]]
-    launches, owner = launches[owner != NO_PARENT], owner[owner != NO_PARENT]
-    launched = sum_by(owner, device[launches], len(tree))
+    has_owner = owner != NO_PARENT
+    launched = sum_by(owner[has_owner], device[launches[has_owner]], len(tree))
     return (duration - nested)[evaluations], launched[evaluations]
 
 
 def _backward(places: Paths, module: I64, values: tuple[I64, I64]) -> tuple[I64, ...]:
     """Evaluations, host self and total, device self and total of each place."""
-    path, size = places.of(module), len(places)
+    path = places.of(module)
     known = path != NO_PARENT
-    count, host, device = (sum_by(path[known], v[known], size) for v in (np.ones_like(path), *values))
+    columns = (np.ones_like(path), *values)
+    count, host, device = (sum_by(path[known], column[known], len(places)) for column in columns)
     return count, host, places.subtree_sums(host), device, places.subtree_sums(device)
 
 

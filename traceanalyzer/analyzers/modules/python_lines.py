@@ -82,9 +82,9 @@ def _rows(context: Context, lines: LineTree) -> tuple[tuple[Line, ...], int, int
     tree = lines.tree
     start, end, touches = _clipped(context, tree)
     host = end - start
-    launched, (owner, device), (behind, gradient) = _device_time(context, lines)
-    device_self = sum_by(owner, device, len(tree))
-    backward_self = sum_by(behind, gradient, len(tree))
+    launched, of_lines, of_gradients = _device_time(context, lines)
+    device_self = sum_by(*of_lines, len(tree))
+    backward_self = sum_by(*of_gradients, len(tree))
     # Self and total times of each frame in ns; a frame inside another of its function is in the total of that.
     times = (
         (host - tree.child_sums(host), host),
@@ -94,6 +94,7 @@ def _rows(context: Context, lines: LineTree) -> tuple[tuple[Line, ...], int, int
     rows = _by_function(context, lines, np.flatnonzero(touches), times)
     on_device = bool(len(context.trace.device))
     rows.sort(key=lambda row: (-_cost(row, on_device), -row.host_self_ns, row.name))
+    _, device = of_lines
     return tuple(rows), launched, int(device.sum())
 
 
