@@ -84,24 +84,36 @@ def without_far_events(trace: Trace) -> Trace:
     Returns:
         The trace with times since its first event, and with a loss if events were dropped.
     """
-    found = all_tables(trace)
-    starts = [t.start_ns for t in found.values() if len(t)]
-    middle = int(np.median(np.concatenate([s[:: max(1, len(s) // 10_000)] for s in starts])))
-    kept = {name: _near(table, middle) for name, table in found.items()}
+    tables = all_tables(trace)
+    middle = _middle(tables.values())
+    kept = {name: _near(table, middle) for name, table in tables.items()}
     strays = Counter({name: int((~rows).sum()) for name, rows in kept.items()})
-    is_made_so = strays.total() > _FEW * fsum(map(len, found.values())) + 1
-    if is_made_so and _span_ns(found.values()) <= _ABSURD_NS:
+    is_made_so = strays.total() > _FEW * fsum(map(len, tables.values())) + 1
+    if is_made_so and _span_ns(tables.values()) <= _ABSURD_NS:
         strays.clear()
     if strays.total():
-        found = {n: t.take(kept[n]) if strays[n] else t for n, t in found.items()}
+        for name, count in strays.items():
+            if count:
+                tables[name] = tables[name].take(kept[name])
         losses = (*trace.losses, Loss("read-absurd-time", strays.total()))
         trace = replace(trace, losses=tuple(sorted(losses, key=lambda loss: loss.id)))
-    starts = [t.start_ns for t in found.values() if len(t)]
-    origin = min(int(s[0]) for s in starts)
-    shifted = {name: _shifted(table, origin) for name, table in found.items()}
-    end = max(int(_ends(t).max()) for t in shifted.values() if len(t))
+    return _from_first_event(trace, tables, middle)
+
+
+def _middle(tables: Iterable[Table]) -> int:
+    """The median of the starts of some events of each table."""
+    starts = [table.start_ns for table in tables if len(table)]
+    return int(np.median(np.concatenate([times[:: max(1, len(times) // 10_000)] for times in starts])))
+
+
+def _from_first_event(trace: Trace, tables: dict[str, Table], middle: int) -> Trace:
+    """Let time begin with the first event of the tables, which are in the order of time."""
+    origin = min(int(table.start_ns[0]) for table in tables.values() if len(table))
+    shifted = {name: _shifted(table, origin) for name, table in tables.items()}
+    end = max(int(_ends(table).max()) for table in shifted.values() if len(table))
     began = trace.info.profiler_start_ns
-    began = began - origin if began is not None and abs(began - middle) <= _FAR_NS else None
+    if began is not None:
+        began = began - origin if abs(began - middle) <= _FAR_NS else None
     info = replace(trace.info, origin_ns=origin, span_ns=end, profiler_start_ns=began)
     changes: dict[str, Any] = {**shifted, "info": info}
     return replace(trace, **changes)
