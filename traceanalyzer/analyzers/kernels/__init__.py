@@ -19,7 +19,7 @@ from traceanalyzer.structure.operator_times import launched_by
 from traceanalyzer.structure.resources import recorded
 from traceanalyzer.structure.sums import count_by, group, sum_by
 from traceanalyzer.trace.model import KernelSource, Trace
-from traceanalyzer.trace.table import I64, UNKNOWN, Array, Bool, take_or
+from traceanalyzer.trace.table import F64, I64, UNKNOWN, Array, Bool, take_or
 from traceanalyzer.trace.tables import Category, DeviceEvents
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -264,21 +264,23 @@ class KernelsByShape(msgspec.Struct, frozen=True):
 
 def by_shape(context: Context) -> KernelsByShape:
     """One row per kernel, operator, input shapes and input types."""
-    trace, host = context.trace, context.host
-    device = trace.device
     rows = counted(context)
-    total = int(device.dur_ns[rows].sum())
-    kernels, node = launched_by(context, rows)
-    call = host.row[node]
-    keys = (device.name[kernels], host.name[node], trace.host.shapes[call], trace.host.types[call])
-    first, groups = group(*keys)
-    calls = count_by(groups, len(first))
-    times = sum_by(groups, device.dur_ns[kernels], len(first))
-    figures = np.column_stack((*(key[first] for key in keys), calls, times))
-    longest = figures[np.argsort(-times, kind="stable")[:_MOST_BY_SHAPE]]
-    by_inputs = [_shaped(trace, *of_group) for of_group in longest.tolist()]
+    total = int(context.trace.device.dur_ns[rows].sum())
+    by_inputs = [_shaped(context.trace, *of_group) for of_group in _longest_by_shape(context, rows).tolist()]
     by_inputs.sort(key=lambda row: (-row.total_ns, row.kernel, row.operator, row.input_shapes, row.input_types))
     return KernelsByShape(tuple(by_inputs), total - sum(row.total_ns for row in by_inputs))
+
+
+def _longest_by_shape(context: Context, rows: I64) -> I64:
+    """The groups with the most time: codes of kernel, operator, shapes and types, number of launches and time."""
+    device, host, table = context.trace.device, context.host, context.trace.host
+    kernels, node = launched_by(context, rows)
+    call = host.row[node]
+    keys = (device.name[kernels], host.name[node], table.shapes[call], table.types[call])
+    first, groups = group(*keys)
+    times = sum_by(groups, device.dur_ns[kernels], len(first))
+    figures = np.column_stack((*(key[first] for key in keys), count_by(groups, len(first)), times))
+    return figures[np.argsort(-times, kind="stable")[:_MOST_BY_SHAPE]]
 
 
 def _shaped(trace: Trace, kernel: int, operator: int, shapes: int, types: int, calls: int, time: int) -> KernelByShape:
@@ -336,22 +338,28 @@ def sm_fill(context: Context) -> SmFill:
     communicates = trace.names.where(is_communication)[device.name]
     known &= context.in_scope(device.start_ns)
     rows = np.flatnonzero(known & (device.blocks_per_sm < 1) & ~communicates)
+    unfilled = sorted(_unfilled(context, rows, fill), key=_unfilled_order)
+    return SmFill(tuple(unfilled[:_MOST_UNFILLED]), int(device.dur_ns[known].sum()))
 
+
+def _unfilled_order(row: UnfilledKernel) -> tuple[int, str, str, str]:
+    return (-row.total_ns, row.kernel, row.operator or "", row.grid)
+
+
+def _unfilled(context: Context, rows: I64, fill: F64) -> Iterator[UnfilledKernel]:
+    """Some kernels by name, operator and grid, with the means of their blocks and their fill, weighted by duration."""
+    device = context.trace.device
     node = context.links.device_node()[rows]
     operator = np.where(node == NO_PARENT, -1, take_or(context.host.name, node, -1))
     keys = (device.name[rows], operator, device.grid[rows])
     first, groups = group(*keys)
-    weights = device.dur_ns[rows]
-    calls = count_by(groups, len(first))
-    time = sum_by(groups, weights, len(first))
-    mean_blocks = np.bincount(groups, weights=weights * device.blocks_per_sm[rows], minlength=len(first)) / time
-    mean_fill = np.bincount(groups, weights=weights * fill[rows], minlength=len(first)) / time
-    figures = zip(*map(np.ndarray.tolist, (calls, time, mean_blocks, mean_fill)), strict=True)
-
-    named = _named(trace, keys, first)
-    unfilled = [UnfilledKernel(*key, *of_group) for key, of_group in zip(named, figures, strict=True)]
-    unfilled.sort(key=lambda row: (-row.total_ns, row.kernel, row.operator or "", row.grid))
-    return SmFill(tuple(unfilled[:_MOST_UNFILLED]), int(device.dur_ns[known].sum()))
+    dur = device.dur_ns[rows]
+    time = sum_by(groups, dur, len(first))
+    mean_blocks = np.bincount(groups, weights=dur * device.blocks_per_sm[rows], minlength=len(first)) / time
+    mean_fill = np.bincount(groups, weights=dur * fill[rows], minlength=len(first)) / time
+    columns = (count_by(groups, len(first)), time, mean_blocks, mean_fill)
+    named = _named(context.trace, keys, first)
+    return map(UnfilledKernel, *zip(*named, strict=True), *(column.tolist() for column in columns))
 
 
 def _named(trace: Trace, keys: tuple[Array, Array, Array], first: I64) -> list[tuple[str, str | None, str]]:

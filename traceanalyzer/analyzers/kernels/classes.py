@@ -8,6 +8,7 @@ judged.
 from __future__ import annotations
 
 from collections import defaultdict
+from operator import add
 
 import msgspec
 
@@ -98,22 +99,22 @@ def analyze(context: Context) -> KernelClasses:
 
 def _kernels_of(context: Context) -> tuple[dict[Class, list[ClassifiedKernel]], set[Class]]:
     """The kernels of each class, and the classes that were inferred from some name."""
-    device, names = context.trace.device, context.trace.names
+    names = context.trace.names
+    device = context.trace.device
     kernels = counted(context)
     described = device.collective[kernels] > 0
     first, groups = group(device.name[kernels], described)
     calls = count_by(groups, len(first)).tolist()
     times: list[int] = sum_by(groups, device.dur_ns[kernels], len(first)).tolist()
+    codes = device.name[kernels[first]].tolist()
     figures: defaultdict[Class, defaultdict[str, list[int]]] = defaultdict(lambda: defaultdict(lambda: [0, 0]))
     inferred: set[Class] = set()
-    for row, number, time in zip(first.tolist(), calls, times, strict=True):
-        name = names[device.name[kernels[row]]]
-        kind = Class.COMMUNICATION if described[row] else kernel_class(name)
-        if not described[row] and kind is not Class.OTHER:
+    for code, is_described, *calls_and_time in zip(codes, described[first].tolist(), calls, times, strict=True):
+        kind = Class.COMMUNICATION if is_described else kernel_class(names[code])
+        if not is_described and kind is not Class.OTHER:
             inferred.add(kind)
-        calls_and_time = figures[kind][name]
-        calls_and_time[0] += number
-        calls_and_time[1] += time
+        sums = figures[kind][names[code]]
+        sums[:] = map(add, sums, calls_and_time)
     return {kind: _classified(by_name, sum(times)) for kind, by_name in figures.items()}, inferred
 
 

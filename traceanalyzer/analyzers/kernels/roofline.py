@@ -140,19 +140,20 @@ def _groups(context: Context) -> Iterator[tuple[tuple[int, int, int], _Group]]:
     host, table = context.host, context.trace.host
     nodes = np.flatnonzero(context.cached(leaves))
     works, first, groups = works_of(context, nodes)
-    count = len(first)
     call = host.row[nodes[first]]
-    keys = np.column_stack((host.name[nodes[first]], table.shapes[call], table.types[call]))
+    keys = zip(
+        *(codes.tolist() for codes in (host.name[nodes[first]], table.shapes[call], table.types[call])), strict=True
+    )
     columns = (
         context.calls_of(nodes),
         context.cached(node_times).device_self_ns[nodes],
         _unit_times(context, True)[nodes],
         _unit_times(context, None)[nodes],
     )
-    figures = np.column_stack([sum_by(groups, column, count) for column in columns])
-    for work, (name, shapes, types), measured in zip(works, keys.tolist(), figures.tolist(), strict=True):
+    figures = np.column_stack([sum_by(groups, column, len(first)) for column in columns])
+    for work, key, measured in zip(works, keys, figures.tolist(), strict=True):
         if work is not None:
-            yield (name, shapes, types), _Group(work, *measured)
+            yield key, _Group(work, *measured)
 
 
 def _unit_times(context: Context, answer: bool | None) -> I64:
