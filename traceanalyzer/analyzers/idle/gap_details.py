@@ -25,7 +25,8 @@ from traceanalyzer.structure.steps import Steps, step_names
 from traceanalyzer.structure.sums import sum_by
 from traceanalyzer.trace.distinct import is_among, moments
 from traceanalyzer.trace.intervals import Intervals
-from traceanalyzer.trace.table import F64, I32, I64, Bool, take_or
+from traceanalyzer.trace.strings import Strings
+from traceanalyzer.trace.table import F64, I32, I64, Array, Bool, take_or
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -94,26 +95,26 @@ def described(context: Context, device: int, gaps: Gaps, *, blame_waits: bool = 
     drained, _ = gap_causes.drained_by(context, gaps)
     drained[~gap_causes.fed_late(context, gaps)] = NO_PARENT
     moments = _moments(context, gaps, main, drained)
-    activity = _activity(context, gap_causes.responsible_thread(context, gaps), moments)
-
-    def named(codes: I64) -> list[str | None]:
-        return [names[code] if code >= 0 else None for code in codes.tolist()]
-
-    call_name, event_name = np.append(trace.launches.name, -1), np.append(trace.device.name, -1)
+    thread, *activity = _activity(context, gap_causes.responsible_thread(context, gaps), moments)
+    drained_by = np.append(trace.launches.name, -1)[drained]
+    next_event = np.append(trace.device.name, -1)[gaps.next]
     columns = zip(
         gaps.start_ns.tolist(),
         gaps.length.tolist(),
-        (CAUSES[cause] for cause in main.tolist()),
+        [CAUSES[cause] for cause in main.tolist()],
         times[np.arange(len(gaps)), main].tolist(),
         step_names(context.steps, gaps.start_ns),
-        (trace.threads[thread].tid if thread >= 0 else None for thread in activity[0].tolist()),
-        *(named(codes) for codes in activity[1:]),
-        named(call_name[drained]),
-        named(event_name[gaps.next]),
+        [trace.threads[row].tid if row >= 0 else None for row in thread.tolist()],
+        *(_texts(names, codes) for codes in (*activity, drained_by, next_event)),
         _owners(context, gaps, main),
         strict=True,
     )
     return [LongGap(device, *values) for values in columns]
+
+
+def _texts(names: Strings, codes: Array) -> list[str | None]:
+    """The names of codes; None for -1."""
+    return [names[code] if code >= 0 else None for code in codes.tolist()]
 
 
 def _owners(context: Context, gaps: Gaps, main: I64) -> list[str | None]:

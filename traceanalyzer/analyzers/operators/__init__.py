@@ -27,6 +27,7 @@ from traceanalyzer.structure.module_calls import owners
 from traceanalyzer.structure.operator_times import Peer, Priced, node_times, peers
 from traceanalyzer.structure.sums import count_by, group, sum_by
 from traceanalyzer.trace.distinct import distinct, is_among
+from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.table import I64, Bool
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -131,23 +132,23 @@ def operators_at(context: Context, rows: tuple[tuple[str, str | None, str | None
 
 
 def _rows_by_shape(context: Context) -> tuple[OperatorByShape, ...]:
-    trace, (nodes, _, first) = context.trace, context.cached(_calls)
+    host = context.trace.host
+    nodes, _, first = context.cached(_calls)
     outside = np.flatnonzero(~context.in_scope(context.host.tree.start_ns[nodes]))
     sums = context.cached(_totals) - _sums(context, outside)
     occurs = np.flatnonzero(sums[:, -1])
     node = nodes[first[occurs]]
     row = context.host.row[node]
-    codes = zip(
-        context.host.name[node].tolist(), trace.host.shapes[row].tolist(), trace.host.types[row].tolist(), strict=True
-    )
-    rows = [
-        OperatorByShape(
-            trace.names[name], trace.shapes[shape], trace.types[kind], **dict(zip(_FIGURES, figures, strict=True))
-        )
-        for (name, shape, kind), (*figures, _) in zip(codes, sums[occurs].tolist(), strict=True)
-    ]
+    codes = np.column_stack((context.host.name[node], host.shapes[row], host.types[row]))
+    rows = [_row(context.trace, *of_row) for of_row in zip(codes.tolist(), sums[occurs, :-1].tolist(), strict=True)]
     cost = _cost(context)
     return tuple(sorted(rows, key=lambda r: (-getattr(r, cost), r.name, r.input_shapes, r.input_types)))
+
+
+def _row(trace: Trace, codes: list[int], figures: list[int]) -> OperatorByShape:
+    name, shapes, types = codes
+    by_field = dict(zip(_FIGURES, figures, strict=True))
+    return OperatorByShape(trace.names[name], trace.shapes[shapes], trace.types[types], **by_field)
 
 
 def _totals(context: Context) -> I64:

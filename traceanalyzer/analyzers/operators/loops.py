@@ -94,21 +94,20 @@ def analyze(context: Context) -> Repeats:
     """Runs that start in the chosen steps, or all."""
     busy = gaps.any_busy(context)
     backward = _Backward(context)
-    rows = [_row(context, key, own, busy, backward) for key, own in _loops(context).items()]
+    rows = [_row(context, key, runs, busy, backward) for key, runs in _loops(context).items()]
     return Repeats(tuple(sorted(rows, key=lambda row: (-row.host_ns, row.longest_start_ns))[:_SHOWN]))
 
 
 @event_set
 def loop_at(context: Context, row: Repeat) -> Iterator[Occurrences]:
     """When a sequence runs, and the evaluations of autograd for it."""
-    tree, backward = context.host.tree, _Backward(context)
-    for own in _loops(context).values():
-        thread, start, end = (np.array(column) for column in zip(*(_span(tree, run) for run in own), strict=True))
-        if row.longest_start_ns not in start:
-            continue
-        yield Occurrences("host", "loop", thread, start, end)
-        later = [backward.of(run, int(a), int(b)) for run, a, b in zip(own, start, end, strict=True)]
-        yield Occurrences.of_nodes(context, "loop", distinct(np.concatenate(later)))
+    tree = context.host.tree
+    backward = _Backward(context)
+    for runs in _loops(context).values():
+        thread, start, end = (np.array(column) for column in zip(*(_span(tree, run) for run in runs), strict=True))
+        if row.longest_start_ns in start:
+            yield Occurrences("host", "loop", thread, start, end)
+            yield Occurrences.of_nodes(context, "loop", distinct(backward.of_all(runs, start, end)))
 
 
 def _span(tree: Tree, run: _Run) -> tuple[int, int, int]:
@@ -161,23 +160,30 @@ def _siblings(context: Context) -> _Siblings:
 
 def _runs(siblings: _Siblings, period: int, covered: Bool) -> list[_Run]:
     """Find runs: siblings that have the name of the one a period before; those taken are marked as covered."""
-    node, name, family = siblings.node, siblings.name, siblings.family
+    node = siblings.node
     if len(node) < LEAST * period:
         return []
-    same = (name[period:] == name[:-period]) & (family[period:] == family[:-period])
-    same &= ~(covered[period:] | covered[:-period])
-    edges = np.diff(np.concatenate(([0], same.view(np.int8), [0])))
-    start, end = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)
-    head = siblings.head[start]
-    count = (end + period - head) // period
-    chosen = (end - start >= (LEAST - 1) * period) & (head < start + period) & (count >= LEAST)
-    found = []
-    for first, turns in zip(head[chosen].tolist(), count[chosen].tolist(), strict=True):
+    runs = []
+    for first, turns in _periodic(siblings, period, covered):
         last = first + turns * period - 1
         covered[first : last + 1] = True
         turn = tuple(node[first : first + period].tolist())
-        found.append(_Run(turn, int(node[last]), turns))
-    return found
+        runs.append(_Run(turn, int(node[last]), turns))
+    return runs
+
+
+def _periodic(siblings: _Siblings, period: int, covered: Bool) -> list[tuple[int, int]]:
+    """The first sibling and the number of turns of each run; siblings that are covered belong to none."""
+    name, family = siblings.name, siblings.family
+    repeats = (name[period:] == name[:-period]) & (family[period:] == family[:-period])
+    repeats &= ~(covered[period:] | covered[:-period])
+    edges = np.diff(np.concatenate(([0], repeats.view(np.int8), [0])))
+    start = np.flatnonzero(edges == 1)
+    end = np.flatnonzero(edges == -1)
+    head = siblings.head[start]
+    turns = (end + period - head) // period
+    chosen = (end - start >= (LEAST - 1) * period) & (head < start + period) & (turns >= LEAST)
+    return list(zip(head[chosen].tolist(), turns[chosen].tolist(), strict=True))
 
 
 def _parent_name(context: Context, parent: int) -> str | None:
@@ -202,38 +208,45 @@ class _Backward:
     def of(self, run: _Run, start: int, end: int) -> I64:
         """The evaluations that go back to a run, as nodes."""
         low, high = np.searchsorted(self._called, (start, end))
-        own = self._thread[self._source[low:high]] == self._thread[run.turn[0]]
-        found: I64 = self._evaluation[low:high][own]
-        return found
+        is_on_thread = self._thread[self._source[low:high]] == self._thread[run.turn[0]]
+        evaluations: I64 = self._evaluation[low:high][is_on_thread]
+        return evaluations
+
+    def of_all(self, runs: list[_Run], start: I64, end: I64) -> I64:
+        """The evaluations that go back to some runs, as nodes."""
+        times = zip(runs, start.tolist(), end.tolist(), strict=True)
+        return np.concatenate([self.of(run, begin, until) for run, begin, until in times])
 
 
 def _row(
     context: Context,
     key: _Place,
-    own: list[_Run],
+    runs: list[_Run],
     busy: Intervals,
     backward: _Backward,
 ) -> Repeat:
-    tree, (operators, parent, line) = context.host.tree, key
-    start = tree.start_ns[[run.turn[0] for run in own]]
-    end = tree.end_ns[[run.last for run in own]]
-    later = np.concatenate([backward.of(run, int(a), int(b)) for run, a, b in zip(own, start, end, strict=True)])
-    later_start, later_end = tree.start_ns[later], tree.end_ns[later]
-    both_start, both_end = np.concatenate((start, later_start)), np.concatenate((end, later_end))
-    idle = int((both_end - both_start - busy.within(both_start, both_end)).sum())
+    tree = context.host.tree
+    operators, parent, line = key
+    start = tree.start_ns[[run.turn[0] for run in runs]]
+    end = tree.end_ns[[run.last for run in runs]]
+    length = end - start
+    later = backward.of_all(runs, start, end)
+    later_length = tree.dur_ns[later]
+    working = busy.within(start, end).sum() + busy.within(tree.start_ns[later], tree.end_ns[later]).sum()
+    idle = int(length.sum() + later_length.sum() - working)
     return Repeat(
         operators=operators,
         parent=parent,
         python_line=line,
-        runs=len(own),
-        turns=sum(run.turns for run in own),
-        most_turns=max(run.turns for run in own),
+        runs=len(runs),
+        turns=sum(run.turns for run in runs),
+        most_turns=max(run.turns for run in runs),
         steps=len(set(step_names(context.steps, start)) - {None}),
-        host_ns=int((end - start).sum()),
-        backward_ns=int((later_end - later_start).sum()),
+        host_ns=int(length.sum()),
+        backward_ns=int(later_length.sum()),
         idle_ns=idle if len(context.trace.device) else None,
         is_carrying=any(_CARRYING.match(name) for name in operators),
-        longest_start_ns=int(start[(end - start).argmax()]),
+        longest_start_ns=int(start[length.argmax()]),
     )
 
 

@@ -7,6 +7,7 @@ and compiled programs, two GPUs, or two versions of torch are compared row by ro
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 
 import msgspec
 import numpy as np
@@ -62,14 +63,20 @@ def analyze(context: Context) -> Callers:
     node = _around_launches(trace, tree.tree, context.links.launch[events])
     launched, names = _launched(trace, events, take_or(caller_of, node, 0))
     counted = is_call & context.in_scope(tree.tree.start_ns)
-    calls = count_by(caller_of[counted], len(parent)).tolist()
+    calls = count_by(caller_of[counted], len(parent))
+    label_of = [labels[code] if place else "" for place, code in enumerate(label.tolist())]
+    return Callers(tuple(_callers(parent, label_of, calls, launched)), names)
+
+
+def _callers(
+    parent: I32, label_of: list[str], calls: I64, launched: dict[int, list[tuple[int, int, int]]]
+) -> Iterator[Caller]:
+    """The places that launch something and those around them; the first one is around all and has no label."""
     position = _with_ancestors(parent, launched)
-    rows = []
-    for caller in position:
-        entries = sorted(launched.get(caller, ()), key=lambda entry: (-entry[2], entry[0]))
-        above = position[int(parent[caller])] if caller else None
-        rows.append(Caller(labels[label[caller]] if caller else "", above, calls[caller], tuple(entries)))
-    return Callers(tuple(rows), names)
+    for place in position:
+        entries = sorted(launched.get(place, ()), key=lambda entry: (-entry[2], entry[0]))
+        above = position[int(parent[place])] if place else None
+        yield Caller(label_of[place], above, int(calls[place]), tuple(entries))
 
 
 def _launched(

@@ -280,21 +280,26 @@ def _starts(run: RankRun, rows: I64) -> dict[str, Any]:
 
 def exchanges(run: RankRun) -> tuple[ExchangeRow, ...]:
     """One row per place in the step of what a program exchanges between experts by itself; in the order of time."""
+    places: defaultdict[int, list[int]] = defaultdict(list)
+    for in_step in _exchanges_by_step(run).values():
+        for place, (_, number) in enumerate(sorted(in_step)[:MOST_GROUPS], 1):
+            places[place].append(number)
+    return tuple(_exchange(run, place, numbers) for place, numbers in sorted(places.items()))
+
+
+def _exchanges_by_step(run: RankRun) -> dict[int, list[tuple[int, int]]]:
+    """Starts and numbers of the exchanges between experts that count, by step."""
     table, matched = run.table, run.matched
     first = matched.opens
     is_exchange = [kind.is_own and kind.operation == "all_to_all" for kind in table.kinds]
     of_experts = np.array(is_exchange or [False])[table.kind[matched.rows[first]]]
     numbers = np.flatnonzero(of_experts & run.waits.counts[first])
-    steps = table.step[matched.rows[first[numbers]]].tolist()
-    starts = matched.least(run.start_ns)[first[numbers]].tolist()
-    started: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
-    for number, step, start in zip(numbers.tolist(), steps, starts, strict=True):
-        started[step].append((start, number))
-    places: defaultdict[int, list[int]] = defaultdict(list)
-    for in_step in started.values():
-        for place, (_, number) in enumerate(sorted(in_step)[:MOST_GROUPS], 1):
-            places[place].append(number)
-    return tuple(_exchange(run, place, same_place) for place, same_place in sorted(places.items()))
+    rows = first[numbers]
+    columns = (numbers, table.step[matched.rows[rows]], matched.least(run.start_ns)[rows])
+    by_step: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
+    for number, step, start in zip(*(column.tolist() for column in columns), strict=True):
+        by_step[step].append((start, number))
+    return by_step
 
 
 def _exchange(run: RankRun, place: int, numbers: list[int]) -> ExchangeRow:

@@ -10,7 +10,7 @@ are left out; of the others, those count as covered whose operator's work follow
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from math import fsum
 
 import msgspec
@@ -239,21 +239,22 @@ def _calls(context: Context, kernels: I64, owner: I64) -> tuple[ProductCalls, ..
     if not len(kernels):
         return ()
     nodes = distinct(owner)
-    units = _units(context, kernels, owner)[nodes]
-    is_repeated = context.cached(repeated)[nodes]
     works, _, work_of = operator_times.works_of(context, nodes)
-    first, groups = group(work_of, units, is_repeated)
+    keys = (work_of, _units(context, kernels, owner)[nodes], context.cached(repeated)[nodes])
+    first, groups = group(*keys)
     begins = context.cached(typical).at(first_work(context, nodes)) >= 0
     time = sum_by(owner, context.trace.device.dur_ns[kernels], len(context.host.tree))[nodes]
-    calls = count_by(groups[begins], len(first))
-    times = sum_by(groups, time, len(first))
-    columns = (work_of[first], units[first], is_repeated[first], calls, times)
-    calls_by_work = []
-    for number, unit, *figures in zip(*(column.tolist() for column in columns), strict=True):
-        work = works[number]
-        if work is not None:
-            calls_by_work.append(ProductCalls(work, _ON_UNITS.get(unit), *figures))
-    return tuple(calls_by_work)
+    columns = (*(key[first] for key in keys), count_by(groups[begins], len(first)), sum_by(groups, time, len(first)))
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    return tuple(_product_calls(works, *row) for row in rows if works[row[0]] is not None)
+
+
+def _product_calls(
+    works: Sequence[Work | None], number: int, unit: int, is_repeated: bool, calls: int, time: int
+) -> ProductCalls:
+    work = works[number]
+    assert work is not None  # noqa: S101 - others are left out
+    return ProductCalls(work, _ON_UNITS.get(unit), is_repeated, calls, time)
 
 
 _ON_UNITS = {1: True, 0: False}

@@ -11,7 +11,6 @@ of that size: servers continue with the output of the graph.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
@@ -244,22 +243,27 @@ def _in_order_of_capture(
     for launch, numbers in enumerate(candidates):
         if numbers:
             by_family.setdefault(offers[numbers[0]].family, []).append(launch)
-    sizes = Counter(offer.family for offer in offers)
-    firsts = {offer.family: number for number, offer in reversed([*enumerate(offers)])}
     for family, launches in by_family.items():
-        first = firsts[family]
-        places = [[number - first for number in candidates[launch]] for launch in launches]
-        graphs = [first + place for place in range(sizes[family])]
-        is_safe = len(launches) == len(graphs) or bool(_interchangeable(graphs, offers))
-        walk = _walk(places, sizes[family], is_safe=is_safe)
-        if walk is None:
-            walk = _same_for_all(candidates, launches, offers, first)
+        members = [number for number, offer in enumerate(offers) if offer.family == family]
+        graphs = list(range(members[0], members[0] + len(members)))
+        walk = _walk_of_family(candidates, launches, offers, graphs)
         if walk is None:
             rejections[family[0]].was_ambiguous = True
             continue
         for launch, place in zip(launches, walk, strict=True):
-            result[launch] = first + place
+            result[launch] = graphs[0] + place
     return result
+
+
+def _walk_of_family(
+    candidates: Sequence[tuple[int, ...]], launches: Sequence[int], offers: Sequence[Offer], graphs: list[int]
+) -> list[int] | None:
+    """One place among the graphs of a family, which follow each other, for each of some launches; None if unknown."""
+    first = graphs[0]
+    places = [[number - first for number in candidates[launch]] for launch in launches]
+    is_safe = len(launches) == len(graphs) or bool(_interchangeable(graphs, offers))
+    walk = _walk(places, len(graphs), is_safe=is_safe)
+    return _same_for_all(candidates, launches, offers, first) if walk is None else walk
 
 
 def _walk(places: list[list[int]], size: int, *, is_safe: bool) -> list[int] | None:
