@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from fractions import Fraction
 
 import msgspec
@@ -61,19 +61,24 @@ def _votes(base: Table, head: Table) -> tuple[dict[Fraction, float], float]:
     whole = 0.0
     others_of = _by_name(head, base)
     for name, rows in _by_name(base, head).items():
-        others = [(other, _tensors(other)) for other in _largest(others_of.get(name, ()), _time(head))]
+        others = {other: _tensors(other) for other in _largest(others_of.get(name, ()), _time(head))}
         if not others:
             continue
         whole += math.fsum(map(time, rows))
         for row in _largest(rows, time):
-            tensors = _tensors(row)
-            ratios: set[Fraction] = set()
-            for other, other_tensors in others:
-                if is_as_often(base[row].calls or 0.0, head[other].calls or 0.0):
-                    ratios |= _ratios(tensors, other_tensors)
-            for ratio in ratios:
+            as_often = [
+                tensors
+                for other, tensors in others.items()
+                if is_as_often(base[row].calls or 0.0, head[other].calls or 0.0)
+            ]
+            for ratio in _all_ratios(_tensors(row), as_often):
                 votes[ratio] += time(row)
     return votes, whole
+
+
+def _all_ratios(tensors: tuple[Shape, ...], others: Iterable[tuple[Shape, ...]]) -> set[Fraction]:
+    """The ratios that lead from the tensors of a row to those of any of some other rows."""
+    return {ratio for other in others for ratio in _ratios(tensors, other)}
 
 
 def _largest(keys: Collection[Key], time: Callable[[Key], float]) -> list[Key]:
@@ -110,10 +115,11 @@ def _tensors(key: Key) -> tuple[Shape, ...]:
     except (msgspec.DecodeError, RecursionError):
         return ()
     shapes = decoded if isinstance(decoded, list) else []
-    return tuple(
-        tuple(shape) if isinstance(shape, list) and all(isinstance(d, int) and d > 0 for d in shape) else ()
-        for shape in shapes
-    )
+    return tuple(tuple(shape) if _is_shape(shape) else () for shape in shapes)
+
+
+def _is_shape(shape: object) -> bool:
+    return isinstance(shape, list) and all(isinstance(size, int) and size > 0 for size in shape)
 
 
 def _ratios(base: tuple[Shape, ...], head: tuple[Shape, ...]) -> set[Fraction]:
