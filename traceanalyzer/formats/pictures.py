@@ -121,8 +121,8 @@ def _horizontal(chart: Bars, width: int) -> Picture:
         row = _Row(2 * _ROW, _EDGE, inside, 0.55, 0.9, 0.3)
     labels: list[Label] = []
     boxes = ""
-    tops = range(2 * _EDGE, 2 * _EDGE + row.height * len(chart.labels), row.height)
-    for top, label, text, value in zip(tops, chart.labels, chart.texts, chart.series.values, strict=True):
+    top = 2 * _EDGE
+    for label, text, value in zip(chart.labels, chart.texts, chart.series.values, strict=True):
         end = row.begin + max(_LEAST, value / chart.largest * row.reach)
         boxes += box_path(row.begin, end, top + row.top * row.height, top + row.bottom * row.height)
         y = top + row.line * row.height + _BASELINE
@@ -131,6 +131,7 @@ def _horizontal(chart: Bars, width: int) -> Picture:
             labels.append(Label(end + 0.01 * inside, y, text, "muted", "start"))
         else:
             labels.append(Label(width - _EDGE, y, text, "muted", "end"))
+        top += row.height
     area = Shape(chart.series.role, boxes)
     return Picture(4 * _EDGE + row.height * len(chart.labels), areas=(area,), labels=tuple(labels))
 
@@ -226,15 +227,13 @@ def _ticks(language: Language, low: float, top: float, largest: float, unit: str
 
 def _curves(chart: Curves, language: Language, width: int) -> Picture:
     """Levels over time, the area below the first one faintly filled."""
-    highest = max(max(part.values) for part in chart.series)
-    lowest = min(min(part.values) for part in chart.series)
+    highest = max(level for part in chart.series for level in part.values)
+    lowest = min(level for part in chart.series for level in part.values)
     axes = _Axes(width, min(0.0, lowest), highest * 1.08 or 1.0)
     span = _Span.of(chart)
     curves = []
     for times, part in zip(chart.times_ns, chart.series, strict=True):
-        across = [px(axes.x(span.share(time))) for time in times]
-        heights = [px(axes.y(level)) for level in part.values]
-        curves.append(Shape(part.role, _stairs(list(zip(across, heights, strict=True)))))
+        curves.append(Shape(part.role, _curve(times, part.values, span, axes)))
     left = px(axes.x(span.share(chart.times_ns[0][0])))
     filled = f"{curves[0].path}V{px(axes.y(0.0))}H{left}Z"
     area = Shape(chart.series[0].role, filled, opacity="0.18")
@@ -242,6 +241,13 @@ def _curves(chart: Curves, language: Language, width: int) -> Picture:
     for time, text in _ticks(language, span.begin, span.begin + span.length, span.end, "ns"):
         labels.append(axes.below(axes.x(span.share(time)), text))
     return Picture(axes.height, grid, (area,), (*curves, axes.ground()), tuple(labels))
+
+
+def _curve(times: Sequence[float], levels: Sequence[float], span: _Span, axes: _Axes) -> str:
+    """The path of one curve."""
+    across = [px(axes.x(span.share(time))) for time in times]
+    heights = [px(axes.y(level)) for level in levels]
+    return _stairs(list(zip(across, heights, strict=True)))
 
 
 @dataclass(frozen=True)
