@@ -111,12 +111,12 @@ def analyze(context: Context) -> Conversions:
     keys = _keys(context, nodes, asking)
     first, groups = group(*keys)
     figures, lines = _figures(context, nodes, asking, groups)
+    codes = np.column_stack([key[first] for key in keys])
     order = np.lexsort((np.arange(len(first)), -figures["host_ns"], -figures["device_ns"]))
     rows = []
     for number in order[:_SHOWN].tolist():
-        codes = [int(key[first[number]]) for key in keys]
         of_group = {field: int(values[number]) for field, values in figures.items()}
-        rows.append(_row(context.trace, codes, of_group, lines[number]))
+        rows.append(_row(context.trace, codes[number].tolist(), of_group, lines[number]))
     return Conversions(tuple(rows), max(0, len(first) - _SHOWN), *within)
 
 

@@ -323,8 +323,7 @@ def _by_stack(
         numbers, stack = stacks.at(thread_at(start), start)
         first = first_rows(numbers, int(numbers.max()) + 1)
         sums = [sum_by(numbers, quantity(start, end), len(first)) for quantity in quantities]
-        columns = (column.tolist() for column in (first, start[first], *sums))
-        for row, begin, *own in zip(*columns, strict=True):
+        for row, begin, *own in np.column_stack((first, start[first], *sums)).tolist():
             known = times.setdefault(stack(row), [begin, *[0] * len(own)])
             known[1:] = map(add, known[1:], own)
     return times
@@ -350,13 +349,16 @@ def _of_device(
     events, thread, start = _launched(context, critical, threads)
     numbers, stack = stacks.at(thread, start, with_calls=False)
     first, groups = group(numbers, device.name[events])
-    weights = sum_by(groups, device.dur_ns[events], len(first)).tolist()
+    weights = sum_by(groups, device.dur_ns[events], len(first))
     drawn = []
-    for row, weight in zip(first.tolist(), weights, strict=True):
-        above = stack(row)
-        event = Owner("kernel", context.trace.names[device.name[events[row]]], None)
-        drawn.append((HostStack((*above.frames, event), above.owners), int(start[row]), weight))
+    for row, weight in zip(first.tolist(), weights.tolist(), strict=True):
+        event = context.trace.names[device.name[events[row]]]
+        drawn.append((_with_event(stack(row), event), int(start[row]), weight))
     return _drawn(DEVICE, name, drawn)
+
+
+def _with_event(above: HostStack, event: str) -> HostStack:
+    return HostStack((*above.frames, Owner("kernel", event, None)), above.owners)
 
 
 def _launched(context: Context, critical: Critical, threads: tuple[int, ...]) -> tuple[I64, I64, I64]:

@@ -316,8 +316,8 @@ def _delays_by_kernel(context: Context, rows: I64) -> tuple[KernelDelay, ...]:
     if not len(rows):
         return ()
     device, launches = context.trace.device, context.trace.launches
-    codes, name = ranked(device.name[rows])
     delay = _delays(context, rows)
+    codes, name = ranked(device.name[rows])
     short = device.dur_ns[rows] < launches.dur_ns[context.links.launch[rows]]
     count = count_by(name, len(codes))
     first = np.cumsum(count) - count
@@ -331,8 +331,8 @@ def _delays_by_kernel(context: Context, rows: I64) -> tuple[KernelDelay, ...]:
         sum_by(name, delay, len(codes)),
         count_by(name[short], len(codes)),
     )
-    rows_of_figures = zip(*(column.tolist() for column in columns), strict=True)
-    delays = [KernelDelay(context.trace.names[code], *figures) for code, *figures in rows_of_figures]
+    names, *figures = (column.tolist() for column in columns)
+    delays = map(KernelDelay, map(context.trace.names.__getitem__, names), *figures)
     return tuple(sorted(delays, key=lambda row: (-row.total_ns, row.name)))
 
 

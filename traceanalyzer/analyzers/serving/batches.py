@@ -8,6 +8,8 @@ fulfilled, the figure is unknown.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 import numpy as np
 
@@ -124,19 +126,22 @@ def _from_shapes(context: Context) -> tuple[int, float] | str:
 
 def _batches(context: Context, waits: I64) -> list[_Batch]:
     """What follows each wait on its thread: copies to the device, then the first layer."""
-    tree = context.host.tree
-    layers = _layers(context)
-    copies = _copied(context)
-    waits = np.sort(waits)
-    batches: list[tuple[int, I64, I64]] = []
-    for begin, until in zip(tree.after[waits].tolist(), _until_next(tree, waits), strict=True):
-        passes = layers[np.searchsorted(layers, begin) : np.searchsorted(layers, until)]
-        if len(passes):
-            first_copy, after_copies = np.searchsorted(copies, (begin, passes[0]))
-            batches.append((int(passes[0]), copies[first_copy:after_copies], passes))
-    first_layers = np.array([layer for layer, _, _ in batches], np.int64)
+    parts = list(_parts(context, np.sort(waits)))
+    first_layers = np.array([layers[0] for _, layers in parts], np.int64)
     steps = context.cached(typical).at(first_work(context, first_layers)).tolist()
-    return [_batch(context, *parts, step) for parts, step in zip(batches, steps, strict=True)]
+    return [_batch(context, *of_batch, step) for of_batch, step in zip(parts, steps, strict=True)]
+
+
+def _parts(context: Context, waits: I64) -> Iterator[tuple[I64, I64]]:
+    """For each wait, ascending, until the next one: the copies before the first layer, and the layers, if any."""
+    tree = context.host.tree
+    all_layers = _layers(context)
+    all_copies = _copied(context)
+    for begin, until in zip(tree.after[waits].tolist(), _until_next(tree, waits), strict=True):
+        layers = all_layers[np.searchsorted(all_layers, begin) : np.searchsorted(all_layers, until)]
+        if len(layers):
+            first, behind = np.searchsorted(all_copies, (begin, layers[0]))
+            yield all_copies[first:behind], layers
 
 
 def _until_next(tree: Tree, waits: I64) -> list[int]:
@@ -169,7 +174,8 @@ def _copied(context: Context) -> I64:
     return launching
 
 
-def _batch(context: Context, layer: int, copies: I64, layers: I64, step: int) -> _Batch:
+def _batch(context: Context, copies: I64, layers: I64, step: int) -> _Batch:
+    layer = int(layers[0])
     name = context.trace.names[int(context.host.name[layer])]
     entered = shape(context, layer, _INPUT[name])
     arrived = [found for node in copies.tolist() if (found := shape(context, node, 0))]

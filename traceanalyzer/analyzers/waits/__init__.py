@@ -7,7 +7,7 @@ nothing until the host has launched something new.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -21,7 +21,7 @@ from traceanalyzer.structure.host_waits import costs
 from traceanalyzer.structure.owners import owner_index
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.sums import count_by, group, most_by, sum_by
-from traceanalyzer.trace.table import I64, Bool
+from traceanalyzer.trace.table import I32, I64, Bool
 
 
 class Synchronization(msgspec.Struct, frozen=True):
@@ -134,22 +134,30 @@ def _rows(context: Context, waits: HostWaits, in_step: Bool, figures: I64 | None
     """One row per function, operators, Python line and owner."""
     if not len(waits.row):
         return ()
-    names = context.trace.names
-    call = context.trace.launches.name[waits.row]
     node = context.links.node[waits.row]
     line = host_activity.python_lines(context, waits.thread, waits.start_ns)
     places, owner = _owners(context, waits)
+    call = context.trace.launches.name[waits.row]
     first, groups = group(call, host_waits.operator_chains(context, node), line, owner)
-    columns = _columns(context, waits, in_step, groups, len(first))
-    of_device = _device_sums(figures, groups, len(first))
-    rows = []
-    for row, values, on_device in zip(first.tolist(), columns, of_device, strict=True):
-        operators = host_waits.operators_around(context, int(node[row]))
-        python_line = names[line[row]] if line[row] >= 0 else None
-        rows.append(
-            Synchronization(names[call[row]], operators, python_line, *values, *(*on_device, places[owner[row]]))
-        )
-    return tuple(sorted(rows, key=_order))
+    rows = zip(
+        _places(context, node[first], line[first], call[first]),
+        _columns(context, waits, in_step, groups, len(first)),
+        _device_sums(figures, groups, len(first)),
+        owner[first].tolist(),
+        strict=True,
+    )
+    syncs = [
+        Synchronization(*(*place, *values, *on_device, places[number])) for place, values, on_device, number in rows
+    ]
+    return tuple(sorted(syncs, key=_order))
+
+
+def _places(context: Context, node: I64, line: I64, call: I32) -> Iterator[tuple[str, tuple[str, ...], str | None]]:
+    """The function, operators and Python line of some waits."""
+    names = context.trace.names
+    for around, code, function in zip(node.tolist(), line.tolist(), call.tolist(), strict=True):
+        python_line = names[code] if code >= 0 else None
+        yield names[function], host_waits.operators_around(context, around), python_line
 
 
 def _owners(context: Context, waits: HostWaits) -> tuple[list[str | None], I64]:

@@ -57,28 +57,26 @@ class DeviceSyncs(msgspec.Struct, frozen=True):
 
 def analyze(context: Context) -> DeviceSyncs:
     """Waits for whole devices that lie between the launches of a step."""
-    waits, names = context.cached(host_activity.waits), context.trace.names
+    waits = context.cached(host_activity.waits)
     call = context.trace.launches.name[waits.row]
-    rows = np.flatnonzero(names.where(is_device_wide)[call])
+    rows = np.flatnonzero(context.trace.names.where(is_device_wide)[call])
     rows = rows[_in_the_middle(context, waits.start_ns[rows], waits.end_ns[rows])]
     if not len(rows):
         return DeviceSyncs(())
     line = host_activity.python_lines(context, waits.thread[rows], waits.start_ns[rows])
-    index = context.cached(owner_index)
-    owner = index.of_launches(context, waits.row[rows])
-    first, groups = group(call[rows], line, owner)
+    owner = context.cached(owner_index).of_launches(context, waits.row[rows])
+    _, groups = group(call[rows], line, owner)
     syncs = []
-    for number, of_group in members(groups):
-        row = first[number]
-        name = names[call[rows[row]]]
-        python_line = names[line[row]] if line[row] >= 0 else None
-        syncs.append(_sync(context, rows[of_group], name, python_line, index.places[owner[row]]))
+    for _, of_group in members(groups):
+        first = of_group[0]
+        syncs.append(_sync(context, rows[of_group], int(line[first]), int(owner[first])))
     syncs.sort(key=lambda row: (-row.waiting_ns, row.call, row.python_line or "", row.owner or ""))
     return DeviceSyncs(tuple(syncs))
 
 
-def _sync(context: Context, rows: I64, call: str, python_line: str | None, owner: str | None) -> DeviceSync:
-    """Some waits of one function, Python line and owner."""
+def _sync(context: Context, rows: I64, line: int, owner: int) -> DeviceSync:
+    """Some waits of one function, Python line and owner, the latter by their numbers."""
+    names = context.trace.names
     waits = context.cached(host_activity.waits)
     costs = context.cached(host_waits.costs)
     start = waits.start_ns[rows]
@@ -86,15 +84,15 @@ def _sync(context: Context, rows: I64, call: str, python_line: str | None, owner
     longest = int(length.argmax())
     steps = step_names(context.steps, start)
     return DeviceSync(
-        call=call,
-        python_line=python_line,
+        call=names[context.trace.launches.name[waits.row[rows[0]]]],
+        python_line=names[line] if line >= 0 else None,
         calls=len(rows),
         steps=len(set(steps)),
         waiting_ns=int(length.sum()),
         avoidable_ns=None if costs is None else int(costs[rows, host_waits.AVOIDABLE].sum()),
         longest_start_ns=int(start[longest]),
         longest_step=steps[longest],
-        owner=owner,
+        owner=context.cached(owner_index).places[owner],
     )
 
 

@@ -150,16 +150,22 @@ def value_runs(context: Context) -> ValueRuns:
     walls = _walls(context, nodes)
     step = program_steps(context).typical.at(tree.start_ns[nodes])
     bounds = _bounds(readings, walls, step)
-    count = np.diff(bounds)
     printing = context.trace.names.where(_PRINTING.__contains__)[context.host.name[nodes]]
     begin = _with_operands(readings[bounds[:-1]], readings, bounds, walls, printing)
     last = readings[bounds[1:] - 1]
+    count = np.diff(bounds)
     kept = (count >= _FEWEST) & (step[begin] >= 0) & (step[last] >= 0)
-    prints = _print(begin[kept], last[kept], printing)
-    first_node = nodes[begin[kept]]
-    last_node = nodes[last[kept]]
-    events = tree.after[last_node].astype(np.int64) - first_node
-    return ValueRuns(first_node, tree.start_ns[first_node], tree.end_ns[last_node], count[kept], events, prints)
+    begin, last = begin[kept], last[kept]
+    first_node = nodes[begin]
+    last_node = nodes[last]
+    return ValueRuns(
+        first_node,
+        tree.start_ns[first_node],
+        tree.end_ns[last_node],
+        count[kept],
+        tree.after[last_node].astype(np.int64) - first_node,
+        _print(begin, last, printing),
+    )
 
 
 def _bounds(readings: I64, walls: I64, step: I64) -> I64:
