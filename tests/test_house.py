@@ -17,7 +17,7 @@ MIRRORED = {
     "analyzers/compilation/__init__.py:Compiling = analyzers/compilation/regions.py:CompiledRegion": (
         "the function stands behind the times in one row and before them in the other, in this order in the JSON"
     ),
-    "analyzers/host/__init__.py:OwnCalls = structure/owners/__init__.py:OwnerTimeline": (
+    "analyzers/host/owner_calls.py:OwnCalls = structure/owners/__init__.py:OwnerTimeline": (
         "calls in no order, and pieces that cover a thread in the order of time: no function takes both"
     ),
     "analyzers/host/costs.py:OwnerCosts = analyzers/phases/costs.py:Sums": (
