@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -197,40 +198,58 @@ def _device(context: Context, steps: Steps, steady: Bool, number: int, part: Div
     counts = steady[part.step] & (part.gaps.next != gaps.NOTHING)
     time = _time(steps, steady, part, counts)
     limit = _launching_limit(context, steps, steady)
-    short = part.gaps.whole_end_ns - part.gaps.whole_start_ns <= limit
-    named = counts & short & (_named(context, part) > 0)  # their Python time is listed with long gaps
+    is_short = part.gaps.whole_end_ns - part.gaps.whole_start_ns <= limit
+    short = counts & is_short
+    named = short & (_named(context, part) > 0)  # their Python time is listed with long gaps
     waited = gap_details.shares_after_waits(context, number, part)
     of_launches = part.of_cause(gap_causes.LAUNCH) + part.of_cause(gap_causes.HOST)
-    late = of_launches > 0
-    other = np.where(short, _named(context, part), of_launches)
-    long = counts & (other > 0)
-    owned = gap_details.by_owner(context, part.gaps, np.where(long, other, 0))
-    # Time before the first event of all counts if recorded events show what it is.
-    long &= part.gaps.has_previous | (2 * owned.known >= other)
-    rest = np.maximum(other - owned.elsewhere, 0)
+    is_late = of_launches > 0
+    host = _other_host_time(context, part, counts, np.where(is_short, _named(context, part), of_launches))
     of_calls = of_launches - np.where(named, part.of_cause(gap_causes.HOST), 0)
-    launched = gap_details.by_owner(context, part.gaps, np.where(counts & short, of_calls, 0))
+    launched = gap_details.by_owner(context, part.gaps, np.where(short, of_calls, 0))
     low, high = _busy_extremes(context, steps, steady, number)
     return DeviceInSteps(
         device=number,
         time_ns=time,
         busy_ns=time - int(part.by_cause(counts).sum()),
         events=_events(context, number, steps, steady),
-        causes=_causes(part, counts, short, named, waited),
+        causes=_causes(part, counts, is_short, named, waited),
         launching_limit_ns=limit,
-        launching_gaps=int((counts & short & late).sum()),
-        typical_host_gap_ns=_typical(part.step[long], other[long], steady),
-        host_gaps=_host_gaps(context, number, part.gaps, np.flatnonzero(long), other),
+        launching_gaps=int((short & is_late).sum()),
+        typical_host_gap_ns=_typical(part.step[host.gaps], host.time[host.gaps], steady),
+        host_gaps=_host_gaps(context, number, part.gaps, np.flatnonzero(host.gaps), host.time),
         low_busy_share=low,
         high_busy_share=high,
-        gap_owners=_owners(owned, long),
-        typical_other_gap_ns=_typical(part.step[long], rest[long], steady),
-        owner_steps=owned.steps,
-        launching_owners=_owners(launched, counts & short),
-        launching_gaps_after_waits=int((counts & short & late & (waited > _MOST)).sum()),
-        silent_gap_ns=int(part.of_cause(gap_causes.HOST)[long].sum()),
-        long_gaps=int((counts & ~short & late).sum()),
+        gap_owners=_owners(host.owned, host.gaps),
+        typical_other_gap_ns=_typical(part.step[host.gaps], host.rest[host.gaps], steady),
+        owner_steps=host.owned.steps,
+        launching_owners=_owners(launched, short),
+        launching_gaps_after_waits=int((short & is_late & (waited > _MOST)).sum()),
+        silent_gap_ns=int(part.of_cause(gap_causes.HOST)[host.gaps].sum()),
+        long_gaps=int((counts & ~is_short & is_late).sum()),
     )
+
+
+class _OtherHostTime(NamedTuple):
+    """Time of gaps in which the host did something else than launch."""
+
+    gaps: Bool
+    """The gaps that have such time."""
+    time: I64
+    """That time of each gap, in ns."""
+    rest: I64
+    """That time without owners whose role is a separate cause."""
+    owned: gap_details.OwnedGaps
+    """That time by owner."""
+
+
+def _other_host_time(context: Context, part: DividedGaps, counts: Bool, time: I64) -> _OtherHostTime:
+    """Divide such time of the gaps that count among owners; what lies before the first event of all is left out."""
+    chosen = counts & (time > 0)
+    owned = gap_details.by_owner(context, part.gaps, np.where(chosen, time, 0))
+    # Time before the first event of all counts if recorded events show what it is.
+    chosen &= part.gaps.has_previous | (2 * owned.known >= time)
+    return _OtherHostTime(chosen, time, np.maximum(time - owned.elsewhere, 0), owned)
 
 
 def _time(steps: Steps, steady: Bool, part: DividedGaps, counts: Bool) -> int:
@@ -393,7 +412,8 @@ def _busy_extremes(context: Context, steps: Steps, steady: Bool, number: int) ->
     None and None without such a part.
     """
     bounds = np.linspace(int(steps.start_ns[0]), int(steps.end_ns[-1]), _PARTS + 1).astype(np.int64)
-    start, end = bounds[:-1], bounds[1:]
+    start = bounds[:-1]
+    end = bounds[1:]
     inside = Intervals.union(steps.start_ns[steady], steps.end_ns[steady]).within(start, end) == end - start
     start, end = start[inside & (end > start)], end[inside & (end > start)]
     if not len(start):

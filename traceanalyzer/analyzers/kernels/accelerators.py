@@ -177,7 +177,8 @@ def _importance(row: AcceleratorTask) -> tuple[bool, int, str, str]:
 
 
 def _tasks(context: Context, device: AcceleratorDevice) -> list[AcceleratorTask]:
-    events, names = context.trace.accelerator.take(device.rows), context.trace.names
+    events = context.trace.accelerator.take(device.rows)
+    names = context.trace.names
     start, end = _window(context)
     inside = np.minimum(events.end_ns, end) - np.maximum(events.start_ns, start)
     length = np.maximum(inside, 0)

@@ -57,7 +57,8 @@ def analyze(context: Context) -> Attribution:
         return None if part is None or not total else part / total
 
     total = time(np.ones(len(device), np.bool_))
-    operators, classes = time(of_operators(context)), time(_of_classes(context))
+    operators = time(of_operators(context))
+    classes = time(_of_classes(context))
     has_modules = bool((context.host.kind == NodeKind.MODULE).any())
     modules = time(_of_modules(context)) if has_modules else None
     return Attribution(

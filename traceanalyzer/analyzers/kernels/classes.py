@@ -85,7 +85,8 @@ def analyze(context: Context) -> KernelClasses:
     """Sort all kernels into classes. Every kernel counts, whoever launched it."""
     rows, in_steps = typical.beside(context, _rows)
     unexplained = context.cached(_kernels_of)[0].get(Class.OTHER, [])
-    total, time = sum(row.total_ns for row in rows), sum(row.total_ns for row in unexplained)
+    total = sum(row.total_ns for row in rows)
+    time = sum(row.total_ns for row in unexplained)
     return KernelClasses(
         rows=rows,
         total_ns=total,
@@ -102,16 +103,16 @@ def _kernels_of(context: Context) -> tuple[dict[Class, list[ClassifiedKernel]], 
     names = context.trace.names
     device = context.trace.device
     kernels = counted(context)
-    described = device.collective[kernels] > 0
-    first, groups = group(device.name[kernels], described)
+    is_described = device.collective[kernels] > 0
+    first, groups = group(device.name[kernels], is_described)
     calls = count_by(groups, len(first)).tolist()
     times: list[int] = sum_by(groups, device.dur_ns[kernels], len(first)).tolist()
-    codes = device.name[kernels[first]].tolist()
+    columns = (device.name[kernels[first]].tolist(), is_described[first].tolist(), calls, times)
     figures: defaultdict[Class, defaultdict[str, list[int]]] = defaultdict(lambda: defaultdict(lambda: [0, 0]))
     inferred: set[Class] = set()
-    for code, is_described, *calls_and_time in zip(codes, described[first].tolist(), calls, times, strict=True):
-        kind = Class.COMMUNICATION if is_described else kernel_class(names[code])
-        if not is_described and kind is not Class.OTHER:
+    for code, is_collective, *calls_and_time in zip(*columns, strict=True):
+        kind = Class.COMMUNICATION if is_collective else kernel_class(names[code])
+        if not is_collective and kind is not Class.OTHER:
             inferred.add(kind)
         sums = figures[kind][names[code]]
         sums[:] = map(add, sums, calls_and_time)

@@ -106,7 +106,8 @@ def algorithms(context: Context) -> ConvolutionAlgorithms:
 
 def _inputs(context: Context, calls: I64) -> tuple[I64, Bool]:
     """For each call a number of its operator and inputs, and whether the values of inputs are recorded."""
-    host, row = context.trace.host, context.host.row[calls]
+    host = context.trace.host
+    row = context.host.row[calls]
     _, inputs = group(
         context.host.name[calls], host.shapes[row], host.types[row], host.strides[row], host.concrete[row]
     )
@@ -209,7 +210,8 @@ def _is_convolution(name: str) -> bool:
 
 def norms(context: Context) -> ConvolutionNorms:
     """Match convolutions with the batch norms that follow them."""
-    tree, times = context.host.tree, context.cached(node_times)
+    tree = context.host.tree
+    times = context.cached(node_times)
     convolution = _outermost(context, _CONVOLUTION) & context.in_scope(tree.start_ns)
     convolution &= times.device_total_ns > 0
     calls = np.flatnonzero(convolution)
@@ -282,7 +284,8 @@ def _found_by(pattern: re.Pattern[str]) -> Callable[[str], bool]:
 
 def _outermost(context: Context, pattern: re.Pattern[str]) -> Bool:
     """Nodes whose names match and that are not inside another such node."""
-    tree, found = context.host.tree, _named(context, pattern)
+    tree = context.host.tree
+    found = _named(context, pattern)
     opened: I64 = np.cumsum(found) - found  # number of matching nodes before each node; some of them have ended
     closed = np.cumsum(np.bincount(tree.after[found], minlength=len(tree) + 1))[: len(tree)]
     outermost: Bool = found & (opened == closed)

@@ -129,16 +129,13 @@ def analyze(context: Context) -> Chains:
     found = context.cached(_find)
     if not len(found.event):
         return Chains((), 0, 0)
-    total, least, greatest = _times(context, found)
     example, kind = _kinds(context, found)
-    columns = (np.ones(len(total), np.int64), total, least, greatest)
-    sums = [sum_by(kind, values, len(example)) for values in columns]
-    order = np.lexsort((np.arange(len(example)), -sums[1]))
+    total, *extremes = _times(context, found)
+    columns = (np.ones(len(total), np.int64), total, *extremes)
+    sums = np.column_stack([sum_by(kind, column, len(example)) for column in columns])
+    order = np.lexsort((np.arange(len(example)), -sums[:, 1]))
     chains_of = rows_by(kind)
-    rows = []
-    for number in order[:_SHOWN].tolist():
-        of_kind = [int(column[number]) for column in sums]
-        rows.append(_row(context, found, chains_of(number), of_kind))
+    rows = [_row(context, found, chains_of(number), sums[number].tolist()) for number in order[:_SHOWN].tolist()]
     return Chains(tuple(rows), max(0, len(example) - _SHOWN), int(total.sum()))
 
 

@@ -209,7 +209,8 @@ def _periods(order: _Order) -> list[int]:
     same = np.lexsort((order.name, order.sequence))  # stable: then in the order of the stream
     weight = np.zeros(MOST_KERNELS + 1)
     for neighbour in range(1, _NEIGHBOURS + 1):
-        first, second = same[:-neighbour], same[neighbour:]
+        first = same[:-neighbour]
+        second = same[neighbour:]
         kept = (order.name[first] == order.name[second]) & (order.sequence[first] == order.sequence[second])
         distance = (second - first)[kept]
         dur = order.dur[second][kept]
@@ -224,7 +225,8 @@ def _runs(order: _Order, period: int) -> _Runs:
     name, sequence = order.name, order.sequence
     equal = (name[period:] == name[:-period]) & (sequence[period:] == sequence[:-period])
     edges = np.diff(np.concatenate(([0], equal.astype(np.int8), [0])))
-    start, end = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)
+    start = np.flatnonzero(edges == 1)
+    end = np.flatnonzero(edges == -1)
     count = (end - start) // period + 1
     long_enough = count >= LEAST_REPETITIONS
     found = _Runs(start[long_enough], np.full(int(long_enough.sum()), period), count[long_enough])
@@ -287,7 +289,8 @@ def _kernels(context: Context, order: _Order, runs: _Runs) -> Iterator[LayerKern
 
 def _shifts(order: _Order, runs: _Runs) -> I64:
     """After how many kernels of each run the sequence begins as in the first run."""
-    period, first = int(runs.period[0]), int(runs.start[0])
+    period = int(runs.period[0])
+    first = int(runs.start[0])
     wanted = order.name[first : first + period]
     known: dict[bytes, int] = {}
     shifts = []

@@ -201,7 +201,8 @@ def _bytes(members: list[_Group]) -> int | None:
 
 def _peak(members: list[_Group], time: int, gpu: gpus.Gpu) -> float | None:
     """The peak for the units that most of the time is on; None if that matters and names of kernels do not show it."""
-    family, dtype = members[0].work.family, members[0].work.dtype
+    family = members[0].work.family
+    dtype = members[0].work.dtype
     at_least = sum(member.matrix_unit_ns for member in members)
     at_most = at_least + sum(member.untold_unit_ns for member in members)
     peaks = {gpu.peak(dtype, matrix=family in PRODUCTS, tensor_cores=2 * on > time) for on in (at_least, at_most)}

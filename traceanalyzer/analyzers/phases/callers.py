@@ -64,19 +64,19 @@ def analyze(context: Context) -> Callers:
     launched, names = _launched(trace, events, take_or(caller_of, node, 0))
     counted = is_call & context.in_scope(tree.tree.start_ns)
     calls = count_by(caller_of[counted], len(parent))
-    label_of = [labels[code] if place else "" for place, code in enumerate(label.tolist())]
-    return Callers(tuple(_callers(parent, label_of, calls, launched)), names)
+    place_labels = ["", *(labels[code] for code in label[1:].tolist())]
+    return Callers(tuple(_callers(parent, place_labels, calls, launched)), names)
 
 
 def _callers(
-    parent: I32, label_of: list[str], calls: I64, launched: dict[int, list[tuple[int, int, int]]]
+    parent: I32, labels: list[str], calls: I64, launched: dict[int, list[tuple[int, int, int]]]
 ) -> Iterator[Caller]:
     """The places that launch something and those around them; the first one is around all and has no label."""
     position = _with_ancestors(parent, launched)
     for place in position:
         entries = sorted(launched.get(place, ()), key=lambda entry: (-entry[2], entry[0]))
         above = position[int(parent[place])] if place else None
-        yield Caller(label_of[place], above, int(calls[place]), tuple(entries))
+        yield Caller(labels[place], above, int(calls[place]), tuple(entries))
 
 
 def _launched(

@@ -94,8 +94,7 @@ def _matched_run(members: Mapping[int, Member]) -> tuple[RankRun, Matching]:
     matched, waits = waiting.measure_waits(table, matched, start)
     start, end = matching.aligned(table, matched, clocks)
     blame = waiting.blame(table, matched, waits, end)
-    run = RankRun(numbers, ordered, table, matched, waits, blame, clocks, start)
-    return run, _matching(table, candidates, matched)
+    return RankRun(numbers, ordered, table, matched, waits, blame, clocks, start), _matching(table, candidates, matched)
 
 
 def _mean_step_ns(run: RankRun) -> float | None:
@@ -163,7 +162,8 @@ def _world_of(members: Mapping[int, Member]) -> int | None:
 
 def _missing(here: Sequence[int], world: int) -> tuple[RankRange, ...]:
     known = [rank for rank in here if rank < world]
-    before, after = [-1, *known], [*known, world]
+    before = [-1, *known]
+    after = [*known, world]
     return tuple(RankRange(a + 1, b - 1) for a, b in zip(before, after, strict=True) if b - a > 1)
 
 

@@ -272,7 +272,8 @@ def _occurrence(table: RankTable, rows: I64, *keys: I64) -> I64:
 
 def all_equal(groups: I64, values: I64) -> Bool:
     """For each row, whether all rows of its group have the same value; there is at least one row."""
-    least, most = np.full(groups.max() + 1, np.iinfo(np.int64).max), np.full(groups.max() + 1, np.iinfo(np.int64).min)
+    least = np.full(groups.max() + 1, np.iinfo(np.int64).max)
+    most = np.full(groups.max() + 1, np.iinfo(np.int64).min)
     np.minimum.at(least, groups, values)
     np.maximum.at(most, groups, values)
     return np.equal(least, most)[groups]
@@ -344,10 +345,7 @@ def _links(table: RankTable, matched: Matched) -> dict[int, dict[int, Skew]]:
     row_of_lowest = by_member[matched.opens][matched.collective]
     lowest = member[row_of_lowest]
     late = end - end[row_of_lowest]
-    others = np.flatnonzero(member != lowest)
-    order = others[np.lexsort((late[others], member[others], lowest[others]))]
-    is_new_pair = (np.diff(lowest[order]) != 0) | (np.diff(member[order]) != 0)
-    for rows in np.split(order, np.flatnonzero(is_new_pair) + 1):
+    for rows in _by_pair(lowest, member, late):
         one = int(lowest[rows[0]])
         other = int(member[rows[0]])
         link = _median(one, late[rows])
@@ -356,11 +354,20 @@ def _links(table: RankTable, matched: Matched) -> dict[int, dict[int, Skew]]:
     return links
 
 
+def _by_pair(lowest: I64, member: I64, late: I64) -> list[I64]:
+    """The rows of others than the lowest rank by both ranks, those of a pair by how late they end."""
+    others = np.flatnonzero(member != lowest)
+    order = others[np.lexsort((late[others], member[others], lowest[others]))]
+    is_new_pair = (np.diff(lowest[order]) != 0) | (np.diff(member[order]) != 0)
+    return np.split(order, np.flatnonzero(is_new_pair) + 1)
+
+
 def _median(reference: int, ordered: I64) -> Skew:
     """Median with the 95 % interval that order statistics give whatever the distribution; of few values their range."""
     size = len(ordered)
     below = max(0, int((size - _NORMAL_95 * size**0.5) / 2))
-    low, high = int(ordered[below]), int(ordered[size - 1 - below])
+    low = int(ordered[below])
+    high = int(ordered[size - 1 - below])
     return Skew(reference, round(float(np.median(ordered))), low, high, size)
 
 

@@ -142,15 +142,15 @@ def _marks(context: Context) -> tuple[I64, list[StepMark]]:
 
 def _worked_on(context: Context, rows: I64) -> I64:
     """For each mark, when the device begins the last work launched in it; the mark's own start without any."""
-    host, launches, device = context.trace.host, context.trace.launches, context.trace.device
+    host = context.trace.host
     launch = context.links.launch
     events = np.flatnonzero(launch != NO_PARENT)
-    called = launches.start_ns[launch[events]]
+    called = context.trace.launches.start_ns[launch[events]]
     order = np.argsort(called, kind="stable")
-    begins = device.start_ns[events[order]]
+    begins = context.trace.device.start_ns[events[order]]
     start = host.start_ns[rows]
     low = np.searchsorted(called, start, sorter=order)
-    high = np.searchsorted(called, start + host.dur_ns[rows], sorter=order)
+    high = np.searchsorted(called, host.end_ns[rows], sorter=order)
     times = start.copy()
     for mark in range(len(rows)):
         times[mark] = begins[low[mark] : high[mark]].max(initial=start[mark])
@@ -202,10 +202,12 @@ def _embedded(context: Context, steps: Steps) -> list[tuple[Shape, int]]:
     """The shapes of ids and the steps of all lookups in the largest table of embeddings."""
     nodes = _lookups(context)
     step = steps.at(first_work(context, nodes))
-    nodes, step = nodes[step != NO_PARENT], step[step != NO_PARENT]
+    nodes = nodes[step != NO_PARENT]
+    step = step[step != NO_PARENT]
     lookups = []
     for node, number in zip(nodes.tolist(), step.tolist(), strict=True):
-        table, ids = shape(context, node, 0), shape(context, node, 1)
+        table = shape(context, node, 0)
+        ids = shape(context, node, 1)
         if table and ids and len(table) == _TABLE:
             lookups.append((table, ids, number))
     largest = max((table for table, _, _ in lookups), default=())
@@ -222,7 +224,6 @@ def _lookups(context: Context) -> I64:
 
 def _attends(context: Context, ids: Shape) -> bool:
     """Whether most attention works on queries of this batch and length: that of an image does not, beside its text."""
-    batch, length = ids
     host = context.host
     is_attention = context.trace.names.where(_attention)[host.name]
     nodes = np.flatnonzero(is_attention & (host.kind == NodeKind.OPERATOR))
@@ -233,7 +234,7 @@ def _attends(context: Context, ids: Shape) -> bool:
         query = shape(context, node, 0)
         if query:
             known += calls
-            of_ids += calls if _is_of(query, batch, length) else 0
+            of_ids += calls if _is_of(query, *ids) else 0
     return bool(of_ids) and 2 * of_ids >= known
 
 

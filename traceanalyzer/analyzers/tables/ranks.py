@@ -60,10 +60,7 @@ def _compared(group: Sequence[PrintedRun]) -> Iterator[PrintedRanks]:
     shared = [key for key in times[0] if all(key in other for other in times)]
     if not shared:
         return
-    waits = {}  # of each collective, how long each run is in it beyond the shortest
-    for key in shared:
-        least = min(by_key[key] for by_key in times)
-        waits[key] = [by_key[key] - least for by_key in times]
+    waits = {key: _waits([by_key[key] for by_key in times]) for key in shared}
     ranks = []
     for position, run in enumerate(group):
         communication = sum(times[position][key] for key in shared)
@@ -72,6 +69,11 @@ def _compared(group: Sequence[PrintedRun]) -> Iterator[PrintedRanks]:
     longest_first = sorted(shared, key=lambda key: (-sum(waits[key]), key))
     last = min(ranks, key=lambda row: row.waits_ns).run
     yield PrintedRanks(group[0].id.startswith(_RANK), tuple(ranks), tuple(name for name, _ in longest_first), last)
+
+
+def _waits(times: Sequence[int]) -> list[int]:
+    """How long each run is in a collective beyond the shortest time."""
+    return [time - min(times) for time in times]
 
 
 def _collectives(run: PrintedRun) -> Mapping[tuple[str, int | None], int]:
