@@ -108,7 +108,8 @@ def run(
         return _run(analyses, context)
     from traceanalyzer import processes  # noqa: PLC0415 - what starts processes is for large traces alone
 
-    first, rest = analyses[:_BEFORE_ALL], analyses[_BEFORE_ALL:]
+    first = analyses[:_BEFORE_ALL]
+    rest = analyses[_BEFORE_ALL:]
     done = [_run(first, context)]
     tasks = _tasks(rest)
     done += processes.shared(len(tasks), lambda number: _run(tasks[number], context), min(jobs, _MOST_SHARING))

@@ -175,7 +175,8 @@ def collectives_at(context: Context, rows: tuple[CollectiveRow, ...]) -> Iterato
 def _rows(context: Context) -> tuple[CollectiveRow, ...]:
     kernels = np.flatnonzero(context.cached(kernels_of_collectives))
     kinds, groups = _kinds(context, kernels)
-    duration, count = context.trace.device.dur_ns[kernels], len(kinds)
+    duration = context.trace.device.dur_ns[kernels]
+    count = len(kinds)
     sums = [of(groups, duration, count) for of in (sum_by, least_by, most_by)]
     joined: dict[DescribedCollective, list[list[int]]] = {}
     for kind, figures in zip(kinds, np.column_stack((count_by(groups, count), *sums)).tolist(), strict=True):
@@ -207,7 +208,8 @@ def _described(facts: Collective, host: str, kernel: str) -> DescribedCollective
 def _row(kind: DescribedCollective, figures: list[list[int]]) -> CollectiveRow:
     """A row of the sums of some calls, durations, shortest and longest durations."""
     counts, durations, shortest, longest = map(list[int], zip(*figures, strict=True))
-    calls, total = sum(counts), sum(durations)
+    calls = sum(counts)
+    total = sum(durations)
     rate = kind.message_bytes * calls / total if kind.message_bytes is not None and total else None
     factor = bus_factor(kind.operation, kind.group_size)
     return CollectiveRow(
@@ -281,7 +283,8 @@ class HostCollectives(msgspec.Struct, frozen=True):
 @event_set
 def host_collectives_at(context: Context, kind: str) -> Iterator[Occurrences]:
     """When collectives of one operation run on the CPU."""
-    trace, rows = context.trace, np.flatnonzero(context.cached(recorded_collectives.host_ranges))
+    trace = context.trace
+    rows = np.flatnonzero(context.cached(recorded_collectives.host_ranges))
     own = trace.names.where(lambda name: operation(name) == kind)[trace.host.name[rows]]
     yield Occurrences.of_host(context, "communication", rows[own])
 

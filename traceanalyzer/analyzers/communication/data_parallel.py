@@ -75,7 +75,8 @@ def analyze(context: Context) -> DataParallel:
     table, rows = _calls(context)
     if not len(rows):
         return DataParallel(0, 0, 0, (), (), False, (), None)
-    start, dur = table.start_ns[rows], table.dur_ns[rows]
+    start = table.start_ns[rows]
+    dur = table.dur_ns[rows]
     own = _own_time(context, table, rows)
     earlier = ended_earlier(context, start, start + dur, own)
     return DataParallel(
@@ -169,7 +170,9 @@ def _devices(context: Context, start: I64, end: I64) -> tuple[int, ...]:
 
 
 def _distribution(context: Context) -> tuple[Distribution, ...]:
-    host, names, times = context.host, context.trace.names, context.cached(node_times)
+    host = context.host
+    names = context.trace.names
+    times = context.cached(node_times)
     nodes = _distributing(context)
     found = []
     for code, rows in members(host.name[nodes]):

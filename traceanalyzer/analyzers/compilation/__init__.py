@@ -234,7 +234,8 @@ def _only_logged(compile_logs: Sequence[CompileLog], logs: LogSummary) -> dict[s
 
 def _time(context: Context, wanted: regions.Wanted) -> tuple[int, int]:
     """Host time and number of events of a kind that start in typical steps."""
-    host, steps = context.trace.host, program_steps(context).typical
+    host = context.trace.host
+    steps = program_steps(context).typical
     rows = regions.rows_of(context, wanted)
     rows = rows[steps.at(host.start_ns[rows]) >= 0] if len(steps) else rows[:0]
     return int(host.dur_ns[rows].sum()), len(rows)
@@ -242,7 +243,8 @@ def _time(context: Context, wanted: regions.Wanted) -> tuple[int, int]:
 
 def _frames(context: Context) -> int | None:
     """Time of size checks in typical steps; None without Python stacks."""
-    frames, steps = context.trace.frames, program_steps(context).typical
+    frames = context.trace.frames
+    steps = program_steps(context).typical
     if not len(frames) or not len(steps):
         return None
     rows = context.trace.names.where(compiled_code.is_size_check)[frames.name].nonzero()[0]
@@ -252,7 +254,8 @@ def _frames(context: Context) -> int | None:
 
 def compiling_ns(context: Context) -> int:
     """Time of the recording in ns in which something was compiled."""
-    host, rows = context.trace.host, regions.rows_of(context, compiled_code.is_compilation)
+    host = context.trace.host
+    rows = regions.rows_of(context, compiled_code.is_compilation)
     return Intervals.union(host.start_ns[rows], host.end_ns[rows]).length
 
 

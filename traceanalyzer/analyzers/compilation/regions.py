@@ -177,7 +177,8 @@ def _last_end(context: Context, node: I64, tree: Tree) -> I64:
 
 def _previous_sibling(tree: Tree, wanted: Bool) -> I64:
     """For each node, the last wanted node before it under the same parent, or -1."""
-    parent, own = tree.parent.astype(np.int64), np.arange(len(tree))
+    parent = tree.parent.astype(np.int64)
+    own = np.arange(len(tree))
     order = np.lexsort((own, parent))
     last = np.maximum.accumulate(np.where(wanted[order], np.arange(len(order)), -1))
     previous = np.concatenate(([-1], last[:-1])) if len(last) else last
@@ -192,7 +193,8 @@ def _regions(context: Context, regions: _Regions, logs: LogSummary) -> tuple[Com
     if not len(regions.code):
         return ()
     first, groups = group(regions.code)
-    calls, time = np.bincount(groups).tolist(), sum_by(groups, regions.own_ns, len(first)).tolist()
+    calls = np.bincount(groups).tolist()
+    time = sum_by(groups, regions.own_ns, len(first)).tolist()
     rows = []
     for number, row in enumerate(first.tolist()):
         compilation = compiled_code.region_id(context.trace.names[int(regions.code[row])])

@@ -170,7 +170,8 @@ def _host_columns(context: Context, rows: I64, groups: I64, count: int) -> dict[
 
 def _size_columns(size: I64, dur: I64, groups: I64, count: int) -> dict[str, list[Any]]:
     """By field: the bytes that the copies of each group move, of those whose size is known, and how fast."""
-    known, big = size >= 0, size >= _SMALL_BYTES
+    known = size >= 0
+    big = size >= _SMALL_BYTES
     sized = count_by(groups[known], count).tolist()
     moved = sum_by(groups[known], size[known], count).tolist()
     moving_ns = sum_by(groups[known], dur[known], count).tolist()

@@ -95,7 +95,8 @@ def tensors_at(context: Context, rows: tuple[HostOrigin, ...]) -> Iterator[Occur
     """When some tensors are made and moved."""
     steady = typical.part(context)
     groups = steady.cached(_groups)[1].values()
-    starts, wanted = context.host.tree.start_ns, {row.first_start_ns for row in rows}
+    starts = context.host.tree.start_ns
+    wanted = {row.first_start_ns for row in rows}
     chosen = [moved for moved in groups if min(int(starts[each.maker]) for each in moved) in wanted]
     nodes = [node for moved in chosen for each in moved for node in (each.maker, each.move)]
     yield Occurrences.of_nodes(context, rows[0].operator, distinct(np.array(nodes, np.int64)))
@@ -195,7 +196,8 @@ class _Search:
 
     def _shape(self, node: int) -> tuple[str, str]:
         """Shape and type of an operator's first tensor; empty where they were not recorded."""
-        trace, row = self.context.trace, int(self.row[node])
+        trace = self.context.trace
+        row = int(self.row[node])
         call = op_models.call_of("", Inputs.of(trace, row))
         first = call.tensor(0) if call is not None else None
         return ("", "") if first is None else (str(list(first.shape)), first.dtype or "")
@@ -213,7 +215,8 @@ def _siblings_before(tree: Tree) -> I64:
 def _row(context: Context, key: tuple[int, str, str | None], moved: list[_Moved]) -> HostOrigin:
     tree, device, (operator, shapes, line) = context.host.tree, context.trace.device, key
     makers, moves, copies = np.array([(one.maker, one.move, one.copy) for one in moved]).T
-    start, size = tree.start_ns[makers], device.bytes[copies]
+    start = tree.start_ns[makers]
+    size = device.bytes[copies]
     return HostOrigin(
         operator=context.trace.names[operator],
         shapes=shapes or None,

@@ -242,7 +242,8 @@ def _runs(context: Context, asking: I64, groups: I64, count: int) -> I64:
     order = np.argsort(asking, kind="stable")
     calls = asking[order]
     group_of = groups[order]
-    before, behind = calls[:-1], calls[1:]
+    before = calls[:-1]
+    behind = calls[1:]
     follows = (behind == tree.after[before]) & (tree.parent[behind] == tree.parent[before])
     follows &= group_of[1:] == group_of[:-1]
     starts = np.flatnonzero(np.append(True, ~follows))[: len(calls)]

@@ -172,7 +172,8 @@ class HostOwners(msgspec.Struct, frozen=True):
 def broadcasts_at(context: Context, *, on_host: bool) -> Iterator[Occurrences]:
     """When the busiest device is idle because buffers are broadcast; without a device or on the host, when they are."""
     device, _ = busiest(context, typical.times(context))
-    found, idle = context.cached(broadcasts), context.cached(device_idle)
+    found = context.cached(broadcasts)
+    idle = context.cached(device_idle)
     if device is None or on_host:
         thread = context.trace.host.thread[found.mark].astype(np.int64)
         yield Occurrences("host", "broadcast", thread, found.start_ns, found.end_ns)
@@ -193,7 +194,8 @@ def roles_at(
         in_loader: Whether work within waits for a loader counts.
         name: What they are called.
     """
-    index, tree = context.cached(owner_index), context.host.tree
+    index = context.cached(owner_index)
+    tree = context.host.tree
     slices = index.nested.tree
     wanted = np.array([own.role in roles for own in index.owners], np.bool_)
     rows = np.flatnonzero(take_or(wanted, index.owner, missing=False))

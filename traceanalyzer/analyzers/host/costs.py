@@ -45,7 +45,8 @@ class OwnerCosts(msgspec.Struct, frozen=True):
         host, host_self, idle, idle_self = (
             int(column[rows].sum()) for column in (self.host, self.host_self, self.idle, self.idle_self)
         )
-        has_idle, has_device = self.idle_total is not None, self.device_total is not None
+        has_idle = self.idle_total is not None
+        has_device = self.device_total is not None
         return {
             "calls": int(self.calls[rows].sum()),
             "host_ns": host,
@@ -102,7 +103,8 @@ def idle_in_loader(context: Context, role: I64, count: int) -> I64 | None:
         role: For each owner the number of its role, -1 for none.
         count: Number of roles.
     """
-    index, parts = context.cached(owner_index), context.cached(measured_parts)
+    index = context.cached(owner_index)
+    parts = context.cached(measured_parts)
     if parts.idle is None:
         return None
     nested, segments = index.nested, index.timeline
@@ -251,7 +253,8 @@ def thread_costs(context: Context, thread: int) -> tuple[I64, I64]:
         Time in ns without owners inside, shape (owners,), and device time in ns of the work launched, shape
         (owners + 1,), of which the last entry is that of launches without an owner.
     """
-    index, launches = context.cached(owner_index), context.trace.launches
+    index = context.cached(owner_index)
+    launches = context.trace.launches
     tree, kept = index.nested.tree, index.critical.kept
     count = len(index.owners)
     part = tree.threads.get(thread, slice(0, 0))
@@ -265,7 +268,8 @@ def thread_costs(context: Context, thread: int) -> tuple[I64, I64]:
 
 def _waiting(context: Context, index: OwnerIndex) -> I64:
     """Time of each segment of the timeline in which its thread waits for the device."""
-    segments, waits = index.timeline, context.cached(host_activity.waits)
+    segments = index.timeline
+    waits = context.cached(host_activity.waits)
     waiting = np.zeros(len(segments.owner), np.int64)
     waits_of = rows_by(waits.thread)
     for thread, rows in members(segments.thread):

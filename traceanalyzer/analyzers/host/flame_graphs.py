@@ -69,7 +69,9 @@ class _Chains(msgspec.Struct, frozen=True):
         of_slice = np.full(len(tree), NO_PARENT, np.int64)
         order = np.argsort(tree.depth, kind="stable")
         levels = np.searchsorted(tree.depth[order], np.arange(int(tree.depth.max(initial=-1)) + 2))
-        around, last, count = [np.empty(0, np.int64)], [np.empty(0, np.int64)], 0
+        around = [np.empty(0, np.int64)]
+        last = [np.empty(0, np.int64)]
+        count = 0
         for low, high in pairwise(levels.tolist()):
             rows = order[low:high]
             above = take_or(of_slice, parent[rows], NO_PARENT)
@@ -249,7 +251,8 @@ def of_steps(context: Context, most_events: int | None = None) -> FlameGraphs:
         most_events: If given, only the first steps that have no more host events and Python calls than this, at least
             one.
     """
-    index, steps = context.cached(owner_index), program_steps(context).typical
+    index = context.cached(owner_index)
+    steps = program_steps(context).typical
     if most_events is not None and len(steps) > 1 and len(steps) == index.critical.steps:
         count = _first_steps(context, steps, most_events)
         kept = Intervals.union(steps.start_ns[:count], steps.end_ns[:count])
@@ -267,13 +270,15 @@ def _first_steps(context: Context, steps: Steps, most_events: int) -> int:
 
 def of_recording(context: Context) -> FlameGraphs:
     """Flame graphs of everything from the first to the last event."""
-    start, end = np.array([0]), np.array([context.trace.info.span_ns])
+    start = np.array([0])
+    end = np.array([context.trace.info.span_ns])
     index = index_of(context, critical_in(context, Intervals.union(start, end), 1))
     return FlameGraphs(None, tuple(_graphs(context, index, idle_in(context, start, end))))
 
 
 def _graphs(context: Context, index: OwnerIndex, idle: Intervals | None) -> Iterator[FlameGraph]:
-    stacks, found = HostStacks(context, index), index.critical
+    stacks = HostStacks(context, index)
+    found = index.critical
     own = tuple(thread for thread in (found.main, found.engine) if thread is not None)
     drawn = [
         *_of_host(stacks, found, idle or Intervals.none()),

@@ -81,7 +81,8 @@ def longest_calls(context: Context) -> dict[int, OwnerCall]:
 
 def largest_parts(context: Context) -> dict[int, tuple[OwnerPart, ...]]:
     """For each owner by its number, the direct operators and runtime calls that take most of its time."""
-    calls, names = context.cached(own_calls), context.trace.names
+    calls = context.cached(own_calls)
+    names = context.trace.names
     first, groups = group(calls.owner, calls.name)
     kept = context.cached(owner_index).critical.kept
     time = sum_by(groups, kept.within(calls.start_ns, calls.end_ns), len(first))

@@ -76,7 +76,8 @@ class HostPauses(msgspec.Struct, frozen=True):
 
 def analyze(context: Context) -> HostPauses:
     """Add up the pauses."""
-    found, steps = context.cached(_pauses), program_steps(context).typical
+    found = context.cached(_pauses)
+    steps = program_steps(context).typical
     time = found.end - found.start
     longest = int(time.argmax())
     return HostPauses(
@@ -94,7 +95,8 @@ def analyze(context: Context) -> HostPauses:
 @event_set
 def pauses_at(context: Context) -> Iterator[Occurrences]:
     """When the program's thread pauses."""
-    found, main = context.cached(_pauses), context.cached(owner_index).critical.main
+    found = context.cached(_pauses)
+    main = context.cached(owner_index).critical.main
     yield Occurrences("host", "pauses", np.full(len(found), main), found.start, found.end)
 
 
@@ -103,7 +105,8 @@ def _pauses(context: Context) -> Intervals:
     steps = program_steps(context).typical
     free = Intervals.union(steps.start_ns, steps.end_ns) - _busy(context)
     bounds = ascending(np.concatenate((free.start, free.end, steps.start_ns, steps.end_ns)))
-    start, end = bounds[:-1], bounds[1:]
+    start = bounds[:-1]
+    end = bounds[1:]
     kept = (end - start >= LEAST_NS) & (free.within(start, end) == end - start)
     return Intervals(start[kept], end[kept])
 
@@ -133,7 +136,8 @@ def _only_marks(name: str) -> bool:
 
 def _before(context: Context, time: int) -> str | None:
     """Name of the event that ended last before a time, in the step around it."""
-    host, steps = context.trace.host, program_steps(context).typical
+    host = context.trace.host
+    steps = program_steps(context).typical
     step = int(steps.at(np.array([time]))[0])
     ended = (host.end_ns <= time) & (host.start_ns >= steps.start_ns[step]) & (context.kind != NodeKind.NONE)
     rows = np.flatnonzero(ended)
@@ -152,7 +156,8 @@ def _owners(context: Context, found: Intervals) -> tuple[PauseOwner, ...]:
     known = np.flatnonzero((time > 0) & (parts.owner != NO_PARENT))
     total = sum_by(parts.owner[known], time[known], len(index.owners))
     order = np.lexsort((np.arange(len(total)), -total))
-    rows, parts_of = [], rows_by(parts.owner[known])
+    rows = []
+    parts_of = rows_by(parts.owner[known])
     for number in order[total[order] > 0].tolist():
         own = index.owners[number]
         if own.kind in _LEAVES:

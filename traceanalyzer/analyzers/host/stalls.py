@@ -145,7 +145,8 @@ def _is_view(name: str) -> bool:
 
 def _alone(context: Context, views: I64) -> I64:
     """Which of the operators that only change views stand still, compared to all of them; none that is compiled."""
-    tree, time_ns = context.host.tree, context.cached(node_times).host_self_ns[views]
+    tree = context.host.tree
+    time_ns = context.cached(node_times).host_self_ns[views]
     slow = time_ns >= max(_LEAST_NS, _TIMES * float(np.median(time_ns))) if len(views) > _USUAL else time_ns < 0
     compiling = context.trace.names.where(host_activity.is_compiling)[context.trace.host.name]
     found = views[slow]

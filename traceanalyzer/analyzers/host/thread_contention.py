@@ -65,7 +65,8 @@ def analyze(context: Context) -> ThreadContention:
     """Compare operators with the work that their inputs imply."""
     capture, tree, host = context.trace.info.capture, context.host.tree, context.host
     assert capture is not None, "the needs were asked first"  # noqa: S101
-    nodes, beyond = (slow := context.cached(_slow)).node, slow.beyond_ns
+    nodes = (slow := context.cached(_slow)).node
+    beyond = slow.beyond_ns
     by_name = sum_by(host.name[nodes], beyond, len(context.trace.names))
     found = bool(beyond.sum())
     return ThreadContention(
@@ -83,20 +84,23 @@ def analyze(context: Context) -> ThreadContention:
 @event_set
 def slow_at(context: Context) -> Iterator[Occurrences]:
     """When operators run longer than their work explains."""
-    slow, tree = context.cached(_slow), context.host.tree
+    slow = context.cached(_slow)
+    tree = context.host.tree
     end = tree.end_ns[slow.node]
     yield Occurrences("host", "operators", tree.thread[slow.node].astype(np.int64), end - slow.beyond_ns, end)
 
 
 def _slow(context: Context) -> _Slow:
-    tree, steps = context.host.tree, program_steps(context).typical
+    tree = context.host.tree
+    steps = program_steps(context).typical
     nodes = _outermost(context)
     nodes = nodes[steps.at(tree.start_ns[nodes]) >= 0] if len(steps) else nodes[:0]
     works, _, groups = works_of(context, nodes)
     needs = np.array([_needed_ns(work) for work in works], np.float64)
     needed = needs[groups] if len(nodes) else np.empty(0)
     known = needed >= 0
-    nodes, needed = nodes[known], needed[known]
+    nodes = nodes[known]
+    needed = needed[known]
     time = tree.end_ns[nodes] - tree.start_ns[nodes]
     return _Slow(nodes, np.maximum(0, time - needed).astype(np.int64))
 

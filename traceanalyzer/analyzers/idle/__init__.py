@@ -81,8 +81,10 @@ def analyze(context: Context) -> Idle:
 
 def _device(context: Context, device: int, own: gaps.Gaps, window: tuple[int, int]) -> DeviceIdle:
     parts = divide(context, device, _steps(context, window))
-    times, touched = parts.by_cause(np.ones(len(parts.gaps), np.bool_)), parts.gaps_by_cause()
-    idle, length = int(own.length.sum()), window[1] - window[0]
+    times = parts.by_cause(np.ones(len(parts.gaps), np.bool_))
+    touched = parts.gaps_by_cause()
+    idle = int(own.length.sum())
+    length = window[1] - window[0]
     return DeviceIdle(
         device=device,
         window_ns=length,

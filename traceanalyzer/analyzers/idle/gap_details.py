@@ -183,7 +183,8 @@ def _on_thread(context: Context, thread: I32, moments: I64) -> tuple[I64, I64, I
     operator = host_activity.innermost(trace.host, np.flatnonzero(operators), thread, moments)
     label = host_activity.innermost(trace.host, np.flatnonzero(annotation), thread, moments)
     call = host_activity.innermost(trace.launches, np.arange(len(trace.launches)), thread, moments)
-    host_name, call_name = np.append(trace.host.name, -1), np.append(trace.launches.name, -1)
+    host_name = np.append(trace.host.name, -1)
+    call_name = np.append(trace.launches.name, -1)
     return (
         thread.astype(np.int64),
         host_name[operator].astype(np.int64),
@@ -248,10 +249,13 @@ def by_owner(context: Context, gaps: Gaps, time: I64) -> OwnedGaps:
     index = context.cached(owner_index)
     segments = index.timeline
     rows = np.flatnonzero(time > 0)
-    start, end = gaps.start_ns[rows], gaps.end_ns[rows]
+    start = gaps.start_ns[rows]
+    end = gaps.end_ns[rows]
     bounds = moments(start, end, segments.start_ns, segments.end_ns)
-    low, high = bounds[:-1], bounds[1:]
-    gap, segment = _around(start, end, low), _around(segments.start_ns, segments.end_ns, low)
+    low = bounds[:-1]
+    high = bounds[1:]
+    gap = _around(start, end, low)
+    segment = _around(segments.start_ns, segments.end_ns, low)
     both = np.flatnonzero((gap != NO_PARENT) & (segment != NO_PARENT))
     length = (high - low)[both]
     gap = rows[gap[both]]
@@ -294,7 +298,8 @@ def count_waits(context: Context, steps: Steps, chosen: Bool) -> tuple[int, int]
     copies = context.trace.names.where(host_activity.is_copy_call)[context.trace.launches.name[waits.row]]
     order = np.lexsort((waits.start_ns, waits.thread))
     follows = np.zeros(len(order), np.bool_)
-    before, after = order[:-1], order[1:]
+    before = order[:-1]
+    after = order[1:]
     is_near = waits.start_ns[after] - waits.end_ns[before] <= _AT_ONCE
     follows[after] = (waits.thread[after] == waits.thread[before]) & is_near & copies[before] & ~copies[after]
     counts = take_or(chosen, steps.at(waits.start_ns), False)

@@ -87,9 +87,11 @@ def analyze(context: Context) -> GpuMetrics:
 def _metrics(context: Context, number: int, kernels: Bool, window: tuple[int, int]) -> DeviceUse:
     device = context.trace.device
     here = device.device == number
-    length, whole = window[1] - window[0], Intervals(np.array(window[:1]), np.array(window[1:]))
+    length = window[1] - window[0]
+    whole = Intervals(np.array(window[:1]), np.array(window[1:]))
     own = kernels & here
-    start, dur = device.start_ns[own], device.dur_ns[own]
+    start = device.start_ns[own]
+    dur = device.dur_ns[own]
     busy_share = gaps.busy(context, number).clip(*window).length / length
     clipped = np.maximum(np.minimum(start + dur, window[1]) - np.maximum(start, window[0]), 0)
     occupancy = device.occupancy[own]
@@ -109,12 +111,16 @@ def _metrics(context: Context, number: int, kernels: Bool, window: tuple[int, in
 
 def _in_steps(context: Context, number: int, kernels: Bool) -> UseInSteps | None:
     """A device in the typical steps."""
-    device, steps = context.trace.device, program_steps(context).typical
+    device = context.trace.device
+    steps = program_steps(context).typical
     within = Intervals.union(steps.start_ns, steps.end_ns)
     if not within.length:
         return None
-    start, end, blocks = device.start_ns[kernels], device.end_ns[kernels], device.blocks_per_sm[kernels]
-    occupancy, time = device.occupancy[kernels], within.within(start, end)
+    start = device.start_ns[kernels]
+    end = device.end_ns[kernels]
+    blocks = device.blocks_per_sm[kernels]
+    occupancy = device.occupancy[kernels]
+    time = within.within(start, end)
     return UseInSteps(
         utilization=(Intervals.union(start, end) & within).length / within.length,
         busy_share=(gaps.busy(context, number) & within).length / within.length,

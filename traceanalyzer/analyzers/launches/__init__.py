@@ -148,7 +148,8 @@ def analyze(context: Context) -> LaunchFigures:
     in_graph = graph_calls(context)[launch[linked]]
     single = linked[~in_graph]
     calls = distinct(launch[single])
-    call_ns, typical = context.trace.launches.dur_ns[calls], program_steps(context).typical
+    call_ns = context.trace.launches.dur_ns[calls]
+    typical = program_steps(context).typical
     return LaunchFigures(
         kernels=len(kernels),
         launched_kernels=len(single),
@@ -170,7 +171,8 @@ def analyze(context: Context) -> LaunchFigures:
 def _short(context: Context, single: I64) -> ShortKernels:
     dur = context.trace.device.dur_ns[single]
     short = dur < context.trace.launches.dur_ns[context.links.launch[single]]
-    total, time = int(dur.sum()), int(dur[short].sum())
+    total = int(dur.sum())
+    time = int(dur[short].sum())
     calls = int(short.sum())
     return ShortKernels(calls, time, calls / len(single) if len(single) else None, time / total if total else None)
 
@@ -306,8 +308,10 @@ def _overall_delay(context: Context, rows: I64) -> Delay | None:
     if not len(rows):
         return None
     delay = np.sort(_delays(context, rows))
-    first, count = np.array([0]), np.array([len(delay)])
-    median, p95 = float(_median(delay, first, count)[0]), int(_p95(delay, first, count)[0])
+    first = np.array([0])
+    count = np.array([len(delay)])
+    median = float(_median(delay, first, count)[0])
+    p95 = int(_p95(delay, first, count)[0])
     return Delay(median, p95, int(delay[-1]), int(delay.sum()))
 
 
@@ -337,7 +341,8 @@ def _delays_by_kernel(context: Context, rows: I64) -> tuple[KernelDelay, ...]:
 
 
 def _delays(context: Context, rows: I64) -> I64:
-    launches, launch = context.trace.launches, context.links.launch[rows]
+    launches = context.trace.launches
+    launch = context.links.launch[rows]
     called = launches.start_ns[launch] + launches.dur_ns[launch]
     return np.maximum(context.trace.device.start_ns[rows] - called, 0)
 

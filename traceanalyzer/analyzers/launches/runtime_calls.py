@@ -93,7 +93,8 @@ class RuntimeCalls(msgspec.Struct, frozen=True):
 
 def analyze(context: Context) -> RuntimeCalls:
     """Set-up that starts within a step."""
-    allocations, code = _allocations(context), [*_loading(context), *_compiling(context)]
+    allocations = _allocations(context)
+    code = [*_loading(context), *_compiling(context)]
     rows = [row for kind, events in (*allocations, *code) for row in _grouped(context, kind, events)]
     steps = context.steps
     within = _times(code).within(steps.start_ns, steps.end_ns)
@@ -119,7 +120,8 @@ def _usual(context: Context) -> Bool:
 
 def _compiling_times(context: Context) -> Intervals:
     """When something is compiled, by ranges and frames of compilers and by torch's events about compilations."""
-    host, named = context.trace.host, context.trace.names.where(_is_of_dynamo)
+    host = context.trace.host
+    named = context.trace.names.where(_is_of_dynamo)
     return times_of(host, named[host.name]) | _times(_compiling(context))
 
 

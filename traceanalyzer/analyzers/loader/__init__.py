@@ -113,7 +113,8 @@ def analyze(context: Context) -> DataLoader:
 
 
 def _loader(context: Context, code: int, rows: I64, busy: Intervals) -> Loader:
-    start, end = context.host.tree.start_ns[rows], context.host.tree.end_ns[rows]
+    start = context.host.tree.start_ns[rows]
+    end = context.host.tree.end_ns[rows]
     length = end - start
     exposed = length - busy.within(start, end)
     median = float(np.median(length))
@@ -154,7 +155,8 @@ def _asleep(context: Context, waits: I64) -> int | None:
 
 def _maker(context: Context, wait: int) -> str | None:
     """The innermost library that creates loaders, around a wait."""
-    lines, waits = context.cached(own_line_tree), context.host.tree
+    lines = context.cached(own_line_tree)
+    waits = context.host.tree
     if not len(lines.tree):
         return None
     around = int(lines.tree.innermost(waits.thread[[wait]], waits.start_ns[[wait]])[0])
@@ -229,7 +231,8 @@ def turns_at(context: Context) -> Iterator[Occurrences]:
 
 def _excess(context: Context, turns: I64) -> float | None:
     """By how much the steps in which some changes begin are longer than others; None without others."""
-    steps, own = context.steps, context.steps.at(turns)
+    steps = context.steps
+    own = context.steps.at(turns)
     length = steps.end_ns - steps.start_ns
     others = np.delete(length, own)
     if not len(others):

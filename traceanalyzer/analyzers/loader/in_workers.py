@@ -110,7 +110,8 @@ def _late_ns(parts: Average, loaders: Sequence[Loader]) -> float:
 
     The other waits are alike, and a queue evens them out.
     """
-    total, calls = sum(each.total_ns for each in loaders), sum(each.calls for each in loaders)
+    total = sum(each.total_ns for each in loaders)
+    calls = sum(each.calls for each in loaders)
     if not total or not parts.dataloader_full_ns:
         return 0.0
     batches = calls * parts.dataloader_full_ns / total
@@ -147,8 +148,10 @@ def saving(
         own: Room for workers.
         share: Share of the waiting that is removed.
     """
-    exposed, full = parts.dataloader_ns * share, parts.dataloader_full_ns * share
-    rest, waiting = parts.duration_ns - exposed, asleep * full
+    exposed = parts.dataloader_ns * share
+    full = parts.dataloader_full_ns * share
+    rest = parts.duration_ns - exposed
+    waiting = asleep * full
     beside = full - waiting + waiting / side_by_side(parts, loaders, asleep, own)
     saved = min(exposed, max(0.0, parts.duration_ns - max(rest, beside))) - share * _late_ns(parts, loaders)
     lost = FETCH_NS + SLOWDOWN[1] * (full - waiting)

@@ -87,12 +87,14 @@ def _operator_rows(context: Context, ledger: Ledger) -> Iterator[OperatorMemory]
 
 def _sums(context: Context, ledger: Ledger) -> tuple[I64, I64]:
     """The three figures of each name: for the operator alone, and with the operators that it calls."""
-    host, is_row = context.host, context.cached(is_operator)
+    host = context.host
+    is_row = context.cached(is_operator)
     counted = context.in_scope(ledger.time_ns)
     node = operator_of(context, ledger)[counted]
     change = ledger.change_bytes[counted]
     values = np.stack((change, change > 0, np.where(change > 0, change, 0)))
-    name, parent = np.append(host.name, np.int32(-1)), np.append(host.tree.parent, NO_PARENT).astype(np.int64)
+    name = np.append(host.name, np.int32(-1))
+    parent = np.append(host.tree.parent, NO_PARENT).astype(np.int64)
     size = len(context.trace.names)
     own = _by_name(name, node, values, is_row, size)
     nested = own.copy()
@@ -101,7 +103,8 @@ def _sums(context: Context, ledger: Ledger) -> tuple[I64, I64]:
         open_ = node != NO_PARENT
         if not open_.any():
             return own, nested
-        node, values = node[open_], values[:, open_]
+        node = node[open_]
+        values = values[:, open_]
         nested += _by_name(name, node, values, is_row, size)
 
 
@@ -166,7 +169,8 @@ def at_peak(context: Context, ledger: Ledger, peak: int) -> PeakContents | None:
     if not len(begin):
         return None
     alive = (begin <= peak) & (peak < end)
-    begin, end = begin[alive], end[alive]
+    begin = begin[alive]
+    end = end[alive]
     old = begin == UNKNOWN
     size = np.where(old, -ledger.change_bytes[np.minimum(end, len(ledger.rows) - 1)], ledger.change_bytes[begin])
     operator, line = _origins(context, ledger, begin)
@@ -200,7 +204,8 @@ def _lifetimes(context: Context, ledger: Ledger) -> tuple[I64, I64]:
 
 def _origins(context: Context, ledger: Ledger, begin: I64) -> tuple[I32, I32]:
     """Codes of the names of the operator and the line that made each allocation, -1 for none."""
-    memory, rows = context.trace.memory, ledger.rows[begin]
+    memory = context.trace.memory
+    rows = ledger.rows[begin]
     where = (memory.thread[rows], memory.start_ns[rows])
     own, any_ = (context.cached(tree).names_at(*where) for tree in (own_line_tree, line_tree))
     lines = np.where(own >= 0, own, any_)

@@ -70,7 +70,8 @@ def without_device(context: Context) -> int:
 
 def _ledger(context: Context, device: str, number: int, rows: I64) -> Ledger:
     memory = context.trace.memory
-    change, total = memory.bytes[rows], memory.allocated[rows]
+    change = memory.bytes[rows]
+    total = memory.allocated[rows]
     is_true, is_foreign = judge_totals(change, total)
     reserved = memory.reserved[rows]
     if device == CPU:
@@ -153,10 +154,12 @@ def curve(time_ns: I64, level_bytes: I64, points: int = POINTS) -> Curve:
     shown = np.append(True, np.diff(level_bytes) != 0)
     shown[-1] = True
     rows = np.flatnonzero(shown)
-    time, level = time_ns[rows], level_bytes[rows]
+    time = time_ns[rows]
+    level = level_bytes[rows]
     if len(rows) > points:
         kept = _extremes(time, level, (points - 2) // 2)
-        time, level = time[kept], level[kept]
+        time = time[kept]
+        level = level[kept]
     return Curve(tuple(time.tolist()), tuple(level.tolist()))
 
 
@@ -238,7 +241,8 @@ def growth(rows: tuple[StepMemory, ...]) -> float | None:
     if len(rows) < 2:
         return None
     ends = [row.end_bytes for row in rows]
-    middle, mean = (len(rows) - 1) / 2, sum(ends) / len(rows)
+    middle = (len(rows) - 1) / 2
+    mean = sum(ends) / len(rows)
     spread = fsum((i - middle) ** 2 for i in range(len(rows)))
     return fsum((i - middle) * (end - mean) for i, end in enumerate(ends)) / spread
 

@@ -257,9 +257,9 @@ def find_paths(context: Context, owners: ModuleOwners) -> Paths:
     keys = np.column_stack((parent_call, host.name[calls], context.trace.frames.module_id[host.row[calls]]))
     places: dict[tuple[int, int, int], int] = {}
     path: list[int] = []
-    for above, name, module_id in keys.tolist():
+    for above, *module in keys.tolist():
         parent = path[above] if above != NO_PARENT else NO_PARENT
-        path.append(places.setdefault((parent, name, module_id), len(places)))
+        path.append(places.setdefault((parent, *module), len(places)))
     of_call = np.array(path, np.int64)
     start = least_by(of_call, host.tree.start_ns[calls], len(places))
     return _in_order(calls, of_call, np.array([*places], np.int64).reshape(-1, 3), start)

@@ -172,7 +172,8 @@ def _frames_of_launches(context: Context, frames: Tree) -> I64:
     Returns:
         Positions in the tree of frames, -1 if there is none; shape (launches,).
     """
-    found, tree = context.cached(_evaluations), context.host.tree
+    found = context.cached(_evaluations)
+    tree = context.host.tree
     known = np.flatnonzero(found.forward != NO_PARENT)
     forward = found.forward[known]
     frame = np.full(len(found.forward), NO_PARENT, np.int64)
@@ -186,7 +187,8 @@ def _frames_of_launches(context: Context, frames: Tree) -> I64:
 
 
 def _evaluations(context: Context) -> _Evaluations:
-    modules, tree = context.cached(owners), context.host.tree
+    modules = context.cached(owners)
+    tree = context.host.tree
     evaluations, forward = forward_nodes(context)
     number = np.full(len(tree) + 1, NO_PARENT, np.int64)
     number[evaluations] = np.arange(len(evaluations))

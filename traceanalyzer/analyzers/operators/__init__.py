@@ -124,7 +124,8 @@ def operators_at(context: Context, rows: tuple[tuple[str, str | None, str | None
     nodes = [np.empty(0, np.int64)]
     for name, shapes, types in rows:
         named = np.flatnonzero((host.name == trace.names.code(name)) & (host.kind == NodeKind.OPERATOR))
-        row, inputs = host.row[named], (trace.shapes.code(shapes or ""), trace.types.code(types or ""))
+        row = host.row[named]
+        inputs = (trace.shapes.code(shapes or ""), trace.types.code(types or ""))
         nodes.append(named[(trace.host.shapes[row] == inputs[0]) & (trace.host.types[row] == inputs[1])])
     found = distinct(np.concatenate(nodes))
     found = found[~context.cached(_beside)[found]]
@@ -159,7 +160,8 @@ def _totals(context: Context) -> I64:
 def _sums(context: Context, rows: I64 | slice) -> I64:
     """By operator, input shapes and input types the figures of some calls, and how many they are."""
     nodes, groups, first = context.cached(_calls)
-    of, chosen = groups[rows], nodes[rows]
+    of = groups[rows]
+    chosen = nodes[rows]
     figures = [sum_by(of, _figure(context, field, chosen), len(first)) for field in _FIGURES]
     return np.column_stack([*figures, count_by(of, len(first))])
 
@@ -171,7 +173,8 @@ def _calls(context: Context) -> tuple[I64, I64, I64]:
         The nodes, the group of each, and of each group the place of its first node among them.
     """
     nodes = np.flatnonzero(context.host.is_row)
-    row, host = context.host.row[nodes], context.trace.host
+    row = context.host.row[nodes]
+    host = context.trace.host
     first, groups = group(context.host.name[nodes], host.shapes[row], host.types[row])
     return nodes, groups, first
 
@@ -183,7 +186,8 @@ def _cost(context: Context) -> str:
 
 def _figure(context: Context, field: str, nodes: I64) -> I64:
     """A figure of some nodes, by the name of its field in rows."""
-    times, tree = context.cached(node_times), context.host.tree
+    times = context.cached(node_times)
+    tree = context.host.tree
     if field == "calls":
         return context.calls_of(nodes)
     if field == "host_total_ns":

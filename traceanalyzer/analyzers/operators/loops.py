@@ -201,7 +201,8 @@ class _Backward:
         evaluations, source = forward_nodes(context)
         known = source != NO_PARENT
         order = np.argsort(tree.start_ns[source[known]], kind="stable")
-        self._source, self._evaluation = source[known][order], evaluations[known][order]
+        self._source = source[known][order]
+        self._evaluation = evaluations[known][order]
         self._thread = tree.thread
         self._called = tree.start_ns[self._source]
 

@@ -21,7 +21,7 @@ from traceanalyzer.structure.autograd import has_closure, is_zero_grad, ranges
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.events import EventSet, Occurrences, event_set
 from traceanalyzer.structure.idle_times import IdleTime, ended_earlier, starvation, summed
-from traceanalyzer.structure.sums import count_by, rows_by, sum_by
+from traceanalyzer.structure.sums import count_by, members, rows_by, sum_by
 from traceanalyzer.trace.distinct import ascending, ranked
 from traceanalyzer.trace.table import I64, Array, Bool, take_or
 from traceanalyzer.trace.tables import Category
@@ -104,18 +104,16 @@ def analyze(context: Context) -> Optimizers:
     calls = context.cached(ranges)
     calls = calls[context.in_scope(host.start_ns[calls])]
     codes, group = ranked(host.name[calls])
-    start = host.start_ns[calls]
     dur = host.dur_ns[calls]
-    earlier = ended_earlier(context, start, start + dur, dur)
+    earlier = ended_earlier(context, host.start_ns[calls], host.end_ns[calls], dur)
     figures = _figures(context, calls, group, len(codes))
     rows = []
-    rows_of = rows_by(group)
-    for number, code in enumerate(codes.tolist()):
-        of_name = rows_of(number)
-        name = trace.names[code]
-        longest = of_name[dur[of_name].argmax()]
+    for number, of_name in members(group):
+        name = trace.names[codes[number]]
+        longest = calls[of_name[dur[of_name].argmax()]]
+        start = int(host.start_ns[longest])
         exposed = summed(earlier[of_name])
-        rows.append(Optimizer(name, _kind(name), exposed=exposed, start_ns=int(start[longest]), **figures[number]))
+        rows.append(Optimizer(name, _kind(name), exposed=exposed, start_ns=start, **figures[number]))
     return Optimizers(tuple(sorted(rows, key=lambda row: (-row.host_ns, row.name))))
 
 
@@ -152,7 +150,8 @@ def _device_columns(context: Context, calls: I64, of_row: I64, count: int) -> di
 @event_set
 def optimizers_at(context: Context, rows: tuple[Optimizer, ...]) -> Iterator[Occurrences]:
     """When some optimizers are called."""
-    calls, host = context.cached(ranges), context.trace.host
+    calls = context.cached(ranges)
+    host = context.trace.host
     is_named = context.trace.names.where({row.name for row in rows}.__contains__)
     yield Occurrences.of_host(context, rows[0].name, calls[is_named[host.name[calls]]])
 
@@ -209,15 +208,19 @@ def _operators(context: Context, calls: I64, of_row: I64) -> list[dict[str, Any]
     for number in range(int(of_row.max(initial=-1)) + 1):
         operators = rows[rows_of(number)]
         codes = host.name[operators]
-        durations = host.dur_ns[operators[in_place[codes]]]
-        of_group = {
-            "list_operators": int(on_lists[codes].sum()),
-            "operators": _most_frequent(context, codes),
-            "in_place": len(durations),
-            "in_place_ns": int(durations.sum() - durations.max(initial=0)),
-        }
-        figures.append(of_group)
+        figures.append(
+            {
+                "list_operators": int(on_lists[codes].sum()),
+                "operators": _most_frequent(context, codes),
+                **_in_place(host.dur_ns[operators[in_place[codes]]]),
+            }
+        )
     return figures
+
+
+def _in_place(durations: I64) -> dict[str, int]:
+    """By field: how many operators work in place, and their time without the longest."""
+    return {"in_place": len(durations), "in_place_ns": int(durations.sum() - durations.max(initial=0))}
 
 
 def _most_frequent(context: Context, codes: Array) -> tuple[OperatorCount, ...]:

@@ -78,7 +78,8 @@ class Passes(msgspec.Struct, frozen=True):
 def analyze(context: Context) -> Passes:
     """Count the passes, and find those whose results are not used."""
     updates, zeroed = context.cached(optimizer_starts)
-    tree, created = context.host.tree, np.flatnonzero(context.in_scope(context.cached(graph).start_ns))
+    tree = context.host.tree
+    created = np.flatnonzero(context.in_scope(context.cached(graph).start_ns))
     nodes = context.cached(graph).node[created]
     return Passes(
         backward_passes=int(context.in_scope(context.cached(backward).start_ns).sum()),
@@ -108,7 +109,8 @@ def _added_ns(context: Context) -> int:
 
 def _graph_passes(context: Context, created: I64) -> int:
     """Most calls of one outermost module, or else steps, that created some of these functions of the graph."""
-    modules, start = context.cached(roots), context.cached(graph).start_ns[created]
+    modules = context.cached(roots)
+    start = context.cached(graph).start_ns[created]
     if len(modules.start_ns):
         calls = distinct(modules.of_graph[created][modules.of_graph[created] >= 0])
         kind = group(modules.name[calls], modules.instance[calls])[1]
@@ -218,8 +220,10 @@ def _used(context: Context, passes: Backward, lost: Bool, zero: I64) -> I64:
 
 def _waste(context: Context, passes: Backward, number: int) -> Waste:
     """One pass with the forward part before it."""
-    created, steps = context.cached(graph).start_ns, np.sort(np.concatenate(context.cached(optimizer_starts)))
-    start, end = int(passes.start_ns[number]), int(passes.end_ns[number])
+    created = context.cached(graph).start_ns
+    steps = np.sort(np.concatenate(context.cached(optimizer_starts)))
+    start = int(passes.start_ns[number])
+    end = int(passes.end_ns[number])
     before = int(passes.end_ns[number - 1]) if number else 0
     boundary = max(before, int(take_or(steps, np.searchsorted(steps, start) - 1, 0)) if len(steps) else 0)
     first = int(np.searchsorted(created, boundary))
@@ -268,14 +272,18 @@ def roots(context: Context) -> Roots:
 
 
 def _modules(context: Context) -> Roots:
-    host, tree, found = context.host, context.host.tree, context.cached(owners)
+    host = context.host
+    tree = context.host.tree
+    found = context.cached(owners)
     above = np.append(tree.nearest(found.is_module | found.is_evaluation), NO_PARENT)
     is_root: Bool = found.is_module & (above[tree.parent] == NO_PARENT)
     nodes = np.flatnonzero(is_root)
     root = tree.nearest(is_root)[context.cached(graph).node]
-    frames, row = context.trace.frames, host.row[nodes]
+    frames = context.trace.frames
+    row = host.row[nodes]
     number = np.where(root == NO_PARENT, NO_PARENT, np.searchsorted(nodes, root))
-    name, thread = host.name[nodes], frames.thread[row]
+    name = host.name[nodes]
+    thread = frames.thread[row]
     return Roots(name, frames.module_id[row], thread, tree.start_ns[nodes], tree.end_ns[nodes], number)
 
 
@@ -318,7 +326,8 @@ class _UnusedCalls(msgspec.Struct, frozen=True):
 
 def _unused_calls(context: Context) -> list[_UnusedCalls]:
     """Such calls beside others of the same module that reach a backward pass before the same update."""
-    calls, passes = context.cached(roots), context.cached(backward)
+    calls = context.cached(roots)
+    passes = context.cached(backward)
     steps = context.cached(optimizer_starts)[0]
     if not (calls.of_graph >= 0).any() or not len(passes) or not len(steps):
         return []

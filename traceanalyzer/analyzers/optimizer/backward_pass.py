@@ -69,7 +69,8 @@ def recomputation(context: Context) -> Recomputation:
     """Add up the segments."""
     host, tree = context.host, context.host.tree
     found = context.cached(_segments)
-    start, end = tree.start_ns[found.evaluation], found.end_ns
+    start = tree.start_ns[found.evaluation]
+    end = found.end_ns
     duration = tree.end_ns[found.operator] - tree.start_ns[found.operator]
     first, groups = group(host.name[found.operator])
     time = np.bincount(groups, weights=duration)
@@ -103,7 +104,8 @@ def _segments(context: Context) -> _Segments:
         return _Segments(*np.empty((3, 0), np.int64))
     segment, row = np.unique(evaluation[within], return_inverse=True)
     kept = _repeats(pair[within], forward, row, len(segment))
-    tree, steps = context.host.tree, program_steps(context).typical
+    tree = context.host.tree
+    steps = program_steps(context).typical
     if len(steps):
         kept &= steps.at(tree.start_ns[segment]) >= 0
     end = most_by(row, tree.end_ns[called[within]], len(segment))
@@ -163,7 +165,8 @@ def _pairs(kind: I64, nodes: I64, evaluation: I64, thread: I32) -> I64:
 @event_set
 def recomputed_at(context: Context, *, on_device: bool) -> Iterator[Occurrences]:
     """When typical steps compute parts of the forward pass again: what they launch, or the time on the host."""
-    found, tree = context.cached(_segments), context.host.tree
+    found = context.cached(_segments)
+    tree = context.host.tree
     if on_device:
         rows = np.flatnonzero(take_or(_launches(context, found), context.links.launch, missing=False))
         yield Occurrences.on_device(context, "recomputation", rows)
@@ -211,7 +214,8 @@ class NanChecks(msgspec.Struct, frozen=True):
 
 def nan_checks(context: Context) -> NanChecks:
     """Add up what checks and stacks take."""
-    tree, steps = context.host.tree, program_steps(context).typical
+    tree = context.host.tree
+    steps = program_steps(context).typical
     found, (nodes, stacks) = context.cached(_checks), _stacks(context)
     return NanChecks(
         steps=len(steps),
@@ -233,7 +237,8 @@ class _Checks(msgspec.Struct, frozen=True):
 
 
 def _checks(context: Context) -> _Checks:
-    host, steps = context.host, program_steps(context).typical
+    host = context.host
+    steps = program_steps(context).typical
     tree, names = host.tree, context.trace.names
     evaluation = context.cached(owners).is_evaluation & ~names.where(is_accumulation)[host.name]
     counted = np.flatnonzero(evaluation)
@@ -250,7 +255,8 @@ def _checks(context: Context) -> _Checks:
 @event_set
 def nan_checks_at(context: Context) -> Iterator[Occurrences]:
     """When typical steps look for NaN and format stacks."""
-    tree, found = context.host.tree, context.cached(_checks)
+    tree = context.host.tree
+    found = context.cached(_checks)
     ends = tree.end_ns[found.evaluation]
     yield Occurrences(
         "host", "anomaly mode", tree.thread[found.first].astype(np.int64), tree.start_ns[found.first], ends
@@ -270,7 +276,8 @@ def _stacks(context: Context) -> tuple[I64, I64]:
     if not len(nodes):
         return nodes, nodes
     before, calls = _time_before_work(context)
-    is_evaluation, tree = context.cached(owners).is_evaluation, context.host.tree
+    is_evaluation = context.cached(owners).is_evaluation
+    tree = context.host.tree
     inside = take_or(is_evaluation, context.cached(owners).evaluation, missing=False)
     operator = np.flatnonzero(inside & calls & ~is_evaluation & ~take_or(is_evaluation, tree.parent, missing=False))
     usual = int(np.median(before[operator])) if len(operator) else 0

@@ -139,7 +139,8 @@ def _early(context: Context) -> _Early | None:
 
 def _several_passes(context: Context) -> tuple[I64, I64]:
     """Passes before updates that have several, and the update after each."""
-    passes, steps = context.cached(backward), context.cached(optimizer_starts)[0]
+    passes = context.cached(backward)
+    steps = context.cached(optimizer_starts)[0]
     update = np.searchsorted(steps, passes.start_ns)
     counted = (update < len(steps)) & context.in_scope(passes.start_ns)
     updates, counts = np.unique(update[counted], return_counts=True)
@@ -250,7 +251,9 @@ def pipeline(context: Context) -> Pipeline | None:
     stage = context.cached(_stage)
     if stage is None:
         return None
-    start, end, fills = stage.waits.start, stage.waits.start + stage.waits.dur, stage.leads_to > 0
+    start = stage.waits.start
+    end = stage.waits.start + stage.waits.dur
+    fills = stage.leads_to > 0
     found = Intervals.union(start[fills], end[fills]) - stage.computing
     others = Intervals.union(start[stage.leads_to == 0], end[stage.leads_to == 0]) - stage.computing - found
     return Pipeline(
@@ -271,7 +274,8 @@ def bubbles_at(context: Context) -> Iterator[Occurrences]:
     stage = context.cached(_stage)
     if stage is None:
         return
-    waits, rows = stage.waits, np.flatnonzero(stage.leads_to > 0)
+    waits = stage.waits
+    rows = np.flatnonzero(stage.leads_to > 0)
     for place, own in members(waits.place[rows]):
         start = waits.start[rows[own]]
         times = Intervals.union(start, start + waits.dur[rows[own]]) - stage.computing
@@ -358,7 +362,8 @@ def _marks(context: Context, received: I64, sent: I64, updates: I64) -> _Marks:
 
 def _created(context: Context) -> AutogradGraph:
     """Functions that forward passes created. Receiving takes a number of its own, but is no part of a pass."""
-    found, names = context.cached(graph), context.trace.names
+    found = context.cached(graph)
+    names = context.trace.names
     messages = names.where(lambda name: name.startswith(recorded_collectives.HOST_NAMES))
     kept = ~messages[context.host.name[found.node]]
     return AutogradGraph(found.node[kept], found.start_ns[kept], found.sequence[kept])

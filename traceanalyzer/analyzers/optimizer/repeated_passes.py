@@ -90,7 +90,8 @@ def repeated_at(context: Context) -> Iterator[Occurrences]:
 
 def _found(context: Context) -> tuple[_Calls, list[tuple[int, int]]] | None:
     """All calls, and the first and last of each such pass."""
-    passes, steps = context.cached(backward), context.cached(optimizer_starts)[0]
+    passes = context.cached(backward)
+    steps = context.cached(optimizer_starts)[0]
     if len(passes) < 2 or len(steps) < 2:
         return None
     calls = _calls(context)
@@ -186,7 +187,8 @@ def _occurrences(text: str, pattern: str, begins: int, ends: int) -> list[int]:
     length = math.ceil(_ALIKE * len(pattern))
     if length < LEAST:
         return []
-    found, at = [], text.find(pattern[:length], begins, ends)
+    found = []
+    at = text.find(pattern[:length], begins, ends)
     while at >= 0:
         found.append(at)
         at = text.find(pattern[:length], at + length, ends)
@@ -218,8 +220,10 @@ def _of_trained_networks(context: Context, calls: _Calls) -> Bool:
 
 def _summed(context: Context, calls: _Calls, pairs: list[tuple[int, int]]) -> RepeatedForward:
     firsts, lasts = (np.array(ends) for ends in zip(*pairs, strict=True))
-    start, end = calls.start_ns[firsts], calls.end_ns[lasts]
-    launches, device = context.trace.launches, context.cached(device_time)
+    start = calls.start_ns[firsts]
+    end = calls.end_ns[lasts]
+    launches = context.trace.launches
+    device = context.cached(device_time)
     spans = zip(*(np.searchsorted(launches.start_ns, times).tolist() for times in (start, end)), strict=True)
     node = int(calls.node[firsts[0]])
     return RepeatedForward(

@@ -105,7 +105,9 @@ class Phases(msgspec.Struct, frozen=True):
 
 def analyze(context: Context) -> Phases:
     """The marks by name and as a tree."""
-    marks, steps, cost = context.cached(forest), context.cached(windows), context.cached(costs)
+    marks = context.cached(forest)
+    steps = context.cached(windows)
+    cost = context.cached(costs)
     on_device = cost.device_ns > 0
     rows, hidden_rows = _by_name(context)
     tree, hidden_places = _by_place(context)

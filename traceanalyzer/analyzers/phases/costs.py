@@ -89,10 +89,13 @@ class TypicalTimes(msgspec.Struct, frozen=True):
 
 def in_typical_steps(context: Context) -> TypicalTimes:
     """What lies in typical steps: nothing where no step is marked."""
-    steps, events, launch = program_steps(context).typical, context.trace.device, context.links.launch
+    steps = program_steps(context).typical
+    events = context.trace.device
+    launch = context.links.launch
     if not len(steps) or steps.found_by in _NO_STEPS:
         return TypicalTimes(0, Intervals.none(), Intervals.none(), np.zeros(len(context.trace.launches), np.int64))
-    times, linked = typical.times(context), launch != NO_PARENT
+    times = typical.times(context)
+    linked = launch != NO_PARENT
     own = times.within(events.start_ns[linked], events.end_ns[linked])
     device = sum_by(launch[linked], own, len(context.trace.launches))
     return TypicalTimes(len(steps), times, times - gaps.any_busy(context), device)
@@ -124,7 +127,8 @@ class MarkCosts(msgspec.Struct, frozen=True):
 def costs(context: Context) -> MarkCosts:
     """The costs of every mark of the forest."""
     marks = context.cached(forest)
-    device, mark = context.cached(device_time), context.cached(launch_marks)
+    device = context.cached(device_time)
+    mark = context.cached(launch_marks)
     inside = mark != NO_PARENT
     in_steps = np.where(context.cached(windows).contain(context.trace.launches.start_ns), device, 0)
     steady = context.cached(in_typical_steps)
@@ -152,12 +156,14 @@ def launch_marks(context: Context) -> I64:
 
     Launches of autograd's threads outside of their own marks belong to the mark that waits for these threads.
     """
-    marks, launches = context.cached(forest), context.trace.launches
+    marks = context.cached(forest)
+    launches = context.trace.launches
     mark = np.full(len(launches), NO_PARENT, np.int64)
     if not len(marks):
         return mark
     rows = np.flatnonzero((context.cached(device_time) > 0) & context.in_scope(launches.start_ns))
-    thread, start = launches.thread[rows], launches.start_ns[rows]
+    thread = launches.thread[rows]
+    start = launches.start_ns[rows]
     mark[rows] = marks.innermost(thread, start)
     for own, waiting in context.cached(engines).items():
         homeless = rows[(thread == own) & (mark[rows] == NO_PARENT)]
@@ -249,7 +255,8 @@ def sums(context: Context, group: I64, count: int, level: I64 | None = None) -> 
         count: Number of groups.
         level: Depth of each group; the least of its marks if None.
     """
-    marks, cost = context.cached(forest), context.cached(costs)
+    marks = context.cached(forest)
+    cost = context.cached(costs)
     end = marks.start_ns + marks.dur_ns
     repeated = _inside(grouped(group, marks.thread)[1], marks.start_ns, end)
     outer = np.flatnonzero(~repeated)
@@ -414,7 +421,8 @@ def figures(context: Context, sums: Sums) -> list[TimesByName]:
 
 def times(context: Context, row: dict[str, Any]) -> TimesByName:
     """The fields of `PhaseTimes` from the columns of `Sums`, of one group."""
-    steps, typical_steps = context.cached(windows).count, context.cached(in_typical_steps).count
+    steps = context.cached(windows).count
+    typical_steps = context.cached(in_typical_steps).count
     on_device = context.cached(costs).device_ns > 0
     figures = {name: row[name] for name in ("calls", "recursive_calls", "depth", "threads")}
     for name, in_steps, is_known in (

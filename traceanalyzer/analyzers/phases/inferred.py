@@ -89,7 +89,8 @@ def _forward(context: Context) -> Spans:
 
 def _before_backward(context: Context) -> I64:
     """For operators without sequence numbers: the longest run of operators before each backward pass."""
-    tree, passes = context.host.tree, context.cached(backward)
+    tree = context.host.tree
+    passes = context.cached(backward)
     nodes = _outermost_operators(context)
     first, run = group(np.searchsorted(_ends_of_forward(context), tree.start_ns[nodes], side="right"))
     time = sum_by(run, tree.end_ns[nodes] - tree.start_ns[nodes], len(first))
@@ -113,7 +114,9 @@ def _outermost_operators(context: Context) -> I64:
 
 def _ends_of_forward(context: Context) -> I64:
     """Times at which a forward pass is over, ascending."""
-    host, passes, steps = context.trace.host, context.cached(backward), context.cached(windows)
+    host = context.trace.host
+    passes = context.cached(backward)
+    steps = context.cached(windows)
     waits = host.start_ns[context.kind == NodeKind.DATALOADER]
     borders = (passes.start_ns, passes.end_ns, *context.cached(optimizer_starts), waits, steps.start_ns, steps.end_ns)
     return moments(*borders)
@@ -130,7 +133,8 @@ def _spanned(thread: Array, segment: I64, start: I64, end: I64) -> Spans:
 def columns(context: Context, spans: Spans) -> dict[str, int | bool | None]:
     """The sums of a phase, as `Sums` has them of marks."""
     total = _device_sums(context, spans) | _host_sums(context, spans)
-    critical, steady = context.cached(critical_threads), context.cached(in_typical_steps)
+    critical = context.cached(critical_threads)
+    steady = context.cached(in_typical_steps)
     host = int((spans.end_ns - spans.start_ns).sum())
     steady_host = int(steady.times.within(spans.start_ns, spans.end_ns).sum())
     return total | {
@@ -188,12 +192,14 @@ def _are_marked(context: Context, spans: Spans, launched: I64, span: I64) -> Boo
 
 def _host_sums(context: Context, spans: Spans) -> dict[str, int]:
     """The time in spans in which there are marks, and in which a device is idle."""
-    forest_marks, critical = context.cached(forest), context.cached(critical_threads)
+    forest_marks = context.cached(forest)
+    critical = context.cached(critical_threads)
     steady = context.cached(in_typical_steps)
     total = dict.fromkeys(("idle", "idle_in_typical", "marked", "marked_in_typical"), 0)
     marks_of = rows_by(forest_marks.thread)
     for thread, rows in members(spans.thread):
-        start, end = spans.start_ns[rows], spans.end_ns[rows]
+        start = spans.start_ns[rows]
+        end = spans.end_ns[rows]
         marks = marks_of(thread)
         inside = marks[_span(start, end, forest_marks.start_ns[marks]) >= 0]
         marked = Intervals.union(forest_marks.start_ns[inside], forest_marks.end_ns[inside])

@@ -73,7 +73,8 @@ def kinds(context: Context) -> tuple[StepKind, ...]:
     said, roots, names = _steps(context)
     if not len(roots):
         return ()
-    marks, cost = context.cached(forest), context.cached(costs)
+    marks = context.cached(forest)
+    cost = context.cached(costs)
     device = marks.sums(cost.device_self)[roots] if cost.device_ns else None
     kinds_of_steps = said.framework * (len(names) + 1) + said.kind + 1
     result = []

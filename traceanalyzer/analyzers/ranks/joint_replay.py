@@ -183,8 +183,10 @@ class _Run:
     def end(self) -> F64 | None:
         program = self._program
         opens = np.searchsorted(program.member, np.arange(program.members + 1)).tolist()
-        place, stops = opens[:-1], opens[1:]
-        meeting, is_start = program.meeting.tolist(), program.is_start.tolist()
+        place = opens[:-1]
+        stops = opens[1:]
+        meeting = program.meeting.tolist()
+        is_start = program.is_start.tolist()
         waiting: dict[int, list[int]] = {}
         ready = list(range(program.members))
         while ready:

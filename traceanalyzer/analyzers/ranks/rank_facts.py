@@ -275,9 +275,11 @@ def _has_equal_parts(facts: Collective) -> bool:
 
 
 def _steps(context: Context) -> RankSteps:
-    steps, device = steps_of(context), context.trace.device
+    steps = steps_of(context)
+    device = context.trace.device
     kept = slice(0, MOST)
-    start, end = steps.start_ns[kept], steps.end_ns[kept]
+    start = steps.start_ns[kept]
+    end = steps.end_ns[kept]
     computation = Intervals.none()
     if len(device):
         _, computation = recorded_collectives.times_of(context, np.ones(len(device), np.bool_))

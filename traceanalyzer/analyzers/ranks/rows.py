@@ -65,8 +65,10 @@ class RankRun(msgspec.Struct, frozen=True):
 
 def ranks(run: RankRun) -> tuple[RankRow, ...]:
     """One row per rank."""
-    wait, exposed = run.by_member(run.waits.wait), run.by_member(run.waits.exposed)
-    transfer, last = run.by_member(run.waits.transfer), run.by_member(run.waits.is_last.astype(np.int64))
+    wait = run.by_member(run.waits.wait)
+    exposed = run.by_member(run.waits.exposed)
+    transfer = run.by_member(run.waits.transfer)
+    last = run.by_member(run.waits.is_last.astype(np.int64))
     matched = count_by(run.table.member[run.matched.rows], len(run.members)).tolist()
     return tuple(
         _rank(run, position, matched[position], last[position], (wait[position], exposed[position], transfer[position]))
@@ -214,7 +216,8 @@ def _longest_wait(run: RankRun, number: int) -> dict[str, Any]:
     """The longest exposed waiting in a step, by field of its row."""
     rows = np.flatnonzero(run.table.step[run.matched.rows] == number)
     longest = int(rows[run.waits.exposed[rows].argmax()])
-    row, wait = run.matched.rows[longest], int(run.waits.exposed[longest])
+    row = run.matched.rows[longest]
+    wait = int(run.waits.exposed[longest])
     return {
         "longest_wait_ns": wait,
         "longest_wait_rank": run.numbers[run.table.member[row]] if wait else None,

@@ -251,7 +251,8 @@ def _together(run: JointRun) -> tuple[tuple[int, ...], float]:
     alone = run.of_rank(run.times)
     order = sorted(range(len(run.ranks)), key=lambda place: (alone[place], place))
     least = _ADDS * float(run.times[0] - run.times[1])
-    chosen, without = [run.ranks[order[0]]], float(alone[order[0]])
+    chosen = [run.ranks[order[0]]]
+    without = float(alone[order[0]])
     for place in order[1 : max(1, int(_MOST_LATE * len(run.ranks)))]:
         shorter = float(run.at_median([*chosen, run.ranks[place]], exactly=False)[1])
         if without - shorter < least:

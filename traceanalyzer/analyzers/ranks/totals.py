@@ -163,7 +163,8 @@ def _idle(members: Sequence[Member]) -> list[DeviceIdle]:
 
 
 def _join(devices: Sequence[DeviceIdle]) -> DeviceIdle:
-    window, idle = sum(device.window_ns for device in devices), sum(device.idle_ns for device in devices)
+    window = sum(device.window_ns for device in devices)
+    idle = sum(device.idle_ns for device in devices)
     causes: defaultdict[str, list[Cause]] = defaultdict(list)
     for device in devices:
         for cause in device.causes:
@@ -224,7 +225,8 @@ def _transfers(groups: Sequence[GroupRow]) -> Communication:
 
 
 def _row(group: GroupRow) -> CollectiveRow:
-    calls, each = group.collectives * group.ranks, round(group.transfer_ns)
+    calls = group.collectives * group.ranks
+    each = round(group.transfer_ns)
     return CollectiveRow(
         operation=group.operation,
         process_group=group.process_group,

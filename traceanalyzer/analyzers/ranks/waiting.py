@@ -76,7 +76,9 @@ def measure_waits(table: RankTable, matched: Matched, start_ns: I64) -> tuple[Ma
     wait = dur - dur[matched.opens][matched.collective]
     wait = np.where(is_even, wait, np.minimum(wait, before_last))
     order = np.lexsort((table.member[matched.rows], np.where(is_even, 0, before_last), wait, matched.collective))
-    ordered, dur, wait = matched.ordered(order), dur[order], wait[order]
+    ordered = matched.ordered(order)
+    dur = dur[order]
+    wait = wait[order]
     exposed = table.exposed_ns[ordered.rows]
     is_first = np.zeros(len(dur), np.bool_)
     is_first[ordered.opens] = True
@@ -175,7 +177,8 @@ class _Delays:
         Returns:
             For each of the others the causes of its wait, by rank.
         """
-        last, others = int(members[0]), members[1:]
+        last = int(members[0])
+        others = members[1:]
         if self._by is None:
             direct = np.zeros((len(others), self._ranks))
             direct[:, last] = wait

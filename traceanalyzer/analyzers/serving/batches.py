@@ -75,7 +75,8 @@ def samples(context: Context) -> Samples:
     steps = context.cached(typical)
     if not steps.length_ns:
         return _unknown("no-steps")
-    by_setting, by_shape = _from_capture(context), _from_shapes(context)
+    by_setting = _from_capture(context)
+    by_shape = _from_shapes(context)
     if by_setting is None:
         if isinstance(by_shape, str):
             return _unknown(by_shape)
@@ -220,7 +221,8 @@ def first_work(context: Context, nodes: I64) -> I64:
     inside = context.links.device_node()
     events = np.flatnonzero(inside != NO_PARENT)
     owner = tree.nearest(marked)[inside[events]]
-    events, owner = events[owner != NO_PARENT], owner[owner != NO_PARENT]
+    events = events[owner != NO_PARENT]
+    owner = owner[owner != NO_PARENT]
     first = least_by(owner, device.start_ns[events], len(tree))
     idle = first == np.iinfo(np.int64).max
     return np.where(idle, tree.start_ns, first)[nodes]

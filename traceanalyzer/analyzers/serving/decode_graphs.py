@@ -187,12 +187,14 @@ def _requests(mark: StepMark | None) -> int:
 
 
 def _work(context: Context, steps: _Steps) -> _Work:
-    device, count = context.trace.device, len(steps.names)
+    device = context.trace.device
+    count = len(steps.names)
     step_of = np.append(steps.at(context.trace.launches.start_ns), -1)
     is_graph = np.append(graph_calls(context), False)
     launch = context.links.launch  # -1 is the entry after the last
     rows = np.flatnonzero((launch != NO_PARENT) & (step_of[launch] >= 0))
-    step, graph = step_of[launch[rows]], is_graph[launch[rows]]
+    step = step_of[launch[rows]]
+    graph = is_graph[launch[rows]]
     kernel = device.category[rows] == Category.KERNEL
     calls = np.flatnonzero((step_of >= 0) & is_graph)
     last = np.full(count, -1, np.int64)
@@ -210,7 +212,8 @@ def _graphs(context: Context, rows: I64, step: I64, count: int) -> I64:
     """For each step a number of what its graphs run, equal for equal graphs; -1 where ids and grids are unknown."""
     device = context.trace.device
     kernels = device.category[rows] == Category.KERNEL
-    rows, step = rows[kernels], step[kernels]
+    rows = rows[kernels]
+    step = step[kernels]
     ids = device.graph[rows]
     grid = device.grid[rows]
     if (ids >= 0).all():
@@ -241,7 +244,8 @@ def _sizes(context: Context, steps: _Steps, last: I64) -> I64:
     first, kind = group(host.shapes[rows], host.types[rows])
     matrix_rows = [_matrix_rows(Inputs.of(context.trace, row)) for row in rows[first].tolist()]
     size = np.array(matrix_rows, np.int64)[kind]
-    rows, size = rows[size > 0], size[size > 0]
+    rows = rows[size > 0]
+    size = size[size > 0]
     steps_with_matrix, first = np.unique(step[rows], return_index=True)  # rows are in the order of time
     sizes = np.full(len(last), -1, np.int64)
     sizes[steps_with_matrix] = size[first]

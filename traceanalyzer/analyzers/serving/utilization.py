@@ -100,7 +100,8 @@ def utilization(context: Context) -> Utilization:
     obstacle = _obstacle(context)
     if obstacle is not None:
         return Utilization(None, None, None, None, None, None, 0, (), obstacle)
-    found, gpu = context.cached(products), context.gpu
+    found = context.cached(products)
+    gpu = context.gpu
     counted = sum(call.device_ns for call in found.calls)
     coverage = counted / found.possible_ns if found.possible_ns else None
     unknown = _unknown(found, gpu, coverage)
@@ -203,7 +204,8 @@ class Products(msgspec.Struct, frozen=True):
 
 def products(context: Context) -> Products:
     """Find the products of the typical steps."""
-    device, steps = context.trace.device, context.cached(typical)
+    device = context.trace.device
+    steps = context.cached(typical)
     counted = steps.at(device.start_ns) >= 0
     kernels = np.flatnonzero(counted & (device.category == Category.KERNEL))
     owner = _leaf(context)[kernels]
@@ -220,14 +222,16 @@ def products(context: Context) -> Products:
 
 def _leaf(context: Context) -> I64:
     """For each device event, the modelled operator that launched it itself, or -1."""
-    host, node = context.host, context.links.device_node()
+    host = context.host
+    node = context.links.device_node()
     own = take_or(host.top, node, NO_PARENT)
     return np.where(take_or(context.cached(operator_times.leaves), own, False), own, NO_PARENT)
 
 
 def _may_hold(context: Context) -> Bool:
     """By the code of a kernel's name, whether it may hold products."""
-    names, codes = context.trace.names, distinct(context.trace.device.name)
+    names = context.trace.names
+    codes = distinct(context.trace.device.name)
     may_hold = np.zeros(len(names), np.bool_)
     for code in codes.tolist():
         may_hold[code] = kernel_class(names[code]) not in _PLAIN and not _PLAIN_TRITON.match(names[code])

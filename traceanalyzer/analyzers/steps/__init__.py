@@ -91,7 +91,8 @@ def analyze(context: Context) -> Timeline:
     """Lanes of a typical step of the program: threads with most to show first, then streams."""
     steps = program_steps(context)
     chosen = shown_step(context)
-    start, end = int(steps.start_ns[chosen]), int(steps.end_ns[chosen])
+    start = int(steps.start_ns[chosen])
+    end = int(steps.end_ns[chosen])
     cell = max(1, -(-(end - start) // CELLS))
     names: StringPool[int] = StringPool()
     frame = _Frame(start, end, cell, names.encode)

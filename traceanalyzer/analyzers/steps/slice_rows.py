@@ -104,7 +104,9 @@ def fitting(rows: SliceRows, most: int, duration_ns: int) -> tuple[SliceRows, in
     if len(rows) <= most:
         return rows, 0
     ordered = rows.by_lane()
-    low, high, length = 0, _FINEST, ordered.end_ns - ordered.start_ns
+    low = 0
+    high = _FINEST
+    length = ordered.end_ns - ordered.start_ns
     while low < high:
         middle = (low + high + 1) // 2
         if (
@@ -148,14 +150,16 @@ def blocks(lane: Array, depth: Array, start_ns: I64, end_ns: I64, cell: int) -> 
     """Of slices in order, the first and the longest of each block of neighbours that are joined."""
     length = end_ns - start_ns
     begins = _begins(lane, depth, start_ns, length, cell)
-    first, block = np.flatnonzero(begins), np.cumsum(begins) - 1
+    first = np.flatnonzero(begins)
+    block = np.cumsum(begins) - 1
     longest = np.flatnonzero(length == np.maximum.reduceat(length, first)[block])
     return first, longest[np.append(True, np.diff(block[longest]) != 0)]
 
 
 def _begins(lane: Array, depth: Array, start_ns: I64, length: I64, cell: int) -> Bool:
     """Where a slice is not joined to the one before: each short one begins in the same cell as its neighbour."""
-    is_long, at = length >= cell, start_ns // cell
+    is_long = length >= cell
+    at = start_ns // cell
     begins = np.ones(len(lane), np.bool_)
     begins[1:] = is_long[1:] | is_long[:-1] | (at[1:] != at[:-1])
     begins[1:] |= (lane[1:] != lane[:-1]) | (depth[1:] != depth[:-1])
@@ -207,9 +211,11 @@ def _positions(rows: I64, wanted: I64) -> I64:
 
 def rows_of(lanes: Sequence[SliceLane]) -> SliceRows:
     """The slices of lanes, by their numbers; a row is the position among the calls."""
-    parts, calls = [SliceRows.none()], 0
+    parts = [SliceRows.none()]
+    calls = 0
     for number, lane in enumerate(lanes):
-        start, count = np.cumsum(np.array(lane.start, np.int64)), len(lane.start)
+        start = np.cumsum(np.array(lane.start, np.int64))
+        count = len(lane.start)
         none = np.full(count, -1)
         parts.append(
             SliceRows(

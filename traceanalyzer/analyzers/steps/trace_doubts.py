@@ -143,7 +143,8 @@ def _own_work(context: Context) -> Iterator[Loss]:
     """Work of the profiler itself that the recording names, such as the request of a buffer."""
     names, overheads = context.trace.names, context.trace.overheads
     rows = np.flatnonzero(~names.where(host_activity.is_loading_overhead)[overheads.name])
-    steps, works = typical.times(context), times_of(overheads, rows)
+    steps = typical.times(context)
+    works = times_of(overheads, rows)
     time = (works & steps).length
     if time >= _OWN_WORK * steps.length > 0:
         own = rows[steps.contains(overheads.start_ns[rows])]

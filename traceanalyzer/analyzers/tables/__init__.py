@@ -118,7 +118,8 @@ def recording(view: RunView, run: PrintedRun) -> Recording:
     frameworks = tuple(_frameworks(rows))
     kind, evidence = _workload(rows, frameworks, _most_hidden(run))
     if whole and startup >= STARTUP_SHARE * whole:
-        kind, evidence = "start-up", (WorkloadEvidence("loading", time_ns=startup),)
+        kind = "start-up"
+        evidence = (WorkloadEvidence("loading", time_ns=startup),)
     ids = {framework.id for framework in frameworks}
     named = next((known.id for known in FRAMEWORKS if known.is_named and known.id in ids), None)
     return Recording(

@@ -286,7 +286,8 @@ def _hot(rows: list[tuple[TableRow, RowKind]], kind: RowKind, cpu: int | None, d
 
 
 def _sum_up(rows: list[TableRow], cpu: int | None, device: int | None) -> Hot:
-    on_device, on_host = sum_known(row.self_device_ns for row in rows), sum_known(row.self_cpu_ns for row in rows)
+    on_device = sum_known(row.self_device_ns for row in rows)
+    on_host = sum_known(row.self_cpu_ns for row in rows)
     return Hot(
         name=rows[0].name,
         name_truncated=rows[0].name_truncated,
@@ -323,7 +324,8 @@ def _shapes(row: TableRow) -> tuple[Shape, ...]:
 
 
 def _shape_cost(row: TableRow, size: Implied | None, peer: Peer | None) -> PrintedShapeCost:
-    calls, device = row.calls or 0, row.self_device_ns or 0
+    calls = row.calls or 0
+    device = row.self_device_ns or 0
     return PrintedShapeCost(
         name=row.name,
         input_shapes=row.input_shapes or "",

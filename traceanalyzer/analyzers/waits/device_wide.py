@@ -101,7 +101,8 @@ def _in_the_middle(context: Context, start: I64, end: I64) -> Bool:
     launched = context.trace.launches.start_ns[context.links.calls]  # ascending, like the rows of the table
     step_start, step_end = _host_steps(context)
     step = np.searchsorted(step_start, start, side="right") - 1
-    begins, ends = take_or(step_start, step, 0), take_or(step_end, step, 0)
+    begins = take_or(step_start, step, 0)
+    ends = take_or(step_end, step, 0)
     before = np.searchsorted(launched, start) > np.searchsorted(launched, begins)
     after = np.searchsorted(launched, ends) > np.searchsorted(launched, end)
     found: Bool = (step >= 0) & (end <= ends) & before & after
@@ -110,7 +111,8 @@ def _in_the_middle(context: Context, start: I64, end: I64) -> Bool:
 
 def _host_steps(context: Context) -> tuple[I64, I64]:
     """Starts and ends of the marked steps on the host, if there are any; a step on the device begins later."""
-    host, marked = context.trace.host, context.kind == NodeKind.STEP
+    host = context.trace.host
+    marked = context.kind == NodeKind.STEP
     if not marked.any():
         return context.steps.start_ns, context.steps.end_ns
     return host.start_ns[marked], host.start_ns[marked] + host.dur_ns[marked]

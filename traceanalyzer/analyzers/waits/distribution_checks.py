@@ -96,9 +96,11 @@ def analyze(context: Context) -> DistributionChecks:
     pairs = _pairs_in_steps(context)
     by_frames = len(rows) > 0 or not len(pairs)
     if by_frames:
-        start, end = frames.start_ns[rows], frames.end_ns[rows]
+        start = frames.start_ns[rows]
+        end = frames.end_ns[rows]
     else:
-        start, end = host.start_ns[pairs[:, 0]], host.end_ns[pairs[:, 1]]
+        start = host.start_ns[pairs[:, 0]]
+        end = host.end_ns[pairs[:, 1]]
     operators = np.flatnonzero(host.category == Category.OPERATOR)
     inside = CheckFrames(rows).contain(context, host.thread[operators], host.start_ns[operators])
     return DistributionChecks(
@@ -128,7 +130,8 @@ def _environment(context: Context) -> tuple[str | None, int]:
 @event_set
 def checks_at(context: Context) -> Iterator[Occurrences]:
     """When arguments of distributions are checked in typical steps, by frames."""
-    rows, frames = _in_steps(context, context.cached(check_frames).rows), context.trace.frames
+    rows = _in_steps(context, context.cached(check_frames).rows)
+    frames = context.trace.frames
     yield Occurrences(
         "host", "checks", frames.thread[rows].astype(np.int64), frames.start_ns[rows], frames.end_ns[rows]
     )
@@ -151,7 +154,8 @@ def checks_without_frames(context: Context) -> I64:
     codes = names.code(_ALL_TRUE), names.code(_READ)
     rows = np.flatnonzero(np.isin(host.name, codes)) if min(codes) >= 0 else np.empty(0, np.int64)
     rows = rows[np.argsort(host.thread[rows], kind="stable")]
-    before, after = rows[:-1], rows[1:]
+    before = rows[:-1]
+    after = rows[1:]
     pause = host.start_ns[after] - host.end_ns[before]
     is_pair = (host.name[before] == codes[0]) & (host.name[after] == codes[1])
     is_pair &= (host.thread[before] == host.thread[after]) & (pause >= 0) & (pause <= _AT_ONCE_NS)
@@ -193,7 +197,8 @@ def _lines(context: Context, rows: I64) -> tuple[CheckingLine, ...]:
     frames = context.trace.frames
     line = host_activity.python_lines(context, frames.thread[rows], frames.start_ns[rows])
     first, own = group(line)
-    time, calls = sum_by(own, frames.dur_ns[rows], len(first)), count_by(own, len(first))
+    time = sum_by(own, frames.dur_ns[rows], len(first))
+    calls = count_by(own, len(first))
     names = [context.trace.names[code] for code in line[first].tolist()]
     found = [CheckingLine(*row) for row in zip(names, calls.tolist(), time.tolist(), strict=True)]
     return tuple(sorted(found, key=lambda row: (-row.time_ns, row.name))[:_LINES])

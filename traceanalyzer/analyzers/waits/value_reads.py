@@ -95,7 +95,8 @@ class ValueReads(msgspec.Struct, frozen=True):
 def analyze(context: Context) -> ValueReads:
     """Add up the runs."""
     found = context.cached(value_runs)
-    time, prints = found.end_ns - found.start_ns, found.prints
+    time = found.end_ns - found.start_ns
+    prints = found.prints
     idle = time - gaps.any_busy(context).within(found.start_ns, found.end_ns) if len(context.trace.device) else None
     return ValueReads(
         steps=len(program_steps(context).typical),
@@ -142,7 +143,8 @@ def value_runs_at(context: Context, *, prints: bool) -> Iterator[Occurrences]:
 
 def value_runs(context: Context) -> ValueRuns:
     """Find runs of readings in typical steps."""
-    tree, nodes = context.host.tree, _called(context)
+    tree = context.host.tree
+    nodes = _called(context)
     readings = _readings(context, nodes)
     if len(readings) < _FEWEST:
         none = np.empty(0, np.int64)
@@ -155,7 +157,8 @@ def value_runs(context: Context) -> ValueRuns:
     last = readings[bounds[1:] - 1]
     count = np.diff(bounds)
     kept = (count >= _FEWEST) & (step[begin] >= 0) & (step[last] >= 0)
-    begin, last = begin[kept], last[kept]
+    begin = begin[kept]
+    last = last[kept]
     first_node = nodes[begin]
     last_node = nodes[last]
     return ValueRuns(
@@ -232,7 +235,8 @@ def _called(context: Context) -> I64:
 
 def _beside(context: Context, found: ValueRuns, wanted: Bool) -> int:
     """Time in which no event of the thread was recorded, directly before and after runs, within their steps."""
-    tree, steps = context.host.tree, program_steps(context).typical
+    tree = context.host.tree
+    steps = program_steps(context).typical
     start = found.start_ns[wanted]
     end = found.end_ns[wanted]
     step = steps.at(start)

@@ -168,7 +168,8 @@ def _offers(
     capture = Context(file.content)
     if (reason := _unfit(context, replays, capture)) is not None:
         return reason
-    trace, graphs = capture.trace, nodes_of(capture, vocabulary)
+    trace = capture.trace
+    graphs = nodes_of(capture, vocabulary)
     offers = [
         Offer(number, nodes, trace.names, trace.shapes, fitting)
         for nodes, fitting in zip(graphs, fits(trace, graphs, replays, vocabulary), strict=True)

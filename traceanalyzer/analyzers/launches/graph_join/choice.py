@@ -227,7 +227,8 @@ def _interchangeable(numbers: list[int], offers: Sequence[Offer]) -> list[int]:
 
 def _content(offer: Offer) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Callers of the nodes by name, and the shapes of their inputs."""
-    callers, shapes = offer.nodes.caller.tolist(), offer.nodes.shapes.tolist()
+    callers = offer.nodes.caller.tolist()
+    shapes = offer.nodes.shapes.tolist()
     return (
         tuple(offer.names[code] if code >= 0 else "" for code in callers),
         tuple(offer.shapes[code] if code >= 0 else "" for code in shapes),
@@ -283,7 +284,8 @@ def _walk(places: list[list[int]], size: int, *, is_safe: bool) -> list[int] | N
         starts = [start for start in places[0] if _goes_around(places, start, size)]
         if not starts or (len(starts) > 1 and (len(places) % size or not is_safe)):
             return None
-        certain, places = 0, [starts[:1], *places[1:]]
+        certain = 0
+        places = [starts[:1], *places[1:]]
     result = [0] * len(places)
     result[certain] = places[certain][0]
     for at in range(certain + 1, len(places)):

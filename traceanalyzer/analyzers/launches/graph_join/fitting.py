@@ -77,13 +77,15 @@ def _way_back(history: list[dict[int, int]], at: int, other: int) -> list[tuple[
     """
     pairs = []
     for edits in range(len(history) - 1, 0, -1):
-        reach, diagonal = history[edits], at - other
+        reach = history[edits]
+        diagonal = at - other
         down = diagonal == -edits or (diagonal != edits and reach[diagonal - 1] < reach[diagonal + 1])
         before = diagonal + 1 if down else diagonal - 1
         start = reach[before]
         equal = at - (start if down else start + 1)
         pairs += [(at - step, other - step) for step in range(1, equal + 1)]
-        at, other = start, start - before
+        at = start
+        other = start - before
     pairs += [(at - step, other - step) for step in range(1, at + 1)]
     return pairs[::-1]
 
@@ -146,7 +148,8 @@ def by_place(kernels: Bool, kinds: Array, run_kernels: Bool, run_kinds: Array) -
         return None
     partner = np.full(len(run_kernels), NO_NODE, np.int64)
     partner[run_kernels] = np.flatnonzero(kernels)
-    others, run_others = np.flatnonzero(~kernels), np.flatnonzero(~run_kernels)
+    others = np.flatnonzero(~kernels)
+    run_others = np.flatnonzero(~run_kernels)
     here = np.cumsum(kernels)[others] * 256 + kinds[others]
     there = np.cumsum(run_kernels)[run_others] * 256 + run_kinds[run_others]
     found, of = _same(numbered(here), numbered(there))
@@ -189,10 +192,12 @@ def agreement(keys: I64, values: I64) -> float | None:
     Only keys that occur more than once count; None if there is no such key.
     """
     first, pairs = group(keys, values)
-    key_of_pair, counts = keys[first], np.bincount(pairs, minlength=len(first))
+    key_of_pair = keys[first]
+    counts = np.bincount(pairs, minlength=len(first))
     _, which = np.unique(key_of_pair, return_inverse=True)
     size = int(which.max()) + 1 if len(which) else 0
-    most, every = np.zeros(size, np.int64), np.zeros(size, np.int64)
+    most = np.zeros(size, np.int64)
+    every = np.zeros(size, np.int64)
     np.maximum.at(most, which, counts)
     np.add.at(every, which, counts)
     repeated = every > 1

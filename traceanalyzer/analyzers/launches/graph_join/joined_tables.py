@@ -139,7 +139,8 @@ class _Windows:
         first = np.searchsorted(self._end, table.start_ns, side="right")
         last = np.searchsorted(self._begin, table.end_ns, side="left") - 1
         inside = np.flatnonzero(first <= last)
-        first, last = first[inside], last[inside]
+        first = first[inside]
+        last = last[inside]
         calls = self._launches[last]
         several = np.flatnonzero(first < last)
         for _, own in members(first[several] * len(self._launches) + last[several]):

@@ -279,7 +279,8 @@ def _as_written(trace: Trace) -> I64:
     doubtful = np.flatnonzero((ids == launches.correlation) & (ids > 0))
     if len(doubtful) and len(host):
         owner = EventOwners(np.maximum(host.external_id, 0)).last(ids[doubtful])
-        start, end = host.start_ns[owner], host.start_ns[owner] + host.dur_ns[owner]
+        start = host.start_ns[owner]
+        end = host.start_ns[owner] + host.dur_ns[owner]
         at = launches.start_ns[doubtful]
         around = (owner != NO_PARENT) & (host.thread[owner] == launches.thread[doubtful]) & (start <= at) & (at < end)
         ids[doubtful[~around]] = 0

@@ -62,7 +62,8 @@ def measure(trace: Trace, events: AveragedEvents) -> Figures:
 
 
 def _cpu_times(elapsed: F64, cpu: I64, nesting: Nesting, children: I64) -> tuple[F64, F64]:
-    total, own = np.zeros(len(elapsed)), np.zeros(len(elapsed))
+    total = np.zeros(len(elapsed))
+    own = np.zeros(len(elapsed))
     total[cpu] = elapsed[cpu]
     own[cpu] = elapsed[cpu] - add_up(nesting.parent[children], elapsed[cpu[children]], len(cpu))
     return own, total

@@ -91,7 +91,8 @@ def _matrix_product(left: int, batched: bool) -> Callable[[Inputs], int]:
     def cost(inputs: Inputs) -> int:
         if left:
             _tensor(inputs, 0)
-        a, b = _tensor(inputs, left), _tensor(inputs, left + 1)
+        a = _tensor(inputs, left)
+        b = _tensor(inputs, left + 1)
         whole = math.prod(a) // a[-1] // (a[0] if batched else 1)
         return 2 * whole * math.prod(b)
 
