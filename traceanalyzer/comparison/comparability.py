@@ -249,7 +249,8 @@ def check(base: Measurement, head: Measurement) -> Comparability:
 def _work(base: Measurement, head: Measurement) -> Check | None:
     """Only where the sides have nothing in common: by shapes where both have them, else by calls and kernels."""
     tables = _by_shape(base, head)
-    share, calls = shapes_in_common(*tables), _shared_calls(base, head)
+    share = shapes_in_common(*tables)
+    calls = _shared_calls(base, head)
     if share is not None:
         is_same_work = share >= _SHAPES_IN_COMMON or scale_of(*tables) is not None
         is_other = not is_same_work and calls is not None and calls < _CALLS_IN_COMMON
@@ -290,7 +291,8 @@ def _ranks(base: Measurement, head: Measurement) -> Check | None:
     same, other, none = _RANKS
     if base.side.ranks != head.side.ranks:
         return Check("ranks", 0.0, False, none())
-    common, others = len(base.side.ranks), len({*base.side.ranks_left_out, *head.side.ranks_left_out})
+    common = len(base.side.ranks)
+    others = len({*base.side.ranks_left_out, *head.side.ranks_left_out})
     message = other(common=common, others=others) if others else same()
     return Check("ranks", common / (common + others), False, message)
 
@@ -335,7 +337,8 @@ def _shapes(base: Measurement, head: Measurement) -> Check:
 def _sizes(base: Measurement, head: Measurement) -> Check | None:
     """Whether one ratio explains the other shapes, which shows another amount of data, not another model."""
     tables = _by_shape(base, head)
-    common, scaled = shapes_in_common(*tables), scale_of(*tables)
+    common = shapes_in_common(*tables)
+    scaled = scale_of(*tables)
     same, other = _SIZES
     if common is None or scaled is None or (base.flops and head.flops and is_as_often(base.flops, head.flops)):
         return Check("sizes", 1.0, True, same()) if common is not None and common >= _SAME else None

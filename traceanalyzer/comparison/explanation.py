@@ -87,7 +87,8 @@ def attribute(parts: tuple[ChangedPart, ...], verdict: Verdict) -> Message | Non
         share = main.change_share or 0.0
         text = _REASON_WHOLE if share > 1 else _REASON if share >= _MAIN else _SPREAD
     else:
-        main, text = max(changed, key=lambda part: abs(part.change_ns or 0.0)), _REASON_PRINTED
+        main = max(changed, key=lambda part: abs(part.change_ns or 0.0))
+        text = _REASON_PRINTED
     return text(part=PART_LABELS[main.id](), base=main.base_ns, head=main.head_ns, share=main.change_share)
 
 
@@ -152,8 +153,10 @@ def _order(row: Change) -> tuple[bool, float, str, str, str]:
 
 
 def _change(key: Key, base: Ranked, head: Ranked, step: float) -> Change | None:
-    one, two = base.rows.get(key), head.rows.get(key)
-    device, host = _difference(one, two, "device_ns"), _difference(one, two, "host_ns")
+    one = base.rows.get(key)
+    two = head.rows.get(key)
+    device = _difference(one, two, "device_ns")
+    host = _difference(one, two, "host_ns")
     if one is None or two is None:
         present, other = (two, base) if one is None else (one, head)
         status = "appeared" if one is None else "vanished"

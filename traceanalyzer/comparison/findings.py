@@ -71,7 +71,8 @@ Pair = tuple[Finding | None, Finding | None]
 
 def _pairs(base: Measurement, head: Measurement) -> Iterator[Pair]:
     """Findings that are about the same, rule by rule."""
-    before, after = _by_rule(base.findings), _by_rule(head.findings)
+    before = _by_rule(base.findings)
+    after = _by_rule(head.findings)
     for rule in dict.fromkeys((*before, *after)):
         both, gone, come = _matched(before.get(rule, []), after.get(rule, []))
         yield from both
@@ -152,7 +153,8 @@ def _times(
 
     Where a side does not have the finding, it is what the other side's takes, changed as its largest part did.
     """
-    before, after = _ns(one), _ns(two)
+    before = _ns(one)
+    after = _ns(two)
     if one is not None and two is None and before is not None:
         ratio = _ratio(one, base, head)
         after = None if ratio is None else before * ratio
@@ -175,7 +177,8 @@ def _ratio(finding: Finding, side: Measurement, other: Measurement) -> float | N
     largest = max(finding.where, key=lambda entry: entry.ns_per_step or 0.0)
     kind, name = largest.kind, largest.name
     if kind == "device" and name in side.classes and not is_as_often(side.compiled_calls, other.compiled_calls):
-        kind, name = "class", side.classes[name]
+        kind = "class"
+        name = side.classes[name]
     here = side.subjects.get((kind, name))
     ratio = other.subjects.get((kind, name), 0.0) / here if here else None
     return min(ratio, 1.0) if ratio is not None and kind == "class" else ratio
@@ -192,7 +195,9 @@ def _matched(
     before: list[Finding], after: list[Finding]
 ) -> tuple[list[tuple[Finding, Finding]], list[Finding], list[Finding]]:
     """Pair findings of one rule: first those about the same place, then the others in order; returns the rest, too."""
-    pairs, left, others = [], [], list(after)
+    pairs = []
+    left = []
+    others = list(after)
     for finding in before:
         same = next((other for other in others if _place(other) == _place(finding)), None)
         if same is None:

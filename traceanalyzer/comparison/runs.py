@@ -101,7 +101,8 @@ def _change(row: CollectiveChange) -> float:
 
 
 def _collectives(base: Ranks, head: Ranks) -> Iterator[CollectiveChange]:
-    before, after = _by_kind(base), _by_kind(head)
+    before = _by_kind(base)
+    after = _by_kind(head)
     for kind in before.keys() | after.keys():
         operation, size, message = kind
         one, two = (_per_step(side.get(kind, ()), run) for side, run in ((before, base), (after, head)))
@@ -120,7 +121,8 @@ def _by_kind(run: Ranks) -> Mapping[_Kind, Sequence[GroupRow]]:
 
 def _per_step(rows: Sequence[GroupRow], run: Ranks) -> tuple[float | None, float | None, float | None]:
     """Number of collectives per step, and waiting and transfer of a rank in them per step in ns."""
-    steps, ranks = max(1, run.counted_steps), len(run.ranks)
+    steps = max(1, run.counted_steps)
+    ranks = len(run.ranks)
     if not rows:
         return None, None, None
     # groups side by side, such as those of tensor parallelism, are one collective of each rank

@@ -30,7 +30,8 @@ def quantile(level: float, freedom: float) -> float:
     """The `t` that is exceeded on either side with the probability `level`."""
     low, high = 0.0, 1.0
     while two_sided_p(high, freedom) > level:
-        low, high = high, 2 * high
+        low = high
+        high = 2 * high
     while high - low > _PRECISION * high:
         middle = (low + high) / 2
         if middle in (low, high):
@@ -51,7 +52,8 @@ def _beta(x: float, a: float, b: float) -> float:
 
 def _fraction(x: float, a: float, b: float) -> float:
     """The continued fraction of I_x(a, b), by Lentz's method."""
-    c, d = 1.0, 1 / _away_from_zero(1 - (a + b) * x / (a + 1))
+    c = 1.0
+    d = 1 / _away_from_zero(1 - (a + b) * x / (a + 1))
     value = d
     for m in range(1, _MOST_TERMS):
         even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
@@ -131,7 +133,8 @@ def rank_sum(base: F64, head: F64, level: float, inflation: float = 1.0) -> Test
     outside = _outside(len(base), len(head), level)
     if outside is None:
         return Tested(shift, None, p)
-    low, high = float(pairs[outside]), float(pairs[len(pairs) - 1 - outside])
+    low = float(pairs[outside])
+    high = float(pairs[len(pairs) - 1 - outside])
     return Tested(shift, (shift + (low - shift) * inflation, shift + (high - shift) * inflation), p)
 
 

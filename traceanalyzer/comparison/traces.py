@@ -284,10 +284,12 @@ def _subjects(reports: Sequence[Report]) -> dict[tuple[str, str], float]:
     """Time per typical step in ns of what selections name: operators, kernels, owners, causes, resources."""
     times: defaultdict[tuple[str, str], float] = defaultdict(float)
     for report in reports:
-        recording, owners = report.result("recording", Recording), report.result("host_owners", HostOwners)
+        recording = report.result("recording", Recording)
+        owners = report.result("host_owners", HostOwners)
         if recording is None or recording.typical is None:
             continue
-        typical, count = recording.typical, recording.typical.steps * len(reports)
+        typical = recording.typical
+        count = recording.typical.steps * len(reports)
         for kernel in rows_of(report.result("kernels", Kernels), is_typical=True):
             times["device", kernel.name] += kernel.total_ns / count
             for kind in _kinds_of_work(kernel):

@@ -217,7 +217,8 @@ def _has_gpu(side: Measurement) -> bool:
 
 def _tested(times: StepTime, tolerance: float) -> Verdict:
     """Combine the results of both tests."""
-    typical, average = _is_change(times.median), _is_change(times.mean)
+    typical = _is_change(times.median)
+    average = _is_change(times.mean)
     if typical and average and (times.median.change_ns > 0) != (times.mean.change_ns > 0):
         return _inconclusive(times, _CONTRADICTION())
     if typical:
@@ -258,7 +259,8 @@ def _without_steps(base: Measurement, head: Measurement, comparability: Comparab
     if comparability.obstacle is not None:
         reason = _INCOMPARABLE(reason=comparability.obstacle.message)
         return Verdict("inconclusive", "total", two - one, two / one - 1, reason)
-    share, steps = two / one - 1, {"base_steps": base.side.steps, "head_steps": head.side.steps}
+    share = two / one - 1
+    steps = {"base_steps": base.side.steps, "head_steps": head.side.steps}
     if abs(share) < _PRINTED_CHANGE or min(steps.values()) < LEAST_STEPS:
         return Verdict("inconclusive", "total", two - one, share, _PRINTED(base=one, head=two, share=share))
     reason = _PRINTED_FAR(base=one, head=two, share=share, **steps)

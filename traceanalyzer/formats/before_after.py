@@ -145,7 +145,8 @@ def tone(part: str) -> str:
 
 def sense(part: ChangedPart, difference: Difference) -> str:
     """Whether a change is `better` or `worse`; empty where it is small, or no more than noise for all that is known."""
-    change_ns, whole = part.change_ns or 0.0, step_ns(difference)[0] or 0.0
+    change_ns = part.change_ns or 0.0
+    whole = step_ns(difference)[0] or 0.0
     is_open = part.clear is None and difference.verdict.outcome == "inconclusive"
     least = _LEAST_BETTER if part.clear else _LEAST_ALONE
     if part.clear is False or is_open or abs(change_ns) < least * whole:

@@ -81,7 +81,8 @@ class Drawing:
     def bar(self, pieces: Sequence[StackPiece], y: float, height: float) -> None:
         """Draw a stacked bar."""
         for piece in pieces:
-            begin, width = round(_LEFT + piece.begin * _ROOM, 1), max(1.0, round(piece.width * _ROOM, 1) - 1)
+            begin = round(_LEFT + piece.begin * _ROOM, 1)
+            width = max(1.0, round(piece.width * _ROOM, 1) - 1)
             self.areas.append(Shape(piece.tone, box_path(begin, begin + width, y, y + height)))
 
     def legend(self, entries: Sequence[tuple[str, str]], y: float, size: float, rows: int) -> None:
@@ -90,10 +91,13 @@ class Drawing:
         for tone, label in entries:
             width = _measure(label) * size + 2.4 * size
             if x > _LEFT and x + width > _LEFT + _ROOM:
-                x, y, rows = float(_LEFT), y + round(1.6 * size), rows - 1
+                x = float(_LEFT)
+                y = y + round(1.6 * size)
+                rows = rows - 1
             if rows <= 0:
                 return
-            top, side = y - round(0.75 * size), round(0.8 * size)
+            top = y - round(0.75 * size)
+            side = round(0.8 * size)
             self.areas.append(Shape(tone, box_path(x, x + side, top, top + side)))
             self.lines.append(Label(round(x + 1.15 * size, 1), y, _cut(label, size, _ROOM), "ink", size=size))
             x = round(x + width, 1)
@@ -290,7 +294,8 @@ def _draw_step(drawing: Drawing, parts: Sequence[SectionPart], y: float, languag
     total = UnitOfTimes.of([step], language).text(step)
     drawing.lines.append(Label(_LEFT, y, language.text(_STEP, step=total), "muted", size=24))
     times = UnitOfTimes.of((part.value for part in parts), language)
-    begin, pieces = 0.0, []
+    begin = 0.0
+    pieces = []
     for part in parts:
         pieces.append(StackPiece(part.role, language.text(part.label), times.text(part.value), begin, part.share))
         begin += part.share

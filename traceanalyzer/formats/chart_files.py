@@ -35,7 +35,8 @@ def draw(chart: Chart, language: Language, form: str) -> tuple[str, bytes]:
         language: Language of the tick labels.
         form: `svg` or `png`; SVG is drawn instead of PNG if no font of this machine has all glyphs.
     """
-    head, picture = _head(chart), lay_out(chart, language, charts.WIDE)
+    head = _head(chart)
+    picture = lay_out(chart, language, charts.WIDE)
     pieces = (Placed(MARGIN, 0, head), Placed(MARGIN, head.height, picture))
     size = charts.WIDE + 2 * MARGIN, head.height + picture.height
     data = png.paint(size, pieces, _SHARP) if form == "png" else None
@@ -112,9 +113,11 @@ def draw_all(report: Report, language: Language, form: str, stem: str) -> Iterat
     for section, chart in _charts(report, language):
         suffix, data = draw(chart, language, form)
         base = _WORD.sub("-", f"{stem}-{chart.id.removeprefix('chart-')}")
-        name, number = f"{base}.{suffix}", 2
+        name = f"{base}.{suffix}"
+        number = 2
         while name in taken:
-            name, number = f"{base}-{number}.{suffix}", number + 1
+            name = f"{base}-{number}.{suffix}"
+            number = number + 1
         taken.add(name)
         yield Asset(section, name, f"{chart.title} – {chart.description}", data)
 

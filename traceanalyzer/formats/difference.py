@@ -27,7 +27,8 @@ _HEADER = Text("diff-header", "{base} -> {head}", "names of files or runs; base 
 
 def answer(difference: Difference, language: Language = ENGLISH, *, is_story: bool = False) -> Answer:
     """The difference in words of a language, to be rendered in one of `FORMATS`; before the tables as a story."""
-    base, head = _name(difference.base), _name(difference.head)
+    base = _name(difference.base)
+    head = _name(difference.head)
 
     def header(width: int) -> str:
         from traceanalyzer.formats import terminal  # noqa: PLC0415 - rich is slow to import

@@ -311,7 +311,8 @@ def _metrics(name: str, rows: list[tuple[object, ...]], unit: str, top: int) -> 
 
 def _gpu(gpu: GpuUse) -> Iterator[tuple[object, ...]]:
     for field, label in _GPU_METRICS.items():
-        base, head = getattr(gpu, f"base_{field}"), getattr(gpu, f"head_{field}")
+        base = getattr(gpu, f"base_{field}")
+        head = getattr(gpu, f"head_{field}")
         if base is not None or head is not None:
             change = _change(base, head)
             yield label(device=gpu.device), base, head, None if change is None else _POINTS(points=100 * change)
@@ -319,7 +320,8 @@ def _gpu(gpu: GpuUse) -> Iterator[tuple[object, ...]]:
 
 def _memory(peak: MemoryPeak) -> Iterator[tuple[object, ...]]:
     for field, label in _MEMORY_METRICS.items():
-        base, head = getattr(peak, f"base_{field}_bytes"), getattr(peak, f"head_{field}_bytes")
+        base = getattr(peak, f"base_{field}_bytes")
+        head = getattr(peak, f"head_{field}_bytes")
         if base is not None or head is not None:
             yield label(device=peak.device), base, head, _change(base, head)
 

@@ -93,7 +93,8 @@ def _patch(shape: Shape, **look: Any) -> PathPatch:
     from matplotlib.patches import PathPatch  # noqa: PLC0415
     from matplotlib.path import Path  # noqa: PLC0415
 
-    points, codes = [], []
+    points = []
+    codes = []
     x = y = 0.0
     for command, numbers in _COMMAND.findall(shape.path):
         if command in "ML":

@@ -167,7 +167,8 @@ def _csv(sheet: Sheet) -> str:
 
 def _free_name(name: str, taken: set[str]) -> str:
     """A unique sheet name of allowed length."""
-    short, number = name[:_SHEET_NAME], 1
+    short = name[:_SHEET_NAME]
+    number = 1
     while short.lower() in taken:
         number += 1
         short = f"{name[: _SHEET_NAME - len(str(number)) - 1]}_{number}"

@@ -75,7 +75,8 @@ class _TimeRow(NamedTuple):
 
 def messages(difference: Difference) -> Iterator[Message]:
     """The answer, first of all that there is none; of programs that have no work in common nothing else."""
-    comparability, reason = difference.comparability, short(difference.verdict.reason)
+    comparability = difference.comparability
+    reason = short(difference.verdict.reason)
     if comparability.is_unrelated:
         yield from (check.message for check in comparability.checks if check.id == "work")
     elif comparability.obstacle is not None:

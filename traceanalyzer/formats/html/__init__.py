@@ -170,7 +170,7 @@ def assemble(report: Report, language: Language, detail: PageDetail) -> str:
     times = timeline_data.times(report, anchored, detail)
     timeline = waterfall.build(report, language, detail, times, [card.card for card in advice.cards])
     terms = _terms(shown, has_timeline=timeline is not None, has_flames=flame is not None)
-    groups = {key: PageGroup(key, language.text(title)) for key, title in GROUPS.items()}
+    groups = _groups(language)
     _fill(groups, report, shown, tree, language, detail)
     special = {"findings": advice.cards, "timeline": timeline, "flames": flame, "definitions": terms}
     return (
@@ -184,7 +184,7 @@ def assemble(report: Report, language: Language, detail: PageDetail) -> str:
             waterfall=_waterfall(timeline, report, language) if timeline else None,
             flames=flame,
             as_json=as_json,
-            definitions=[(language.text(term.name), language.text(term.meaning)) for term in terms],
+            definitions=_definitions(terms, language),
             say=summary.prose,
             named=lambda text: cells.name_of(text, detail),
             brief=lambda text: shorten(clean(text), detail.name),
@@ -194,6 +194,14 @@ def assemble(report: Report, language: Language, detail: PageDetail) -> str:
             moment=times.moment if times else lambda _: None,
         )
     )
+
+
+def _groups(language: Language) -> dict[str, PageGroup]:
+    return {key: PageGroup(key, language.text(title)) for key, title in GROUPS.items()}
+
+
+def _definitions(terms: Iterable[Term], language: Language) -> list[tuple[str, str]]:
+    return [(language.text(term.name), language.text(term.meaning)) for term in terms]
 
 
 def _present(groups: Mapping[str, PageGroup], order: Iterable[str], special: Mapping[str, Any]) -> list[PageGroup]:
@@ -214,7 +222,8 @@ def _terms(shown: Iterable[Section], *, has_timeline: bool, has_flames: bool) ->
 
 def _frame(report: Report, groups: Sequence[PageGroup], language: Language) -> dict[str, Any]:
     """What is around the content: titles, style, script, and the groups to which links lead."""
-    style, script = sheets(), "".join(source(f"{name}.js") for name in _SCRIPTS)
+    style = sheets()
+    script = "".join(source(f"{name}.js") for name in _SCRIPTS)
     verdict = summary.verdict(report, language.unmarked)
     name = clean(report.source.name)
     return {
@@ -374,7 +383,8 @@ def plain(
         charts_of: Charts by the id of the section that shows them.
         opening: What is above them, of a difference; it has the content of some sections.
     """
-    detail, style = next(iter(stages(None))), sheets()
+    detail = next(iter(stages(None)))
+    style = sheets()
     language = figures.FigureLanguage(language)
     groups: list[PageGroup] = []
     for section in shown:

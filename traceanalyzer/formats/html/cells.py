@@ -122,7 +122,8 @@ def grid(table: SectionTable, title: str, language: Language, detail: PageDetail
         tuple(_cell(row[i], table.unit(number, i), table.columns[i], language, detail) for i in known)
         for number, row in enumerate(table.rows)
     )
-    shown, total = len(rows), table.total_rows
+    shown = len(rows)
+    total = table.total_rows
     more = language.text(_MORE_ROWS, shown=shown, total=total) if shown < total else None
     return HtmlGrid(f"table-{table.id.replace('_', '-')}", title, heads, rows, more, not table.row_units)
 

@@ -121,7 +121,8 @@ def opening(difference: Difference, language: Language) -> Opening:
     title, how = _PRINTED, None
     heads = [PART, BASE, HEAD, columns.CHANGE.title]
     if difference.step_time is not None:  # else the parts are of times that a table prints
-        title, how = _STEP, language.text(_HOW)
+        title = _STEP
+        how = language.text(_HOW)
         heads.append(TEST)
     ticks, step_ticks, tones = _axes(difference, language)
     return Opening(

@@ -164,7 +164,8 @@ class FigureLanguage(Translated):
     def about(self, base: str, run: str | None = None) -> FigureLanguage:
         """The same language for a part of the page, which may be about one run of several."""
         part = copy.copy(self)
-        part._base, part._run = base, f" of {run}" if run else ""
+        part._base = base
+        part._run = f" of {run}" if run else ""
         return part
 
     @property
@@ -219,7 +220,8 @@ class FigureLanguage(Translated):
 
     def _given(self, message: Message, name: str, unit: str) -> str:
         """A field of a text: a figure, a name, or other texts."""
-        value, concept = message.params[name], f"{_VERSION.sub('', message.id)}.{name}"
+        value = message.params[name]
+        concept = f"{_VERSION.sub('', message.id)}.{name}"
         if isinstance(value, Marked):
             return value
         if unit == "part":
@@ -236,7 +238,9 @@ class FigureLanguage(Translated):
 
     def _own(self, text: str, value: Any, concept: str) -> str:
         """A figure of a sentence; the same sentence with other figures is another one."""
-        part, number, key = self, 1, (concept, self._base + self._run)
+        part = self
+        number = 1
+        key = (concept, self._base + self._run)
         while not shared(concept) and self._values.setdefault(key, _exact(value)) != _exact(value):
             number += 1
             part = self.about(f"{self._base}-{number}", self._run.removeprefix(" of "))

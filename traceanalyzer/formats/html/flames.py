@@ -121,7 +121,9 @@ def _picture(title: str, graph: FlameRows, names: list[str], tones: list[str]) -
     whole = sum(ns for ns, depth in zip(graph.ns, graph.depth, strict=True) if depth == 0) or 1
     bars = []
     for row, start in _placed(graph):
-        share, frame, depth = graph.ns[row] / whole, graph.frame[row], graph.depth[row]
+        share = graph.ns[row] / whole
+        frame = graph.frame[row]
+        depth = graph.depth[row]
         if share >= _LEAST and depth < _MOST_LEVELS:
             known = 0 <= frame < len(names)
             bars.append(

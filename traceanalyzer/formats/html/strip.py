@@ -113,7 +113,8 @@ def build(report: Report, shown: TimelineTimes | None, language: Language) -> St
     """The strip of the typical step; None for reports of older versions, and where there is nothing to draw."""
     if shown is None or not shown.slices.causes:
         return None
-    one, slices = shown.slices.times[0], shown.slices
+    one = shown.slices.times[0]
+    slices = shown.slices
     idle = _idle(shown, one, language)
     lanes = [*_phases(slices, one, language), *_hosts(slices, one, language), *_devices(slices, one, idle, language)]
     if not lanes:
@@ -205,7 +206,8 @@ _Shares = dict[tuple[str, str], int]
 
 def _add(columns: list[_Shares], duration: int, start: int, length: int, key: tuple[str, str]) -> None:
     """Add a slice to the columns that it is in. Times are multiplied by the number of columns, so they stay whole."""
-    begin, end = start * COLUMNS, (start + length) * COLUMNS
+    begin = start * COLUMNS
+    end = (start + length) * COLUMNS
     after_last = min(COLUMNS, -(-end // duration))
     for column in range(begin // duration, after_last):
         inside = min((column + 1) * duration, end) - max(column * duration, begin)

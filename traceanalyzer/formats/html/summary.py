@@ -125,7 +125,8 @@ def _ids(findings: tuple[Finding, ...]) -> Iterator[str]:
         base = anchor(finding.rule, finding.run)
         id_, number = base, 2
         while id_ in taken:
-            id_, number = f"{base}-{number}", number + 1
+            id_ = f"{base}-{number}"
+            number = number + 1
         taken.add(id_)
         yield id_
 
@@ -319,7 +320,8 @@ def _best(shown: tuple[HtmlCard, ...]) -> tuple[HtmlCard, ...]:
 
 def _why_other(report: Report, language: Language) -> str | None:
     """Why the utilization differs much from that in a typical step, in reports of versions that had it of all steps."""
-    recording, gpu = report.result("recording", Recording), report.result("gpu", GpuMetrics)
+    recording = report.result("recording", Recording)
+    gpu = report.result("gpu", GpuMetrics)
     if recording is None or recording.typical is None or gpu is None:
         return None
     typical = recording.typical.resources

@@ -131,7 +131,8 @@ def _ms(ns: int) -> str:
 
 def times(report: Report, findings: Iterable[tuple[str, Finding]], detail: PageDetail) -> TimelineTimes | None:
     """The times that the timeline shows; reports of older versions have one."""
-    slices, saved = report.result("slices", RecordedSlices), report.result("timeline", Timeline)
+    slices = report.result("slices", RecordedSlices)
+    saved = report.result("timeline", Timeline)
     if slices is None and saved is not None and saved.duration_ns:
         slices = _of_saved(saved)
     if slices is None or not any(lane.start for one in slices.times for lane in one.lanes):

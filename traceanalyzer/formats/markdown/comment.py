@@ -154,7 +154,8 @@ def _cells(timeline: Timeline, lanes: Sequence[Lane], language: Language) -> str
             kind = "idle" if bar.tone == "waiting" else _OF_TONE.get(bar.tone, "full")
             if (bar.depth and kind == "full") or (lane.kind == "marks" and kind != "loader"):
                 continue
-            begin, end = bar.start_ns, min(timeline.duration_ns, bar.start_ns + bar.duration_ns)
+            begin = bar.start_ns
+            end = min(timeline.duration_ns, bar.start_ns + bar.duration_ns)
             for number in range(int(begin / cell), min(_CELLS, int(end / cell) + 1)):
                 inside = min(end, (number + 1) * cell) - max(begin, number * cell)
                 sums[number][kind] += round(max(0, inside))

@@ -41,7 +41,8 @@ _PIECE = re.compile(
 
 def wrap(text: str, width: int) -> list[str]:
     """The lines of a paragraph; words longer than a line are split."""
-    lines, line = [], ""
+    lines = []
+    line = ""
     for piece in _pieces(text, width):
         if cell_len(line + piece.rstrip()) > width and line:
             lines.append(line.rstrip())
