@@ -136,7 +136,7 @@ def test_events_fit_together(name: str, look: Callable[[list[Event]], list[objec
 
 
 def test_looks_see_what_is_wrong() -> None:
-    thread = {"ph": "X", "cat": "cuda_runtime", "pid": 1, "tid": 1, "args": {"correlation": 1, "External id": 7}}
+    thread: Event = {"ph": "X", "cat": "cuda_runtime", "pid": 1, "tid": 1, "args": {"correlation": 1, "External id": 7}}
     first = thread | {"name": "a", "ts": Decimal(10), "dur": Decimal(10)}
     second = thread | {"name": "b", "ts": Decimal(15), "dur": Decimal(10)}
     kernels = [event | {"cat": "kernel", "pid": 0, "ts": event["ts"] - 8} for event in (first, second)]

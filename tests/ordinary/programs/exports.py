@@ -114,7 +114,7 @@ def legacy_training_on_the_cpu() -> str:
 def legacy_training_of_a_slow_host() -> str:
     script = Script(T4, seed=63, speed=300, shapes=False)
     layers = [*perceptron(T4, 64, (64, 128, 128, 128, 10)), cross_entropy(T4, 64, 10)]
-    for _ in range(10):
+    for _ in range(14):
         script.forward(layers)
         script.backward()
         script.update(layers)

@@ -82,11 +82,11 @@ def cold_first_call() -> TraceBuilder:
 @program("cold", "A head of loading, after which the rest of the pass is warm and bound by its launches")
 def cold_head_then_small_kernels() -> TraceBuilder:
     script = Script(BIG, seed=26, speed=230)
-    layers = [embedding(BIG, 30522, 16, 512), *transformer(BIG, 16, 512, 12, _HALF)]
+    layers = [embedding(BIG, 30522, 128, 1024), *transformer(BIG, 128, 1024, 36, _HALF)]
     script.forward(layers[:2], grad=False)
     with script.host.op("aten::linear", 5, 2), script.host.op("aten::addmm", 12, 3):
         script.host.call("cudaMalloc", 240)
-        script.host.launch(BIG.product(16, 1536, 512, _HALF), script.stream, call_dur=31_000)
+        script.host.launch(BIG.product(128, 3072, 1024, _HALF), script.stream, call_dur=31_000)
     script.forward(layers[3:], grad=False)
     script.synchronize()
     return script.finish()
@@ -95,12 +95,12 @@ def cold_head_then_small_kernels() -> TraceBuilder:
 @program("cold", "The first product of a process takes 350 ms in no call of the runtime: its library is loaded")
 def cold_without_a_call() -> TraceBuilder:
     script = Script(BIG, seed=27, speed=150)
-    rest = transformer(BIG, 128, 1024, 4, _HALF)
+    rest = transformer(BIG, 1024, 1024, 4, _HALF)
     with script.host.op("aten::linear", 5, 2), script.host.op("aten::addmm", 348_000, 3):
-        script.host.launch(BIG.product(128, 1024, 1024, _HALF), script.stream)
+        script.host.launch(BIG.product(1024, 1024, 1024, _HALF), script.stream)
     script.forward(rest, grad=False)
     script.forward(rest, grad=False)
-    script.to_host((1, 128, 1024), _HALF)
+    script.to_host((1, 1024, 1024), _HALF)
     return script.finish()
 
 
