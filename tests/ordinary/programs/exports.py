@@ -112,7 +112,7 @@ def legacy_training_on_the_cpu() -> str:
 
 @program("legacy", "The legacy profiler's list of a small training on the GPU: the CPU takes twenty times as long")
 def legacy_training_of_a_slow_host() -> str:
-    script = Script(T4, seed=63, speed=300, shapes=False)
+    script = Script(T4, seed=63, is_old=True, speed=300, shapes=False)
     layers = [*perceptron(T4, 64, (64, 128, 128, 128, 10)), cross_entropy(T4, 64, 10)]
     for _ in range(14):
         script.forward(layers)

@@ -53,7 +53,7 @@ def loop_descends_by_hand() -> TraceBuilder:
 
 @program("loop", "A convolutional network whose first iteration loads libraries and tries algorithms")
 def loop_begins_cold() -> TraceBuilder:
-    script = Script(DESKTOP, seed=13, speed=130)
+    script = Script(DESKTOP, seed=13, is_old=True, speed=130)
     layers = [*convnet(DESKTOP, 256, 8, side=64, width=128), cross_entropy(DESKTOP, 256, 10)]
     for number in range(9):
         script.zero_grad("SGD")
@@ -120,7 +120,7 @@ def gradients_are_filled_with_zeros() -> TraceBuilder:
 
 @program("two phases", "A training, then an evaluation of the same network, in one window")
 def training_then_evaluation() -> TraceBuilder:
-    script = Script(T4, seed=17, speed=220)
+    script = Script(T4, seed=17, is_old=True, speed=220)
     layers = [*convnet(T4, 64, 6, side=64, width=64), cross_entropy(T4, 64, 10)]
     quiet = convnet(T4, 64, 6, side=64, width=64, training=False)
     for _ in range(7):

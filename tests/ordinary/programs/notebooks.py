@@ -74,7 +74,7 @@ def cell_computes_a_fractal() -> TraceBuilder:
 
 @program("late", "A training whose first call comes at the end of the window: its workers had to start")
 def training_begins_at_the_end() -> TraceBuilder:
-    script = Script(LAPTOP, seed=5, speed=170, start=8_640_000)
+    script = Script(LAPTOP, seed=5, is_old=True, speed=170, start=8_640_000)
     layers = [*convnet(LAPTOP, 32, 4, side=64, width=32), cross_entropy(LAPTOP, 32, 10)]
     for _ in range(6):
         script.to_device((32, 3, 64, 64))

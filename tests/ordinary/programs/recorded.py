@@ -51,7 +51,7 @@ def launches_alone(script: Script) -> TraceBuilder:
 
 @program("CUDA only", "A training of which only the GPU was recorded; it is busy nearly all the time")
 def gpu_alone_busy_training() -> TraceBuilder:
-    script = Script(DESKTOP, seed=31, speed=150)
+    script = Script(DESKTOP, seed=31, is_old=True, speed=150)
     layers = [*convnet(DESKTOP, 128, 8, side=64, width=192), cross_entropy(DESKTOP, 128, 10)]
     for _ in range(6):
         script.forward(layers)

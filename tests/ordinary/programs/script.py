@@ -8,12 +8,15 @@ from math import prod
 from typing import Any
 
 from tests.builders import MODERN, Device, Dialect, Host, Pace, Stream, Time, TraceBuilder, finish, micros, ns
+from tests.builders.transfers import Copy
 
 from . import cards
 from .cards import WIDTHS, Card, Shape
 from .layers import Layer, Op
 
 _EVALUATION = "autograd::engine::evaluate_function: "
+_BUFFERED = 65_536
+"""Bytes up to which a copy from pageable memory returns at once."""
 ACCUMULATE = "torch::autograd::AccumulateGrad"
 LOADER = "enumerate(DataLoader)#_{}DataLoaderIter.__next__"
 
@@ -39,6 +42,7 @@ class Script:
         start: Microseconds of the recording before the first event.
         end: Microseconds of the recording after the last event.
         shapes: Whether shapes are recorded.
+        is_old: Whether torch is older than 2.6.
         devices: What the header lists, if that is not the card.
     """
 
@@ -51,6 +55,7 @@ class Script:
         start: Time = 150,
         end: Time = 300,
         shapes: bool = True,
+        is_old: bool = False,
         devices: Sequence[Device] | None = None,
         dialect: Dialect = MODERN,
         **details: Any,
@@ -62,6 +67,7 @@ class Script:
         details = {"options": options, "origin": f"{1_419_247_332_972 + 7_919_311 * seed}.313"} | details
         self.trace = TraceBuilder(dialect, devices=listed, pid=pid, tid=pid, margins=(start, end), **details)
         self.has_shapes = shapes
+        self.is_old = is_old
         self.pace = Speed(seed, speed)
         self.host = Host(self.trace, pace=self.pace)
         self.engine = Host(self.trace, tid=pid + 96, pace=self.pace)
@@ -187,11 +193,30 @@ class Script:
         self.host.range(LOADER.format(kind), dur)
 
     def to_device(self, shape: Shape, dtype: str = "float", *, pinned: bool = False) -> None:
-        """A tensor is copied to the device; from pageable memory the program waits for it."""
+        """A tensor is copied to the device; from pageable memory the program waits for it.
+
+        The call itself copies what is large into buffers of the driver, and returns shortly before the device is done.
+        """
         nbytes = WIDTHS[dtype] * prod(shape)
         dur = cards.took(nbytes / (self.gpu.bus if pinned else self.gpu.bus / 2.2) / 1e3, 1.4)
         with self._copying(shape, dtype):
-            self.host.copy("HtoD", nbytes, self.stream, dur=dur, pinned=pinned, wait=not pinned)
+            if pinned or nbytes <= _BUFFERED:
+                self.host.copy("HtoD", nbytes, self.stream, dur=dur, pinned=pinned, wait=not pinned)
+            else:
+                self._blocking_copy("HtoD", nbytes, dur, rest_us=70)
+
+    def _blocking_copy(self, kind: Copy, nbytes: int, dur: Time, rest_us: int = 0) -> None:
+        """A call that lasts as long as its copy but for a rest, for which the program waits in another call."""
+        at = self.host.now
+        start, length = self.stream.run(dur, at + 25_000, self.host.ranges)
+        self.host.now = max(at + 8_000, ns(start) + ns(length) - 1_000 * rest_us + (0 if rest_us else 3_000))
+        call_dur = micros(self.host.now - at)
+        owner, tid = self.host.owner, self.host.tid
+        place: dict[str, Any] = {"stream": self.stream.number, "device": self.stream.device}
+        self.trace.memcpy(
+            kind, nbytes, start, length, at=micros(at), call_dur=call_dur, external_id=owner, tid=tid, **place
+        )
+        self.host.wait(self.stream)
 
     @contextmanager
     def _copying(self, shape: Shape, dtype: str) -> Iterator[None]:
@@ -205,7 +230,14 @@ class Script:
         """A number is read from the device, which the program waits for."""
         inputs = self.inputs(Op("aten::item", ((),)))
         with self.host.op("aten::item", 2, 1, **inputs), self.host.op("aten::_local_scalar_dense", 3, 2, **inputs):
-            self.host.copy("DtoH", 4, self.stream, dur="1.4", wait=True)
+            self.read(4)
+
+    def read(self, nbytes: int) -> None:
+        """A few bytes are read: torch before 2.6 waits in the copy itself, later ones after it."""
+        if self.is_old:
+            self._blocking_copy("DtoH", nbytes, "1.4")
+        else:
+            self.host.copy("DtoH", nbytes, self.stream, dur="1.4", pinned=True, wait=True)
 
     def synchronize(self) -> None:
         """`torch.cuda.synchronize()`."""
@@ -215,13 +247,8 @@ class Script:
         """A tensor is copied to pageable memory, which the program waits for."""
         nbytes = WIDTHS[dtype] * prod(shape)
         with self._copying(shape, dtype):
-            self.host.copy("DtoH", nbytes, self.stream, dur=cards.took(nbytes / self.gpu.bus * 2 / 1e3, 1.4), wait=True)
+            self._blocking_copy("DtoH", nbytes, cards.took(nbytes / self.gpu.bus * 2 / 1e3, 1.4))
 
     def finish(self) -> TraceBuilder:
         """The trace in the order in which kineto writes it."""
         return finish(self.trace, self.stream)
-
-
-def until(host: Host, at: Time) -> None:
-    """The thread does nothing that is recorded until a time."""
-    host.now = max(host.now, ns(at))

@@ -87,7 +87,7 @@ def windows_laptop_trains() -> TraceBuilder:
     "Windows and Mac", "Windows starts the loader's workers for seven seconds before the first batch, then never waits"
 )
 def windows_starts_its_workers() -> TraceBuilder:
-    script = Script(LAPTOP, seed=42, speed=200, process="python.exe")
+    script = Script(LAPTOP, seed=42, is_old=True, speed=200, process="python.exe")
     layers = [*perceptron(LAPTOP, 1024, (2048, 4096, 4096, 100)), cross_entropy(LAPTOP, 1024, 100)]
     for number in range(8):
         script.load(6_900_000 // 2 if number == 0 else 60, workers=True)
