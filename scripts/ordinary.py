@@ -36,7 +36,8 @@ ENOUGH = 0.95
 """Share of headlines, and of things to say, that must be right."""
 
 Score = dict[str, tuple[int, int]]
-"""How many are right, and of how many: of headlines, workloads, steps, musts, savings; of must_nots those not said."""
+"""Right ones and all: of headlines, workloads, steps, things to say, savings, and what a free GPU saves;
+of things that must not be said: how many are not."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -60,12 +61,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     musts = tool.musts_of(labels)
     scores = []
     for name in options.programs or HALVES[options.half]:
-        report = report_of(PROGRAMS[name].write(folder / "traces"))
+        files = PROGRAMS[name].write(folder / "traces")
+        report = report_of(files)
         (folder / f"{name}.json").write_text(json.dumps(report), "utf-8")
-        result = tool.judge(report, tool.load_expected(labels / f"{name}.toml"), musts)
-        scores.append(score(result))
+        label = tool.load_expected(labels / f"{name}.toml")
+        result = tool.judge(report, label, musts)
+        free = free_gpu(files[0], label["free_gpu"]) if "free_gpu" in label else []
+        scores.append(score(result, free))
         print(f"{PROGRAMS[name].kind:16} {name:34} {line(scores[-1])}", flush=True)
-        for detail in tool.details(result):
+        for detail in (*tool.details(result), *(words for is_right, words in free if not is_right)):
             print(f"    {detail}")
     return verdict(scores)
 
@@ -91,11 +95,32 @@ def report_of(files: Sequence[Path]) -> dict[str, Any]:
     return content
 
 
-def score(result: dict[str, Any]) -> Score:
+def free_gpu(file: Path, wanted: dict[str, Any]) -> list[tuple[bool, str]]:
+    """Whether what a free GPU saves, by replay, overlaps the interval that the script gives; and words for it."""
+    try:
+        low, high = (saving / 1e6 for saving in saved_by_free_gpu(file))
+    except TraceAnalyzerError as error:
+        return [(False, f"FREE GPU {error}")]
+    is_right = high >= wanted["low_ms"] and low <= wanted["high_ms"]
+    interval = f"{wanted['low_ms']:g} to {wanted['high_ms']:g} ms"
+    return [(is_right, f"FREE GPU saves {low:.4g} to {high:.4g} ms; expected {interval}: {wanted['why']}")]
+
+
+def saved_by_free_gpu(file: Path) -> tuple[float, float]:
+    """Nanoseconds of a typical step: at least and at most."""
+    trace = ta.load(file)
+    if not isinstance(trace, ta.Trace):
+        return 0.0, 0.0
+    low, _, high = ta.whatif(trace, free=["gpu"]).saving_ns
+    return low, high
+
+
+def score(result: dict[str, Any], free: Sequence[tuple[bool, str]]) -> Score:
     """How much of a label the report fulfils."""
     kinds = {"headline": "headline", "workload": "workload", "step": "typical", "said": "must"}
     rows = {title: [bool(row[0]) for row in result[key]] for title, key in kinds.items()}
     rows["savings"] = [row[0] == "inside" for row in result["saving"]]
+    rows["free GPU"] = [is_right for is_right, _ in free]
     rows["unsaid"] = [not hits for hits, _ in result["must_not"]]
     return {title: (sum(row), len(row)) for title, row in rows.items()}
 

@@ -56,6 +56,8 @@ class TraceBuilder(TransferEvents):
         self.metadata = dict(metadata or {})
         self.trace_name = trace_name
         self.process = process
+        self.thread_names: dict[int, str] = {}
+        """Names of threads that are not called like the process."""
         self.margins = margins
         self.window_end: Time | None = None
         """Time of `Record Window End`, if not after the last event."""
@@ -113,7 +115,8 @@ class TraceBuilder(TransferEvents):
 
     def _threads(self, start: int) -> list[Event]:
         streams = [(device, stream, f"stream {stream} ") for device, stream in self.streams]
-        threads = [(pid, tid, f"thread {tid} ({self.process})") for pid, tid in self.threads]
+        names = {tid: self.thread_names.get(tid, self.process) for _, tid in self.threads}
+        threads = [(pid, tid, f"thread {tid} ({names[tid]})") for pid, tid in self.threads]
         events = []
         for pid, tid, name in (*streams, *threads):
             events.append(self._named("thread_name", start, pid, tid, {"name": name}))

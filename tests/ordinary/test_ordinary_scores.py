@@ -64,6 +64,21 @@ def test_a_wrong_report_does_not(
     assert "NOT PASSED: headline, said, unsaid" in out
 
 
+@pytest.mark.parametrize(("saving_ms", "found"), [(0.1, "1/1"), (0.3, "0/1")])
+def test_what_a_free_gpu_saves_is_compared(
+    monkeypatch: pytest.MonkeyPatch,
+    corpus: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    saving_ms: float,
+    found: str,
+) -> None:
+    """The program waits for its GPU for 2 us a pass: a label of at most 0.25 ms."""
+    monkeypatch.setattr(ordinary, "saved_by_free_gpu", lambda _: (saving_ms * 1e6, saving_ms * 1e6))
+    scored(monkeypatch, corpus, tmp_path, {}, "--half", "second", "waits_hardly_at_all")
+    assert f"free GPU {found}" in capsys.readouterr().out
+
+
 def test_programs_of_the_other_half_are_refused(
     monkeypatch: pytest.MonkeyPatch, corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -169,7 +169,8 @@ def test_each_program_has_its_label_in_the_folder_of_its_half() -> None:
 def test_labels_can_be_compared_with_reports(name: str) -> None:
     (path,) = LABELS.glob(f"*/{name}.toml")
     label = tomllib.loads(path.read_text("utf-8"))
-    assert label.keys() <= {"workload", "framework", "bound", "typical_step_ms", "note", "must", "must_not", "saving"}
+    required = {"workload", "framework", "bound", "note", "must"}
+    assert required <= label.keys() <= required | {"typical_step_ms", "must_not", "saving", "free_gpu"}
     assert label["bound"]
     assert set(label["bound"]) <= BOUNDS
     assert label["workload"] in WORKLOADS
@@ -186,7 +187,9 @@ def test_labels_can_be_compared_with_reports(name: str) -> None:
         assert wrong.keys() <= {"match", "why", "min_severity", "scope"}
         assert wrong["why"]
         assert re.compile(wrong["match"])
+    free = [label["free_gpu"]] if "free_gpu" in label else []
+    assert all(entry.keys() == {"low_ms", "high_ms", "why"} for entry in free)
+    assert all(0 <= saving["low_ms"] <= saving["high_ms"] for saving in (*free, *label.get("saving", [])))
     for saving in label.get("saving", []):
         assert saving.keys() <= {"id", "match", "low_ms", "high_ms", "low_claim_max_ms", "why"}
-        assert 0 <= saving["low_ms"] <= saving["high_ms"]
         assert all(re.compile(pattern) for pattern in saving["match"])

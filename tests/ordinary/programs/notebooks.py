@@ -22,7 +22,8 @@ def cell_makes_its_batch() -> TraceBuilder:
         Op("aten::randn", ((),), (Op("aten::normal_", (batch,), rest=("0.", "1.", ""), cpu=40_000),), rest=("6", "0"))
     )
     script.to_device(batch)
-    script.forward(convnet(T4, 64, 4, side=112, width=16, training=False), grad=False)
+    with script.host.annotation("model_inference"):
+        script.forward(convnet(T4, 64, 4, side=112, width=16, training=False), grad=False)
     script.run(Op("aten::argmax", ((64, 10),), (Work(cards.ARGMAX, "6.2"),), rest=("1", "False")))
     script.to_host((64,), "long int")
     return script.finish()
@@ -62,13 +63,14 @@ def cell_trains_on_digits() -> TraceBuilder:
 
 @program("notebook", "A cell that computes a fractal: hundreds of operators on small tensors, one after the other")
 def cell_computes_a_fractal() -> TraceBuilder:
-    script = Script(T4, seed=4, speed=220)
-    for _ in range(150):
-        script.run(_MUL)
-        script.host.work(4)
-        script.run(_ADD)
-        script.host.work(6)
-    script.to_host((256, 256))
+    script = Script(T4, seed=4, speed=220, options=("record_shapes", "with_stack"))
+    with script.host.frame("/tmp/ipykernel_2817/1479135316.py(4): <module>"):
+        for _ in range(150):
+            script.run(_MUL)
+            script.host.work(4)
+            script.run(_ADD)
+            script.host.work(6)
+        script.to_host((256, 256))
     return script.finish()
 
 

@@ -66,6 +66,7 @@ class Script:
         pid = details.pop("pid", 7_000 + 131 * seed)
         details = {"options": options, "origin": f"{1_419_247_332_972 + 7_919_311 * seed}.313"} | details
         self.trace = TraceBuilder(dialect, devices=listed, pid=pid, tid=pid, margins=(start, end), **details)
+        self.trace.thread_names[pid + 96] = "pt_autograd_0"
         self.has_shapes = shapes
         self.is_old = is_old
         self.pace = Speed(seed, speed)

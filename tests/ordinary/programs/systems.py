@@ -57,7 +57,8 @@ _MANGLED: Mapping[str, str] = {
 
 
 def windows(trace: TraceBuilder) -> TraceBuilder:
-    """The trace as Windows would have it."""
+    """The trace as Windows would have it, where torch names no threads."""
+    trace.thread_names.clear()
     for event in trace.events:
         args = event.get("args")
         if event["cat"] == "kernel":
