@@ -18,31 +18,46 @@ from .script import Script
 def legacy(trace: TraceBuilder, *, device: bool) -> str:
     """The list that `torch.autograd.profiler` exports: operators, and what each ran on the device, without categories.
 
-    A kernel has the name of its operator, as the legacy profiler measures operators between two events of the device.
+    The legacy profiler measures each operator between two events of the device. So what it lists there has the names of
+    operators, and that of an operator contains that of those inside it.
     """
-    rows: list[dict[str, Any]] = []
     events = trace.build()["traceEvents"]
-    begin = min(event["ts"] for event in events if event.get("cat") == "cpu_op")
-    operators = {event["args"]["External id"]: event for event in events if event.get("cat") == "cpu_op"}
+    operators = [event for event in events if event.get("cat") == "cpu_op"]
+    spans = _on_device(operators, events) if device else {}
+    begin = min(event["ts"] for event in operators)
     threads: dict[int, int] = {}
-    flow = 0
-    for event in operators.values():
-        row = {"name": event["name"], "ph": "X", "ts": event["ts"] - begin, "dur": event["dur"]}
-        tid = threads.setdefault(event["tid"], len(threads) + 1)
-        rows.append(row | {"tid": tid, "pid": "CPU functions", "args": {}})
-    for event in events if device else ():
-        if event.get("cat") not in {"kernel", "gpu_memcpy", "gpu_memset"}:
-            continue
-        owner = operators.get(event["args"].get("External id"))
-        if owner is None:
-            continue
-        ends = {"name": owner["name"], "id": flow, "cat": "cpu_to_cuda", "args": {}}
-        rows.append(ends | {"ph": "s", "ts": owner["ts"] - begin, "tid": threads[owner["tid"]], "pid": "CPU functions"})
-        rows.append(ends | {"ph": "f", "ts": event["ts"] - begin, "tid": 0, "pid": "CUDA functions"})
-        row = {"name": owner["name"], "ph": "X", "ts": event["ts"] - begin, "dur": event["dur"]}
-        rows.append(row | {"tid": 0, "pid": "CUDA functions", "args": {}})
-        flow += 1
+    rows: list[dict[str, Any]] = []
+    for event in operators:
+        own = {"name": event["name"], "args": {}}
+        here = {"pid": "CPU functions", "tid": threads.setdefault(event["tid"], len(threads) + 1)}
+        there = {"pid": "CUDA functions", "tid": 0}
+        rows.append(own | here | {"ph": "X", "ts": event["ts"] - begin, "dur": event["dur"]})
+        if (span := spans.get(event["args"]["External id"])) is not None:
+            flow = own | {"id": len(rows), "cat": "cpu_to_cuda"}
+            rows.append(flow | here | {"ph": "s", "ts": event["ts"] - begin})
+            rows.append(flow | there | {"ph": "f", "ts": span[0] - begin})
+            rows.append(own | there | {"ph": "X", "ts": span[0] - begin, "dur": span[1] - span[0]})
     return json.dumps(rows, default=_number)
+
+
+def _on_device(operators: list[Any], events: list[Any]) -> dict[int, tuple[Decimal, Decimal]]:
+    """Begin and end of what operators and those inside them ran on the device, by their ids."""
+    around: dict[int, int | None] = {}
+    opened: list[Any] = []
+    for event in sorted(operators, key=lambda one: (one["tid"], one["ts"], -one["dur"])):
+        while opened and (opened[-1]["tid"], opened[-1]["ts"] + opened[-1]["dur"]) <= (event["tid"], event["ts"]):
+            opened.pop()
+        around[event["args"]["External id"]] = opened[-1]["args"]["External id"] if opened else None
+        opened.append(event)
+    spans: dict[int, tuple[Decimal, Decimal]] = {}
+    for event in events:
+        if event.get("cat") in {"kernel", "gpu_memcpy", "gpu_memset"}:
+            owner = event["args"].get("External id")
+            while owner is not None:
+                first, last = spans.get(owner, (event["ts"], event["ts"]))
+                spans[owner] = min(first, event["ts"]), max(last, event["ts"] + event["dur"])
+                owner = around.get(owner)
+    return spans
 
 
 def _number(value: object) -> float:
