@@ -34,9 +34,15 @@ each_program = pytest.mark.parametrize("name", sorted(PROGRAMS))
 
 
 @cache
+def texts_of(name: str) -> dict[str, bytes]:
+    """The files of a program by name."""
+    return PROGRAMS[name].texts()
+
+
+@cache
 def files_of(name: str) -> list[list[Event]]:
     """The events of each file of a program, with exact times. They are shared: tests must not change them."""
-    parsed = [json.loads(text, parse_float=Decimal) for text in PROGRAMS[name].texts().values()]
+    parsed = [json.loads(text, parse_float=Decimal) for text in texts_of(name).values()]
     return [content if isinstance(content, list) else content["traceEvents"] for content in parsed]
 
 
@@ -134,7 +140,7 @@ def unframed(events: list[Event]) -> list[object]:
 
 @each_program
 def test_building_twice_gives_the_same_files(name: str) -> None:
-    assert PROGRAMS[name].texts() == PROGRAMS[name].texts()
+    assert PROGRAMS[name].texts() == texts_of(name)
 
 
 @each_program
