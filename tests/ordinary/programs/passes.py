@@ -108,9 +108,14 @@ def cold_without_a_call() -> TraceBuilder:
 def cold_compilation() -> TraceBuilder:
     script = Script(HOPPER, seed=28, speed=150)
     bf16 = "c10::BFloat16"
-    with script.host.annotation("Torch-Compiled Region: 0/0", 900, 30):
-        with script.host.annotation("compile_file", 2_150_000, 10):
-            pass
+    host = script.host
+    with (
+        host.annotation("_compile.compile_inner (dynamo_timed)", 310_000, 900),
+        host.annotation("OutputGraph.call_user_compiler (dynamo_timed)", 14_000, 300),
+        host.annotation("compile_fx.<locals>.fw_compiler_base (dynamo_timed)", 420_000, 2_000),
+    ):
+        host.range("GraphLowering.compile_to_fn (dynamo_timed)", 1_390_000)
+    with host.annotation("Torch-Compiled Region: 0/0", 90, 30):
         script.host.call("cuModuleLoadData", 3_100)
         with script.host.annotation("## Call CompiledFxGraph fk3x2mp4 ##", 25, 6):
             for number in range(24):
@@ -118,6 +123,6 @@ def cold_compilation() -> TraceBuilder:
                     work = HOPPER.moving(f"triton_poi_fused_add_gelu_{number % 3}", (4096, 4096), dtype=bf16)
                     script.host.launch(work, script.stream, call="cuLaunchKernel")
                 mm = HOPPER.product(4096, 4096, 4096, bf16)
-                script.run(Op("extern_kernels.mm", (), (Op("aten::mm", ((4096, 4096), (4096, 4096)), (mm,), (bf16,)),)))
+                script.run(Op("aten::mm", ((4096, 4096), (4096, 4096)), (mm,), (bf16,)))
     script.synchronize()
     return script.finish()
