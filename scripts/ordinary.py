@@ -8,6 +8,7 @@ of the headlines or of the things to say are right, or if anything is said that 
 python scripts/ordinary.py                  the first half
 python scripts/ordinary.py --half second    the second half, which is only run once the work is done
 python scripts/ordinary.py NAME...          these programs of the half
+python scripts/ordinary.py --build          only the traces
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,23 +46,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("programs", nargs="*", metavar="NAME", help="programs of the half; all, if none is named")
     parser.add_argument("--half", choices=HALVES, default="first")
+    parser.add_argument("--build", action="store_true", help="only write the traces, for a reader who labels them")
     options = parser.parse_args(arguments)
     path = Path(os.environ.get("TRACEANALYZER_CORPUS") or ".", "tools", "advice.py")
-    if not path.is_file():
+    if not options.build and not path.is_file():
         print("ordinary: TRACEANALYZER_CORPUS names no folder with tools/advice.py", file=sys.stderr)
         return 2
     if unknown := [name for name in options.programs if name not in HALVES[options.half]]:
         print(f"ordinary: not in the {options.half} half: {', '.join(unknown)}", file=sys.stderr)
         return 2
-    tool = tool_in(path)
     folder = OUT / options.half
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "traces").mkdir(parents=True)
-    labels = LABELS / options.half
+    built = {name: PROGRAMS[name].write(folder / "traces") for name in options.programs or HALVES[options.half]}
+    return 0 if options.build else compare(built, folder, LABELS / options.half, tool_in(path))
+
+
+def compare(built: Mapping[str, Sequence[Path]], folder: Path, labels: Path, tool: Any) -> int:
+    """Write a report on the files of each program, and compare it with the label; returns 1 if too little is right."""
     musts = tool.musts_of(labels)
     scores = []
-    for name in options.programs or HALVES[options.half]:
-        files = PROGRAMS[name].write(folder / "traces")
+    for name, files in built.items():
         report = report_of(files)
         (folder / f"{name}.json").write_text(json.dumps(report), "utf-8")
         label = tool.load_expected(labels / f"{name}.toml")

@@ -79,6 +79,11 @@ def test_what_a_free_gpu_saves_is_compared(
     assert f"free GPU {found}" in capsys.readouterr().out
 
 
+def test_building_reports_on_nothing(monkeypatch: pytest.MonkeyPatch, corpus: Path, tmp_path: Path) -> None:
+    assert scored(monkeypatch, corpus, tmp_path, RIGHT, "--half", "second", "--build", NAME) == (0, [])
+    assert [path.name for path in tmp_path.rglob("*.json")] == [f"{NAME}.json"]
+
+
 def test_programs_of_the_other_half_are_refused(
     monkeypatch: pytest.MonkeyPatch, corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
