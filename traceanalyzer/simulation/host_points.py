@@ -12,9 +12,11 @@ from traceanalyzer.simulation.graph import NOTHING, HostPoints, shifted
 from traceanalyzer.simulation.waits import Releases
 from traceanalyzer.simulation.window import Calls, ModelledWindow
 from traceanalyzer.structure import host_activity
+from traceanalyzer.structure.autograd import critical_threads
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_activity import operator_rows
 from traceanalyzer.structure.host_tree import NodeKind
+from traceanalyzer.structure.recording.program_steps import WHOLE, program_steps
 from traceanalyzer.structure.sums import Columns, members, rows_by
 from traceanalyzer.trace.distinct import distinct, is_among
 from traceanalyzer.trace.intervals import Intervals
@@ -161,18 +163,21 @@ def build(context: Context, window: ModelledWindow, calls: Calls, released: Rele
     """
     main = _main_thread(context)
     main_of_steps = np.full(len(window), main)
+    is_marked = program_steps(context).found_by != WHOLE
+    mark_end_ns = window.mark_end_ns if is_marked else _ends_of_host(context, window, main)
     loader = context.trace.host.take(_loader_waits(context, window, calls))
     kinds = (
         *_of_calls(calls),
         _marks(calls, main_of_steps, window.mark_start_ns, rank=0),
-        _marks(calls, main_of_steps, window.mark_end_ns, rank=0),
+        _marks(calls, main_of_steps, mark_end_ns, rank=0),
         _marks(calls, loader.thread, loader.start_ns, rank=1),
         _marks(calls, loader.thread, loader.end_ns, rank=0),
     )
     moments, (call_start, _, step_start, step_end, load_start, load_end) = _in_order(kinds)
     in_loader = _between(load_start, load_end, len(moments))
     points = _points(context, moments, (calls, released), in_loader, int(step_start[0]))
-    points = replace(points, part=_part(points, main, int(step_start[0]), int(step_end[-1])))
+    until_ns = int(points.time_ns[step_end[-1]] if is_marked else window.mark_end_ns[-1])
+    points = replace(points, part=_part(points, main, (int(step_start[0]), int(step_end[-1])), until_ns))
     return PlacedPoints(points, call_start, step_start, step_end)
 
 
@@ -211,13 +216,30 @@ def _marks(calls: Calls, thread: I32 | I64, time_ns: I64, rank: int) -> _Moments
     )
 
 
-def _part(points: HostPoints, main: int, first: int, last: int) -> I64:
-    """0 for the points from the start of the first step to the end of the last one, `NOTHING` for those around them."""
+def _part(points: HostPoints, main: int, bounds: tuple[int, int], until_ns: int) -> I64:
+    """0 for the points from the start of the first step to the end of the last one, `NOTHING` for those around them.
+
+    Args:
+        points: All points.
+        main: The thread of the steps.
+        bounds: On that thread, the points at the start of the first step and at the end of the last one.
+        until_ns: The end of the steps for other threads.
+    """
+    first, last = bounds
     position = np.arange(len(points))
     on_main = (position >= first) & (position <= last)
-    on_others = points.is_judged & (points.time_ns <= points.time_ns[last])
+    on_others = points.is_judged & (points.time_ns <= until_ns)
     is_inside = np.where(points.thread == main, on_main, on_others)
     return np.where(is_inside, 0, NOTHING)
+
+
+def _ends_of_host(context: Context, window: ModelledWindow, main: int) -> I64:
+    """When the host's part of a step without marks ends: with the last that its thread did, not with the device."""
+    if context.trace.device.end_ns.max(initial=NOTHING) < window.mark_end_ns[-1]:
+        return window.mark_end_ns  # the host ended the step
+    tables = context.trace.host, context.trace.launches
+    last = max(int(table.end_ns[table.thread == main].max(initial=NOTHING)) for table in tables)
+    return np.minimum(window.mark_end_ns, np.maximum(last, window.mark_start_ns))
 
 
 def _points(
@@ -294,7 +316,7 @@ def _outside_of_calls(calls: Calls, thread: I64, time: I64) -> I64:
 
 
 def _main_thread(context: Context) -> int:
-    """The thread of the steps: that of their marks, or the one with most launches, or the one with most operators."""
+    """The thread of the steps: that of their marks, or the one that waits for the others, or has most operators."""
     host = context.trace.host
     marked = np.flatnonzero(context.kind == NodeKind.STEP)
     threads = host_activity.launching_threads(context)
@@ -302,9 +324,8 @@ def _main_thread(context: Context) -> int:
         of_marks = int(host.thread[marked[0]])
         if not threads or of_marks in threads:
             return of_marks
-    if threads:
-        return threads[0]
-    return host_activity.with_most_rows(context) or 0
+    critical = critical_threads(context)
+    return critical[0] if critical else host_activity.with_most_rows(context) or 0
 
 
 def _loader_waits(context: Context, window: ModelledWindow, calls: Calls) -> I64:

@@ -172,7 +172,7 @@ class _Resolved(NamedTuple):
     """A change, the work that it selects, and its edits."""
 
     change: ChangeAsked
-    selected: Selected
+    selected: EventRows
     edits: list[Edit]
 
 
@@ -323,7 +323,7 @@ def _helps(context: Context, causal: Model) -> tuple[WhatHelps, ...]:
     return tuple(sorted(rows, key=_order))
 
 
-def _help_of(causal: Model, kind: str, selector: str, selected: Selected) -> WhatHelps:
+def _help_of(causal: Model, kind: str, selector: str, selected: EventRows) -> WhatHelps:
     """What a part would help if it took no time, took half as long, or were not there."""
     is_of_host = _is_on_host(selected)
     free = _saving(causal, _faster(selected, 0.0), is_of_host=is_of_host)

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from traceanalyzer.simulation.graph import NOTHING
 from traceanalyzer.structure import host_activity
+from traceanalyzer.structure.autograd import critical_threads
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.launch_calls import blocked_calls
 from traceanalyzer.structure.recording.program_steps import program_steps
@@ -155,7 +156,8 @@ def _launching(context: Context) -> Bool:
 
 
 def _is_followed(context: Context, window: ModelledWindow) -> Bool:
-    """Mask of the calls within a window, of threads that launch work."""
+    """Mask of the calls within a window, of threads that launch work or wait for one that does."""
     launches = context.trace.launches
     is_inside = (launches.start_ns >= window.start_ns) & (launches.start_ns < window.end_ns)
-    return is_among(launches.thread, host_activity.launching_threads(context)) & is_inside
+    threads = sorted({*host_activity.launching_threads(context), *critical_threads(context)})
+    return is_among(launches.thread, threads) & is_inside

@@ -159,8 +159,10 @@ def engines(context: Context) -> dict[int, int]:
     evaluating = _threads(threads[context.cached(owners).is_evaluation])
     own = [thread for thread in evaluating if thread not in loops and thread not in forward]
     calling: dict[str, int] = {}
-    candidates = sorted(loops.keys() | forward.keys() | _marked(context), key=lambda t: (t in loops, forward[t], -t))
-    for thread in candidates:
+    working = _count(threads[context.host.kind == NodeKind.OPERATOR])
+    waiting = _threads(context.cached(host_activity.waits).thread)
+    candidates = loops.keys() | forward.keys() | _marked(context) | working.keys() | set(waiting)
+    for thread in sorted(candidates, key=lambda t: (t in loops, forward[t], working[t], -t)):
         if thread not in own:
             calling[context.trace.threads[thread].pid] = thread
     pids = {thread: context.trace.threads[thread].pid for thread in own}

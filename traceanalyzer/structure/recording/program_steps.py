@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from traceanalyzer.knowledge.framework_marks import StepMark
 from traceanalyzer.structure import host_activity
+from traceanalyzer.structure.autograd import critical_threads
 from traceanalyzer.structure.context import Context, cached
 from traceanalyzer.structure.gaps import times_of
 from traceanalyzer.structure.host_tree import NodeKind
@@ -250,9 +251,9 @@ def _launched_work(called: I64, times: I64, start: I64, end: I64) -> tuple[int, 
 
 
 def _main_thread(context: Context) -> int | None:
-    """The thread that launches most; without a device the one with most operators."""
-    launching = host_activity.launching_threads(context)
-    return launching[0] if launching else host_activity.with_most_rows(context)
+    """The thread that launches most, or that waits for autograd's; without a device the one with most operators."""
+    critical = critical_threads(context)
+    return critical[0] if critical else host_activity.with_most_rows(context)
 
 
 def _between_loads(context: Context) -> Steps | None:
