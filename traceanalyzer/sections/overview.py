@@ -13,7 +13,7 @@ from traceanalyzer.report.model import Report
 from traceanalyzer.report.section import Fact, Section, SectionPart, Term, Topic
 from traceanalyzer.sections import critical_path, throughput
 from traceanalyzer.simulation.critical_path import CriticalPath
-from traceanalyzer.structure.recording import Recording
+from traceanalyzer.structure.recording import Recording, repetition
 from traceanalyzer.structure.step_breakdown import PARTS, Average, StepBreakdown
 
 TITLE = Text("overview-title", "Step time")
@@ -40,6 +40,22 @@ _TYPICAL_BY_MARK = Text(
     note="mark is the name of an event or a framework",
     one="A typical step takes {mean:ns}: {count:count} of {total:count} steps, by the marks of {mark}.",
 )
+_REPEATED = {
+    repetition.OPERATORS: Text(
+        "overview-repeated",
+        "No steps are marked, but operators repeat: a pass takes {mean:ns}, the mean over {count:count} of "
+        "{total:count} passes.",
+        note="a pass is one call of a model, or one turn of a loop",
+        one="No steps are marked, but operators repeat: a pass takes {mean:ns} ({count:count} of {total:count}).",
+    ),
+    repetition.BACKWARD: Text(
+        "overview-backward-passes",
+        "No steps are marked; a forward and backward pass takes {mean:ns}, the mean over {count:count} of "
+        "{total:count}.",
+        one="No steps are marked; a forward and backward pass takes {mean:ns} ({count:count} of {total:count}).",
+    ),
+}
+"""How long a step takes that was found where a program repeats itself."""
 _WHOLE = Text("overview-whole", "No steps are marked; the whole trace counts as one step of {mean:ns}.")
 _PART = Text("overview-part", "No steps are marked; {mean:ns} of the {span:ns} of the trace count as one step.")
 _INFERRED = Text(
@@ -129,6 +145,8 @@ def _typical(recording: Recording, average: Average) -> Iterator[Message]:
     mean, mark = average.duration_ns, recording.steps_from
     if mark == "whole-trace":
         yield _PART(mean=mean, span=mean + (recording.outside_ns or 0)) if recording.has_more else _WHOLE(mean=mean)
+    elif mark in _REPEATED:
+        yield _REPEATED[mark](mean=mean, count=counted, total=total)
     elif mark != "ProfilerStep":
         text = _BY_MARK if counted == total else _TYPICAL_BY_MARK
         yield text(mark=frameworks.title(mark or ""), count=counted, total=total, mean=mean)

@@ -14,7 +14,7 @@ from traceanalyzer.report.names import shorten, word
 from traceanalyzer.report.section import Section, Topic
 from traceanalyzer.sections import columns
 from traceanalyzer.sections.columns import Column, detail, facts, known, optional, table
-from traceanalyzer.structure.recording import Recording
+from traceanalyzer.structure.recording import Recording, repetition
 
 _WARNINGS = Text("warnings-title", "Warnings")
 _MORE = Text(
@@ -44,6 +44,8 @@ _TRACE = Text("trace-title", "Trace")
 _STEPS_FOUND = {
     "ProfilerStep": Text("trace-steps-marked", "by the profiler's marks", note="prof.step() sets them"),
     "whole-trace": Text("trace-steps-whole", "none is marked: the trace counts as one"),
+    repetition.OPERATORS: Text("trace-steps-repeated", "none is marked: where operators repeat"),
+    repetition.BACKWARD: Text("trace-steps-backward", "none is marked: each forward pass with its backward pass"),
     "device-events": Text("trace-steps-device", "none is marked: one, from the device's first to its last event"),
     "host-annotations": Text("trace-steps-host", "none is marked: one, from the host's first to its last annotation"),
 }

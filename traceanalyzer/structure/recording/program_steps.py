@@ -21,7 +21,7 @@ from traceanalyzer.structure.context import Context, cached
 from traceanalyzer.structure.gaps import times_of
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.module_calls import evaluations
-from traceanalyzer.structure.recording import left_out, step_signs
+from traceanalyzer.structure.recording import left_out, repetition, step_signs
 from traceanalyzer.structure.recording.frameworks import main_framework
 from traceanalyzer.structure.recording.left_out import FEWEST, MARKED
 from traceanalyzer.structure.recording.step_signs import marks_within, outermost, step_marks, updates_of_a_step
@@ -113,7 +113,7 @@ def program_steps(context: Context) -> ProgramSteps:
     framework, marks = _of_framework(context)
     if framework is not None:
         return _with_marks(context, _after_earlier_work(context, framework), marks)
-    for find in (_repeated_annotation, _between_loads, _between_optimizer_steps, _between_graphs):
+    for find in _FINDERS:
         repeated = find(context)
         if repeated is not None:
             steps = _after_earlier_work(context, repeated)
@@ -278,6 +278,27 @@ def _between_graphs(context: Context) -> Steps | None:
     return None if start is None else _from_starts(context, start, last, "graph launch")
 
 
+def _between_forwards(context: Context) -> Steps | None:
+    """Steps from the forward pass before one backward pass to that before the next."""
+    return _from_pass_to_pass(context, repetition.forward_starts(context), repetition.BACKWARD)
+
+
+def _between_repetitions(context: Context) -> Steps | None:
+    """Steps from where operators that repeat begin to where they begin again."""
+    return _from_pass_to_pass(context, repetition.operator_starts(context), repetition.OPERATORS)
+
+
+def _from_pass_to_pass(context: Context, start: I64 | None, found_by: str) -> Steps | None:
+    """Steps from start to start, and until the device has done its work; a host that runs ahead begins none earlier."""
+    if start is None:
+        return None
+    host, launches = context.trace.host, context.trace.launches
+    last_ns = max(int(host.end_ns.max(initial=0)), int(launches.end_ns.max(initial=0)))
+    end = np.append(start[1:], last_ns)
+    raw = Steps(tuple(map(str, range(len(start)))), start, end, found_by, mark_ns=(start, end))
+    return extend(context.trace, context.links, raw, drop_tail=False)
+
+
 def _from_starts(context: Context, start: I64, end_ns: int, found_by: str) -> Steps | None:
     """Steps from start to start; the last one lasts until the device has done its work."""
     if len(start) < 2:
@@ -356,3 +377,14 @@ def _after_earlier_work(context: Context, steps: Steps) -> Steps:
         first = int(events[np.searchsorted(events, times.start[0])])
         start[(start < first) & (steps.end_ns > first)] = first
     return replace(steps, start_ns=start)
+
+
+_FINDERS = (
+    _repeated_annotation,
+    _between_loads,
+    _between_optimizer_steps,
+    _between_graphs,
+    _between_forwards,
+    _between_repetitions,
+)
+"""What shows steps that are not marked, the surest sign first."""

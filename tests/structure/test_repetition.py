@@ -1,0 +1,130 @@
+"""Where the passes of programs without marks begin; times in microseconds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.builders import TraceBuilder
+from tests.reading import read_built
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.recording import repetition
+from traceanalyzer.structure.recording.program_steps import ProgramSteps, program_steps
+
+IMAGE, HIDDEN, CLASSES = [8, 3, 32, 32], [8, 64], [8, 10]
+
+
+def steps(trace: TraceBuilder) -> ProgramSteps:
+    return program_steps(Context(read_built(trace)))
+
+
+def layers(trace: TraceBuilder, at: int, count: int, shape: list[int]) -> int:
+    """Linear layers of one shape and their activations, with a kernel each; the time after them."""
+    for _ in range(count):
+        for name in ("aten::linear", "aten::relu"):
+            trace.op(name, at, 20, shapes=[shape])
+            trace.launch_kernel(name, at + 10, 5, at=at + 5, call_dur=2)
+            at += 25
+    return at
+
+
+def passes(count: int, *, first_input: list[int] = HIDDEN, waits: bool = False, cold: int = 0) -> TraceBuilder:
+    """A model that is called again and again: one operator on its input, then three layers; maybe a cold first call."""
+    trace, at = TraceBuilder(options=("record_shapes",)), 0
+    for number in range(count):
+        if cold and not number:
+            trace.op("aten::empty", at, cold, shapes=[])
+            at += cold
+        trace.op("aten::flatten", at, 20, shapes=[first_input])
+        at = layers(trace, at + 25, 3, HIDDEN)
+        if waits:
+            trace.launch("cudaDeviceSynchronize", at, 15)
+        at += 40
+    return trace
+
+
+def length(found: ProgramSteps) -> set[int]:
+    """Distances from step to step in microseconds."""
+    return set((np.diff(found.start_ns) // 1000).tolist())
+
+
+def test_a_model_that_is_waited_for_again_and_again_has_passes() -> None:
+    found = steps(passes(6, waits=True))
+    assert (found.found_by, len(found)) == ("repeated operators", 6)
+    assert length(found) == {25 + 150 + 40}
+    assert found.start_ns[0] == 0
+
+
+def test_a_first_call_that_does_more_is_before_the_passes() -> None:
+    """The cold call creates a tensor first; from the operator on its input on it is a pass as the others are."""
+    found = steps(passes(6, waits=True, cold=5000))
+    assert (found.found_by, len(found)) == ("repeated operators", 6)
+    assert int(found.start_ns[0]) == 5_000_000
+
+
+def test_an_input_that_nothing_else_takes_shows_passes_without_waits() -> None:
+    found = steps(passes(6, first_input=IMAGE))
+    assert (found.found_by, len(found)) == ("repeated operators", 6)
+
+
+@pytest.mark.parametrize("count", [6, 12])
+def test_layers_of_one_pass_are_no_passes(count: int) -> None:
+    """Each layer takes what the one before gave, and nothing waits between them."""
+    trace = TraceBuilder(options=("record_shapes",))
+    trace.op("aten::embedding", 0, 20, shapes=[IMAGE])
+    at = layers(trace, 25, 3 * count, HIDDEN)
+    trace.op("aten::linear", at, 20, shapes=[CLASSES])
+    assert steps(trace).found_by == "whole-trace"
+    assert steps(passes(count)).found_by == "whole-trace", "a model of one shape may be a layer of a larger one"
+
+
+def test_two_passes_may_be_chance() -> None:
+    assert steps(passes(2, waits=True)).found_by == "whole-trace"
+
+
+def trainings(count: int) -> TraceBuilder:
+    """Forward passes of four operators on the program's thread, each with a backward pass on autograd's."""
+    trace, at, sequence = TraceBuilder(), 0, 0
+    for _ in range(count):
+        for operator in range(4):
+            trace.op("aten::linear", at, 20, sequence=sequence + operator)
+            trace.launch_kernel("gemm", at + 10, 5, at=at + 5, call_dur=2)
+            at += 25
+        for operator in reversed(range(4)):
+            name = "autograd::engine::evaluate_function: AddmmBackward0"
+            trace.op(name, at, 20, sequence=sequence + operator, fwd_thread=1, tid=4202)
+            trace.launch_kernel("gemm", at + 10, 5, at=at + 5, call_dur=2, tid=4202)
+            at += 25
+        trace.op("aten::sub_", at, 20)
+        at += 100
+        sequence += 4
+    return trace
+
+
+def test_a_training_without_an_optimizer_begins_at_its_forward_passes() -> None:
+    found = steps(trainings(5))
+    assert (found.found_by, len(found)) == ("backward pass", 5)
+    assert length(found) == {300}
+
+
+def test_one_backward_pass_is_no_loop() -> None:
+    assert steps(trainings(1)).found_by == "whole-trace"
+
+
+@given(st.lists(st.integers(0, 3), min_size=5, max_size=12), st.integers(3, 5), st.lists(st.integers(4, 6), max_size=4))
+def test_a_period_is_found_after_any_head(period: list[int], count: int, head: list[int]) -> None:
+    kind = np.array([*head, *(period * count)])
+    found = repetition._longest_run(kind)
+    smallest = next(
+        size for size in range(1, len(period) + 1) if (kind[len(head) + size :] == kind[len(head) : -size]).all()
+    )
+    if smallest >= 5:
+        assert found is not None
+    if found is not None:
+        first, size, times = found
+        run = kind[first : first + size * times].reshape(times, size)
+        assert (run == run[0]).all()
+        assert times >= 3
+        assert size * times >= 3 * smallest or size < smallest
