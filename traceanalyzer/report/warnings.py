@@ -301,6 +301,13 @@ TEXTS = (
         one="{count:count} kernel ({time:ns}, {share:share} of kernel time) belongs to no operator: its launch was "
         "not recorded, or lies outside every operator.",
     ),
+    Text(
+        "q-only-device-recorded",
+        "Only the GPU was recorded, no operators: add ProfilerActivity.CPU to see which operator or line launches each "
+        "of the {count:count} kernels.",
+        one="Only the GPU was recorded, no operators: add ProfilerActivity.CPU to see which operator or line launches "
+        "the {count:count} kernel.",
+    ),
     Text("q-truncated-file", "The file is incomplete: all figures describe only the part that could be read."),
     Text(
         "q-repaired-json",

@@ -143,6 +143,14 @@ def removed() -> TraceBuilder:
     return trace
 
 
+def device_alone() -> TraceBuilder:
+    """Kernels with their launches, and no operators, as `activities=[ProfilerActivity.CUDA]` records."""
+    trace = TraceBuilder()
+    for start in (0, 100, 200):
+        trace.launch_kernel("gemm", start + 20, 50, at=start)
+    return trace
+
+
 def counters() -> TraceBuilder:
     trace = sound()
     trace.add("cuda_profiler_range", "smsp__inst_executed", (10, 20), (0, 7), {})
@@ -188,6 +196,7 @@ def test_counters_explain_why_there_are_no_kernels() -> None:
         ("q-overlapping-slices", overlapping, 1),
         ("q-clock-anomaly", early_kernel, 1),
         ("q-unattributed", homeless_kernels, 1),
+        ("q-only-device-recorded", device_alone, 3),
         ("q-graph-opaque", graphs, 5),
         ("q-single-rank-of-many", lambda: sound(distributed=distributed_info(0, 8)), 1),
     ],

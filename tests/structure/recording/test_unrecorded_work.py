@@ -9,7 +9,7 @@ from tests.reading import read_built
 from tests.structure.recording.reading import US
 from traceanalyzer.analyzers import idle
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.unrecorded_work import longest_ns, unread_device, unrecorded_work
+from traceanalyzer.structure.unrecorded_work import longest_ns, unread_device, unrecorded_work, unused_device
 
 
 def found(trace: TraceBuilder) -> list[tuple[int, int]]:
@@ -168,6 +168,17 @@ def test_devices_are_told_apart() -> None:
     trace = followed(late_start(8000), 9000)
     trace.launch_kernel("other", 30, 10, at=20, call_dur=2, device=1)
     assert sorted(unrecorded_work(Context(read_built(trace)))) == [0]
+
+
+def test_a_device_that_only_stands_in_the_header_is_unused_if_a_cpu_computes() -> None:
+    """Whether operators of both ran on the device that the recording does not show, nobody knows."""
+    signs = {}
+    for name in ("aten::mkldnn_convolution", "aten::mm"):
+        trace = TraceBuilder()
+        trace.op(name, 0, 10)
+        context = Context(read_built(trace))
+        signs[name] = unread_device(context) is None, unused_device(context) is None
+    assert signs == {"aten::mkldnn_convolution": (True, False), "aten::mm": (False, True)}
 
 
 def named(name: str, **captured: object) -> TraceBuilder:

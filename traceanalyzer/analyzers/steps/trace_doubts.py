@@ -173,7 +173,10 @@ def _links(context: Context) -> Iterator[Loss]:
     total = int(trace.device.dur_ns[kernels].sum())
     homeless = kernels & (context.links.device_node() == NO_PARENT)
     time = int(trace.device.dur_ns[homeless].sum())
-    if total and time / total > _UNATTRIBUTED:
+    has_operators = np.isin(trace.host.category, (Category.OPERATOR, Category.PYTHON)).any()
+    if total and not has_operators:
+        yield Loss("q-only-device-recorded", int(kernels.sum()))
+    elif total and time / total > _UNATTRIBUTED:
         yield Loss("q-unattributed", int(homeless.sum()), {"time": time, "share": time / total})
     linked = np.flatnonzero(kernels & (launch != NO_PARENT))
     early = trace.device.start_ns[linked] < trace.launches.start_ns[launch[linked]]
