@@ -80,6 +80,25 @@ def test_layers_of_one_pass_are_no_passes(count: int) -> None:
     assert steps(passes(count)).found_by == "whole-trace", "a model of one shape may be a layer of a larger one"
 
 
+def test_kernels_repeat_where_no_operator_was_recorded() -> None:
+    """Six passes of five kernels, each with a wait; without the waits they might be layers."""
+
+    def device_alone(*, waits: bool) -> TraceBuilder:
+        trace, at = TraceBuilder(), 0
+        for _ in range(6):
+            for name in ("conv", "norm", "relu", "pool", "gemm"):
+                trace.launch_kernel(name, at + 10, 5, at=at, call_dur=2)
+                at += 20
+            if waits:
+                trace.launch("cudaStreamSynchronize", at, 10)
+            at += 30
+        return trace
+
+    found = steps(device_alone(waits=True))
+    assert (found.found_by, len(found)) == ("repeated kernels", 6)
+    assert steps(device_alone(waits=False)).found_by == "whole-trace"
+
+
 def test_two_passes_may_be_chance() -> None:
     assert steps(passes(2, waits=True)).found_by == "whole-trace"
 

@@ -48,6 +48,13 @@ _REPEATED = {
         note="a pass is one call of a model, or one turn of a loop",
         one="No steps are marked, but operators repeat: a pass takes {mean:ns} ({count:count} of {total:count}).",
     ),
+    repetition.KERNELS: Text(
+        "overview-repeated-kernels",
+        "No steps are marked, but kernels repeat: a pass takes {mean:ns}, the mean over {count:count} of "
+        "{total:count} passes.",
+        note="a pass is one call of a model, or one turn of a loop",
+        one="No steps are marked, but kernels repeat: a pass takes {mean:ns} ({count:count} of {total:count}).",
+    ),
     repetition.BACKWARD: Text(
         "overview-backward-passes",
         "No steps are marked; a forward and backward pass takes {mean:ns}, the mean over {count:count} of "

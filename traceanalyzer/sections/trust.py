@@ -45,6 +45,7 @@ _STEPS_FOUND = {
     "ProfilerStep": Text("trace-steps-marked", "by the profiler's marks", note="prof.step() sets them"),
     "whole-trace": Text("trace-steps-whole", "none is marked: the trace counts as one"),
     repetition.OPERATORS: Text("trace-steps-repeated", "none is marked: where operators repeat"),
+    repetition.KERNELS: Text("trace-steps-repeated-kernels", "none is marked: where kernels repeat"),
     repetition.BACKWARD: Text("trace-steps-backward", "none is marked: each forward pass with its backward pass"),
     "device-events": Text("trace-steps-device", "none is marked: one, from the device's first to its last event"),
     "host-annotations": Text("trace-steps-host", "none is marked: one, from the host's first to its last annotation"),

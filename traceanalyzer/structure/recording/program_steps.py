@@ -288,6 +288,11 @@ def _between_repetitions(context: Context) -> Steps | None:
     return _from_pass_to_pass(context, repetition.operator_starts(context), repetition.OPERATORS)
 
 
+def _between_repeated_kernels(context: Context) -> Steps | None:
+    """The same of kernels where no operators were recorded."""
+    return _from_pass_to_pass(context, repetition.launch_starts(context), repetition.KERNELS)
+
+
 def _from_pass_to_pass(context: Context, start: I64 | None, found_by: str) -> Steps | None:
     """Steps from start to start, and until the device has done its work; a host that runs ahead begins none earlier."""
     if start is None:
@@ -386,5 +391,6 @@ _FINDERS = (
     _between_graphs,
     _between_forwards,
     _between_repetitions,
+    _between_repeated_kernels,
 )
 """What shows steps that are not marked, the surest sign first."""

@@ -17,9 +17,11 @@ from traceanalyzer.structure.recording.step_signs import outermost
 from traceanalyzer.structure.sums import group
 from traceanalyzer.trace.table import I64
 from traceanalyzer.trace.tables import Category
+from traceanalyzer.trace.tree import NO_PARENT
 
 BACKWARD = "backward pass"
 OPERATORS = "repeated operators"
+KERNELS = "repeated kernels"
 """How steps are called that were found so."""
 
 _PASSES = 3
@@ -84,6 +86,32 @@ def operator_starts(context: Context) -> I64 | None:
     start_ns = host.start_ns[begins]
     waits = _waits_in_each(context, thread, start_ns, int(host.end_ns[repeated].max()))
     return start_ns if waits or _has_input_of_its_own(context, repeated[:period]) else None
+
+
+def launch_starts(context: Context) -> I64 | None:
+    """When each pass of a recording without operators begins, by its first launch; None where nothing repeats so.
+
+    What repeats are kernels, copies and fills in the order of their launches, by name.
+    """
+    launch, device, launches = context.links.launch, context.trace.device, context.trace.launches
+    threads = critical_threads(context)
+    if not threads or (context.trace.host.category == Category.OPERATOR).any():
+        return None
+    rows = np.flatnonzero(launch != NO_PARENT)
+    rows = rows[launches.thread[launch[rows]] == threads[0]]
+    rows = rows[np.argsort(launches.start_ns[launch[rows]], kind="stable")]
+    if len(rows) < _PASSES * _LEAST:
+        return None
+    run = _longest_run(device.name[rows].astype(np.int64))
+    if run is None:
+        return None
+    first, period, passes = run
+    repeated = rows[first : first + period * passes]
+    if len(repeated) < _COVERS * len(rows):
+        return None
+    begins = launches.start_ns[launch[repeated]]
+    start_ns = begins[::period]
+    return start_ns if _waits_in_each(context, threads[0], start_ns, int(begins[-1])) else None
 
 
 def _longest_run(kind: I64) -> tuple[int, int, int] | None:
