@@ -5,29 +5,26 @@ The rules are host-stalls, host-python-gap, postprocessing-in-step, host-waits-o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from math import fsum
+from typing import Any
 
 from traceanalyzer.analyzers.communication import Communication
 from traceanalyzer.analyzers.host import roles_at
-from traceanalyzer.analyzers.host.pauses import HostPauses, pauses_at
+from traceanalyzer.analyzers.host.pauses import HostPauses
 from traceanalyzer.analyzers.host.stalls import HostStalls, stalls_at
 from traceanalyzer.analyzers.host.thread_contention import ThreadContention, slow_at
-from traceanalyzer.analyzers.idle.gap_details import OF_OTHER_RULES
-from traceanalyzer.analyzers.idle.step_idle import MOST_OWNERS, DeviceInSteps, GapOwner, HostGap, long_gaps_at
+from traceanalyzer.analyzers.idle.step_idle import GapOwner, long_gaps_at
 from traceanalyzer.analyzers.ranks.model import Ranks
 from traceanalyzer.analyzers.ranks.stragglers import Stragglers
-from traceanalyzer.analyzers.waits.value_reads import ValueReads, value_runs_at
+from traceanalyzer.analyzers.waits.value_reads import ValueReads
 from traceanalyzer.knowledge.host_roles import OUTPUTS
-from traceanalyzer.report.message import Text
+from traceanalyzer.report.message import Message, Text
 from traceanalyzer.rules.engine import host_owners, host_work, idle_time, program
 from traceanalyzer.rules.engine.change import HostTime, RanksTogether
-from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, OfEvents, page
-from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.events import ITS_OWN, EventSet, Occurrences, event_set
-from traceanalyzer.structure.recording import Recording
-from traceanalyzer.structure.typical import mean
+from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Facts, Limits, Missing, OfEvents, page
+from traceanalyzer.structure.events import EventSet
 
 _PYTHON_GAP = page("host-python-gap")
 _WAITS_OR_LOGS = page("host-waits-or-logs")
@@ -59,65 +56,71 @@ _DISPENSABLE = frozenset({"sleep", "logging"})
 """Roles of host work (`knowledge.host_roles`) that a step can mostly do without."""
 
 
-def _python_gap_in_trace(facts: Facts, limits: Limits) -> Drafts:
-    idle = idle_time.enough(facts, limits["events"])
-    device = idle_time.busiest(facts, idle)
-    if device is None or not device.time_ns or not device.typical_other_gap_ns:
+def _python_gap(facts: Facts, limits: Limits) -> Drafts:
+    found = idle_time.of_busiest(facts, limits["events"])
+    if found is None or not found.device.typical_other_gap_ns:
         return
-    is_whole = idle.steps_from == "whole-trace" and sum(row.gaps for row in device.host_gaps) >= _RECURRING
-    if idle.steps_from in ("whole-trace", "device-events", "host-annotations") and not is_whole:
+    if not _recurs(found):
         raise Missing(_PYTHON_GAP.text("no-steps")())
-    step, time, silent = facts.step_ns, device.typical_other_gap_ns, mean(device.silent_gap_ns, idle.steps)
-    measured = program.gaps_without_profiler(facts, device)
-    least, most = measured or ((1 / idle_time.STACKS, 0.5) if facts.is_host_inflated else (0.5, 1.0))
-    share = most * time / step
+    time = found.device.typical_other_gap_ns
+    silent = found.per_step(found.device.silent_gap_ns)
+    parts = found.parts_without_profiler(facts, (1 / idle_time.STACKS, 0.5))
+    share = parts.most * time / facts.step_ns
     if share <= limits["gap_share"]:
         return
-    counted = most
-    if measured and facts.is_replayed:
-        least, most = 0.5, 1.0  # a replay takes what recording cost off all of the host's time
-    if most == 1:  # what nothing recorded needs can be done elsewhere or later
-        least = max(least, min(_LEAST, silent / time))
-    text = _PYTHON_GAP.text("basis-measured") if measured else _PYTHON_GAP.text("basis")
-    basis = _PYTHON_GAP.text("basis-all")(least=least) if most == 1 else text(least=least, most=most)
-    interval, gaps = (least * time, most * time), long_gaps_at(waits=idle_time.waits_again_and_again(idle, device))
-    change = HostTime(interval, basis, interval, _claims(device, interval[1]), at=gaps)
-    owners = [row for row in device.gap_owners if row.role not in OF_OTHER_RULES]
-    where = host_owners.of_gaps(owners, idle.steps)
-    shown = host_owners.total(where)
-    subject = _PYTHON_GAP.text("subject")()
+    owner = host_owners.main_of_gaps(found.device, time)
+    where = host_owners.of_gaps(found.device.gap_owners, found.idle.steps)
+    subject = parts.counted(_subject(host_owners.total(where), time))
+    unknown = _PYTHON_GAP.text("unknown")()
+    where = where or host_owners.of_host_gaps(found.device.host_gaps[:5], found.idle.steps, unknown.text)
+    evidence = _PYTHON_GAP.evidence(limits, "gap_share", share, where, subject=subject)
+    params = host_work.figures(facts, time)
+    params |= {"what": unknown if owner is None else host_owners.name(owner), "silent": min(silent, time)}
+    draft = Draft((evidence,), _gaps_gone(found, parts, time, silent), params, ceiling="high")
+    yield _with_advice(facts, draft, owner, is_silent=silent >= _MOSTLY * time)
+
+
+def _subject(shown: float, time: float) -> Message:
+    """What was measured, of which the places show a part."""
     if 0 < shown < time:
-        subject = _PYTHON_GAP.text("subject-listed")(shown=shown, time=time)
-    where = where or tuple(_place(row, mean(row.time_ns, idle.steps)) for row in device.host_gaps[:5])
-    evidence = Evidence(idle_time.counted(subject, counted), share, limits["gap_share"], "share", where)
-    first = owners[0] if owners and _is_largest(owners[0], device, time) else None
-    what = _PYTHON_GAP.text("unknown")() if first is None else host_owners.name(first)
-    is_silent = silent >= _MOSTLY * time and not facts.is_host_inflated
-    if is_silent and not program.may_train(facts) and (first is None or first.role is None):
-        advice: Text | None = _PYTHON_GAP.text("advice-results")
-    else:
-        advice = _advice(first)
-    params: dict[str, object] = {"time": OfEvents(time), "step": step, "share": OfEvents(time, is_share=True)}
-    yield Draft(
-        (evidence,),
-        change,
-        params | {"what": what, "silent": min(silent, time)},
-        ceiling="high",
+        return _PYTHON_GAP.text("subject-listed")(shown=shown, time=time)
+    return _PYTHON_GAP.text("subject")()
+
+
+def _recurs(found: idle_time.IdleDevice) -> bool:
+    """Whether the gaps are those of steps, or so many in a whole recording that they are not of its start or end."""
+    steps_from = found.idle.steps_from
+    if steps_from == "whole-trace":
+        return sum(row.gaps for row in found.device.host_gaps) >= _RECURRING
+    return steps_from not in ("device-events", "host-annotations")
+
+
+def _gaps_gone(found: idle_time.IdleDevice, parts: idle_time.GapParts, time: float, silent: float) -> HostTime:
+    """The change without a part of long gaps; what nothing recorded needs can be done elsewhere or later."""
+    least, most = parts.saved
+    if most == 1:
+        parts = replace(parts, saved=(max(least, min(_LEAST, silent / time)), most))
+    least, most = parts.saved
+    interval = least * time, most * time
+    # gaps after a wait that emptied the queue are also claimed by the rules about waits
+    claims = found.claims(("host_code", "synchronization"), most * time)
+    gaps = long_gaps_at(waits=found.waits_again_and_again)
+    return HostTime(interval, parts.basis(_PYTHON_GAP), interval, claims, at=gaps)
+
+
+def _with_advice(facts: Facts, draft: Draft, owner: GapOwner | None, *, is_silent: bool) -> Draft:
+    """The draft with the advice about the owner of the gaps, or about results where nothing was recorded in them."""
+    is_silent = is_silent and not facts.is_host_inflated
+    is_unnamed = owner is None or owner.role is None
+    of_results = is_silent and is_unnamed and not program.may_train(facts)
+    collects_garbage = owner is not None and owner.role == "garbage-collection"
+    return replace(
+        draft,
         summary=_PYTHON_GAP.text("summary-silent") if is_silent else None,
-        confidence="C" if first is None or first.kind in ("operator", "call", "autograd") else None,
-        advice=advice,
-        code=_CODE_GC if first is not None and first.role == "garbage-collection" else "",
+        confidence="C" if owner is None or owner.kind in ("operator", "call", "autograd") else None,
+        advice=_PYTHON_GAP.text("advice-results") if of_results else _advice(owner),
+        code=_CODE_GC if collects_garbage else "",
     )
-
-
-def _is_largest(owner: GapOwner, device: DeviceInSteps, time: float) -> bool:
-    """Whether an owner has no less of the gaps than the time in which nothing was recorded.
-
-    What ten owners leave may belong to further ones and is not known to be unrecorded.
-    """
-    listed = sum(row.time_ns for row in device.gap_owners if row.role not in OF_OTHER_RULES)
-    is_complete = len(device.gap_owners) < MOST_OWNERS
-    return not is_complete or owner.time_ns >= time * max(1, device.owner_steps) - listed
 
 
 def _advice(owner: GapOwner | None) -> Text | None:
@@ -131,127 +134,113 @@ def _advice(owner: GapOwner | None) -> Text | None:
     return _PYTHON_GAP.text("advice-unknown") if owner.kind in ("operator", "call") else None
 
 
-def _claims(device: DeviceInSteps, time: float) -> dict[EventSet, float]:
-    """Claims on the gaps; gaps after a wait that emptied the queue are also claimed by the rules about waits."""
-    times = {row.cause: row.time_ns for row in device.causes if row.cause in ("host_code", "synchronization")}
-    total = sum(times.values())
-    return {EventSet.idle(cause): time * ns / total for cause, ns in times.items() if ns}
-
-
-def _place(row: HostGap, time_ns: float) -> CodePlace:
-    kinds = {
-        "python": row.python_line,
-        "operator": row.operator,
-        "time": row.annotation or _PYTHON_GAP.text("unknown")().text,
-    }
-    kind, name = next((kind, name) for kind, name in kinds.items() if name)
-    return CodePlace(kind, name, value=time_ns, unit="ns", start_ns=row.longest_start_ns)
-
-
 def _postprocessing(facts: Facts, limits: Limits) -> Drafts:
     idle_time.need_usual_idle_time(facts)
     owners = host_owners.found(facts)
     if owners is None:
         raise Missing(_OUTPUTS.text("no-owners")())
-    time = mean(sum(row.idle_ns or 0 for row in owners.roles if row.role == OUTPUTS), owners.steps)
+    time = host_owners.idle_per_step(owners, [row for row in owners.roles if row.role == OUTPUTS])
     share = time / facts.step_ns
     if share <= limits["idle_share"]:
         return
     rows = [row for row in host_owners.of_role(facts, OUTPUTS) if row.idle_self_ns][:5]
     where = tuple(host_owners.place(row, row.idle_self_ns_per_step) for row in rows)
-    evidence = Evidence(_OUTPUTS.text("subject")(), share, limits["idle_share"], "share", where)
+    evidence = _OUTPUTS.evidence(limits, "idle_share", share, where)
     least = _LEAST_UNKNOWN * (_LEAST_UNKNOWN if facts.is_host_inflated else 1.0)
     interval, claims = (least * time, time), {EventSet.other(OUTPUTS): time}
     within = roles_at(roles=(OUTPUTS,), in_loader=False, name="outputs")
     change = HostTime(interval, _OUTPUTS.text("basis")(least=least), interval, claims, within=within)
-    params = {
-        "time": OfEvents(time),
-        "step": facts.step_ns,
-        "share": OfEvents(time, is_share=True),
-        "owner": host_owners.name(rows[0]),
-    }
-    yield Draft((evidence,), change, params)
+    yield Draft((evidence,), change, {**host_work.figures(facts, time), "owner": host_owners.name(rows[0])})
 
 
-def _prints_beside_device(facts: Facts, limits: Limits) -> Drafts:
-    """Printing on a program with a device, while that has nothing to do; its pauses are host-python-gap's."""
-    reads = facts.find("value_reads", ValueReads)
-    if reads is None or not reads.printing_idle_ns:
-        return
-    idle_time.need_usual_idle_time(facts)
-    time, printing = mean(reads.printing_idle_ns, reads.steps), mean(reads.printing_ns, reads.steps)
-    share = time / facts.step_ns
-    if share <= limits["share"]:
-        return
-    kept = host_work.without_recording(facts, time, mean(reads.printing_operators, reads.steps))
-    interval, within = (_LEAST * kept, printing), value_runs_at(prints=True)
-    basis, subject = _WAITS_OR_LOGS.text("basis-share")(least=_LEAST), _WAITS_OR_LOGS.text("subject-prints")()
-    change = HostTime(interval, basis, interval, within=within, device=ITS_OWN)
-    evidence = Evidence(subject, share, limits["share"], "share", _places(reads, None))
-    params: dict[str, object] = {"time": time, "step": facts.step_ns, "printing": printing, "waiting": 0.0}
-    yield Draft((evidence,), change, params, ceiling="high", summary=_WAITS_OR_LOGS.text("summary-prints"))
-
-
-def _waits_or_logs_in_trace(facts: Facts, limits: Limits) -> Drafts:
+def _waits_or_logs(facts: Facts, limits: Limits) -> Drafts:
     if _is_of_several_ranks(facts):
         raise Missing(_WAITS_OR_LOGS.text("ranks")())
-    if facts.resources.gpu_ns is not None and facts.find("value_reads", ValueReads) is not None:
-        yield from _prints_beside_device(facts, limits)
+    reads = facts.find("value_reads", ValueReads)
+    if facts.resources.gpu_ns is not None and reads is not None:
+        yield from _prints_beside_device(facts, reads, limits)
         return
     host_work.need_cpu_steps(facts)
-    reads, pauses = facts.find("value_reads", ValueReads), facts.find("host_pauses", HostPauses)
-    printing = 0.0 if reads is None else mean(reads.printing_ns, reads.steps)
-    recorded = 0.0 if reads is None else mean(reads.printing_operators, reads.steps)
-    if pauses is not None and pauses.paused_steps < limits["paused_share"] * pauses.steps:
-        pauses = None
-    waiting = 0.0
-    if pauses is not None:
-        waiting = max(0.0, mean(pauses.time_ns, pauses.steps) - host_work.queued_ns(facts))
+    pauses = _recurring_pauses(facts, limits)
+    printing = 0.0 if reads is None else facts.per_step(reads.printing_ns)
+    waiting = 0.0 if pauses is None else max(0.0, facts.per_step(pauses.time_ns) - host_work.queued_ns(facts))
     time = printing + waiting
     share = time / facts.step_ns
     if share <= limits["share"]:
         return
-    asleep = host_work.asleep_ns(facts)
-    kept = _least(printing, waiting, pauses, asleep or 0.0)
-    at = _waits_and_prints(prints=bool(printing), waits=bool(waiting))
-    interval = (kept * host_work.without_recording(facts, time, recorded), host_work.most(facts, time))
-    change = HostTime(interval, _WAITS_OR_LOGS.text("basis-share")(least=kept), interval, at=at)
-    where = _places(reads, pauses)
-    evidence = Evidence(_WAITS_OR_LOGS.text("subject")(), share, limits["share"], "share", where)
-    params: dict[str, object] = {"time": time, "step": facts.step_ns, "printing": printing, "waiting": waiting}
+    kept = _least(facts, printing, waiting, pauses)
+    operators = 0.0 if reads is None else facts.per_step(reads.printing_operators)
+    interval = kept * host_work.without_recording(facts, time, operators), host_work.most(facts, time)
+    change = HostTime(
+        interval,
+        _WAITS_OR_LOGS.text("basis-share")(least=kept),
+        interval,
+        at=host_work.waits_and_prints(prints=bool(printing), waits=bool(waiting)),
+    )
+    evidence = _WAITS_OR_LOGS.evidence(limits, "share", share, _places(facts, reads, pauses))
+    # at most "high": a part may be waiting for a core
+    draft = Draft((evidence,), change, _parts_of(facts, printing, waiting), ceiling="high")
+    yield _told(facts, draft, printing, waiting, pauses)
+
+
+def _prints_beside_device(facts: Facts, reads: ValueReads, limits: Limits) -> Drafts:
+    """Printing on a program with a device, while that has nothing to do; its pauses are host-python-gap's."""
+    if not reads.printing_idle_ns:
+        return
+    idle_time.need_usual_idle_time(facts)
+    time, printing = facts.per_step(reads.printing_idle_ns), facts.per_step(reads.printing_ns)
+    share = time / facts.step_ns
+    if share <= limits["share"]:
+        return
+    kept = host_work.without_recording(facts, time, facts.per_step(reads.printing_operators))
+    basis = _WAITS_OR_LOGS.text("basis-share")(least=_LEAST)
+    change = host_work.without_runs(facts, (_LEAST * kept, printing), basis, prints=True)
+    subject = _WAITS_OR_LOGS.text("subject-prints")()
+    evidence = _WAITS_OR_LOGS.evidence(limits, "share", share, _places(facts, reads, None), subject=subject)
+    params = {**_parts_of(facts, printing, 0.0), "time": time}
+    yield Draft((evidence,), change, params, ceiling="high", summary=_WAITS_OR_LOGS.text("summary-prints"))
+
+
+def _parts_of(facts: Facts, printing: float, waiting: float) -> dict[str, Any]:
+    """The quantities of a sentence about printing and pauses, in ns per step."""
+    return {"time": printing + waiting, "step": facts.step_ns, "printing": printing, "waiting": waiting}
+
+
+def _recurring_pauses(facts: Facts, limits: Limits) -> HostPauses | None:
+    """The pauses, if enough steps have some."""
+    pauses = facts.find("host_pauses", HostPauses)
+    if pauses is not None and pauses.paused_steps < limits["paused_share"] * pauses.steps:
+        return None
+    return pauses
+
+
+def _told(facts: Facts, draft: Draft, printing: float, waiting: float, pauses: HostPauses | None) -> Draft:
+    """The draft in the words for what takes most: printing, waiting, or computing without an operator."""
     summary, advice = None, None
     if not waiting:
         summary = _WAITS_OR_LOGS.text("summary-prints")
     elif not printing:
-        has_lines = any(place.kind == "python" for place in where)
+        has_lines = any(place.kind == "python" for place in draft.evidence[0].where)
         summary = _WAITS_OR_LOGS.text("summary-pauses")
         advice = _WAITS_OR_LOGS.text("advice-lines") if has_lines else _WAITS_OR_LOGS.text("advice-pauses")
+    asleep = host_work.asleep_ns(facts)
     if asleep is not None and asleep < waiting / 2 and waiting > printing:
         summary, advice = _WAITS_OR_LOGS.text("summary-computes"), _WAITS_OR_LOGS.text("advice-computes")
-    told = ("function", "library", "module")  # owners that show what a pause is for
-    is_told = pauses is not None and any(row.kind in told or row.role is not None for row in pauses.owners)
-    confidence = None if is_told or 2 * waiting <= time else "C"  # most of the time is a pause of unknown purpose
-    # at most "high": a part may be waiting for a core
-    draft = Draft((evidence,), change, params, ceiling="high", confidence=confidence)
-    yield replace(draft, summary=summary, advice=advice)
+    is_sure = _is_explained(pauses) or 2 * waiting <= printing + waiting
+    return replace(draft, summary=summary, advice=advice, confidence=None if is_sure else "C")
 
 
-@event_set
-def _waits_and_prints(context: Context, *, prints: bool, waits: bool) -> Iterator[Occurrences]:
-    """When the program prints, and when it pauses."""
-    if prints:
-        yield from value_runs_at(prints=True).found(context)
-    if waits:
-        yield from pauses_at().found(context)
+def _is_explained(pauses: HostPauses | None) -> bool:
+    """Whether a name shows what pauses are for."""
+    rows = () if pauses is None else pauses.owners
+    return any(row.kind in ("function", "library", "module") or row.role is not None for row in rows)
 
 
-def _least(printing: float, waiting: float, pauses: HostPauses | None, asleep: float) -> float:
+def _least(facts: Facts, printing: float, waiting: float, pauses: HostPauses | None) -> float:
     """Share of the time that at least goes away: of printing, of pauses that names or a capture explain, of others."""
     rows = () if pauses is None else pauses.owners
-    known = (
-        mean(sum(row.time_ns for row in rows if row.role in _DISPENSABLE), pauses.steps) if pauses is not None else 0.0
-    )
-    known = min(max(known, asleep), waiting)
+    known = facts.per_step(sum(row.time_ns for row in rows if row.role in _DISPENSABLE))
+    known = min(max(known, host_work.asleep_ns(facts) or 0.0), waiting)
     return (_LEAST * (printing + known) + _LEAST_UNKNOWN * (waiting - known)) / (printing + waiting)
 
 
@@ -262,7 +251,7 @@ def _is_of_several_ranks(facts: Facts) -> bool:
     return (ranks or 1) > 1 or facts.find("communication", Communication) is not None
 
 
-def _places(reads: ValueReads | None, pauses: HostPauses | None) -> tuple[CodePlace, ...]:
+def _places(facts: Facts, reads: ValueReads | None, pauses: HostPauses | None) -> tuple[CodePlace, ...]:
     """The longest pauses with their owners, or else the operator before them, then the lines that print."""
     places = []
     if pauses is not None:
@@ -270,7 +259,7 @@ def _places(reads: ValueReads | None, pauses: HostPauses | None) -> tuple[CodePl
             kind, name = "time", row.name
             if row.file is not None and row.line is not None:
                 kind, name = "python", f"{row.file}({row.line}): {row.name}"
-            places.append(CodePlace(kind, name, None, mean(row.time_ns, pauses.steps), "ns", row.start_ns))
+            places.append(CodePlace(kind, name, None, facts.per_step(row.time_ns), "ns", row.start_ns))
         if not places:
             name = pauses.after or "ProfilerStep"
             places.append(CodePlace("operator", name, None, pauses.longest_ns, "ns", pauses.longest_start_ns))
@@ -279,11 +268,11 @@ def _places(reads: ValueReads | None, pauses: HostPauses | None) -> tuple[CodePl
     return tuple(places)
 
 
-def _oversubscribed_in_trace(facts: Facts, limits: Limits) -> Drafts:
+def _oversubscribed(facts: Facts, limits: Limits) -> Drafts:
     contention = facts.need("thread_contention", ThreadContention)
     host_work.need_cpu_steps(facts)
     threads, cpus = contention.threads, contention.cpus
-    beyond = mean(contention.beyond_ns, contention.steps)
+    beyond = facts.per_step(contention.beyond_ns)
     ratio, share = threads / cpus, beyond / facts.step_ns
     if ratio <= limits["threads_per_core"] or share <= limits["share"]:
         return
@@ -291,13 +280,14 @@ def _oversubscribed_in_trace(facts: Facts, limits: Limits) -> Drafts:
     interval = (min(beyond, most * facts.step_ns), most * facts.step_ns)
     where = (CodePlace("operator", contention.slowest or "aten::mm", None, beyond, "ns", contention.start_ns),)
     evidence = (
-        Evidence(_OVERSUBSCRIBED.text("subject")(), share, limits["share"], "share", where),
-        Evidence(_OVERSUBSCRIBED.text("threads")(), ratio, limits["threads_per_core"], "number", ()),
+        _OVERSUBSCRIBED.evidence(limits, "share", share, where),
+        _OVERSUBSCRIBED.evidence(limits, "threads_per_core", ratio, subject=_OVERSUBSCRIBED.text("threads")()),
     )
     change = HostTime(interval, _OVERSUBSCRIBED.text("basis")(most=most), at=slow_at())
-    params = {"threads": threads, "cpus": cpus, "beyond": beyond, "step": facts.step_ns}
     code = f"torch.set_num_threads({cpus})  # or OMP_NUM_THREADS={cpus} in the environment"
-    yield Draft(evidence, change, params, code=code)
+    yield Draft(
+        evidence, change, {"threads": threads, "cpus": cpus, "beyond": beyond, "step": facts.step_ns}, code=code
+    )
 
 
 def _stalls(facts: Facts, limits: Limits) -> Drafts:
@@ -305,74 +295,84 @@ def _stalls(facts: Facts, limits: Limits) -> Drafts:
     run = facts.find("ranks", Ranks)
     if run is not None:
         yield from _stalls_of_ranks(facts, run, limits)
+    else:
+        yield from _stalls_of_trace(facts, facts.need("host_stalls", HostStalls), limits)
+
+
+def _stalls_of_trace(facts: Facts, stalls: HostStalls, limits: Limits) -> Drafts:
+    time = facts.per_step(stalls.time_ns)
+    share = time / facts.step_ns
+    is_alone = stalls.stalls < limits["stalls"]
+    decisive = "alone_share" if is_alone else "share"
+    if share < limits[decisive] or not stalls.rows:
         return
-    found, recording = facts.need("host_stalls", HostStalls), facts.need("recording", Recording)
-    if recording.typical is None:
-        return
-    steps = recording.typical.steps
-    time = mean(found.time_ns, steps)
-    share, is_alone = time / facts.step_ns, found.stalls < limits["stalls"]
-    least = limits["alone_share" if is_alone else "share"]
-    if share < least or not found.rows:
-        return
-    where = tuple(
-        CodePlace(row.kind, row.name, None, mean(row.time_ns, steps), "ns", row.longest_start_ns)
-        for row in found.rows[:_STALLS_SHOWN]
-    )
-    evidence = Evidence(_STALLS.text("subject")(), share, least, "share", where)
+    evidence = _STALLS.evidence(limits, decisive, share, _stalled_places(facts, stalls))
     change = HostTime((_LEAST * time, time), _STALLS.text("basis")(), at=stalls_at())
-    params: dict[str, object] = {
-        "stalls": round(mean(found.stalls, steps)),
-        "longest": found.longest_ns,
+    params = {
+        "stalls": round(facts.per_step(stalls.stalls)),
+        "longest": stalls.longest_ns,
         "time": OfEvents(time),
+        "step": facts.step_ns,
+        "operator": stalls.rows[0].name,
     }
-    params |= {"step": facts.step_ns, "operator": found.rows[0].name}
+    draft = Draft((evidence,), change, params)
     if is_alone:
-        draft = Draft((evidence,), change, params, confidence="C")
-        yield replace(draft, summary=_STALLS.text("summary-alone"), advice=_STALLS.text("advice-alone"))
-        return
-    yield Draft((evidence,), change, params)
+        summary, advice = _STALLS.text("summary-alone"), _STALLS.text("advice-alone")
+        draft = replace(draft, confidence="C", summary=summary, advice=advice)
+    yield draft
+
+
+def _stalled_places(facts: Facts, stalls: HostStalls) -> tuple[CodePlace, ...]:
+    """The operators and calls with the longest stalls."""
+    times = [(row, facts.per_step(row.time_ns)) for row in stalls.rows[:_STALLS_SHOWN]]
+    return tuple(CodePlace(row.kind, row.name, None, ns, "ns", row.longest_start_ns) for row, ns in times)
 
 
 def _stalls_of_ranks(facts: Facts, run: Ranks, limits: Limits) -> Drafts:
     rows = [row for row in run.ranks if (row.stalls or 0.0) * row.steps >= limits["stalls"]]
-    step = run.mean_step_ns or 0.0
-    if not rows or not step:
+    if not rows or not run.mean_step_ns:
         return
-    stalled = fsum(row.stalled_ns or 0.0 for row in run.ranks) / len(run.ranks)
-    share = stalled / step
+    stalled = _mean_stalled_ns(run)
+    share = stalled / run.mean_step_ns
     if share < limits["share"]:
         return
     where = tuple(CodePlace("rank", str(row.rank), None, row.stalled_ns, "ns") for row in rows)
-    evidence = Evidence(_STALLS.text("subject-ranks")(), share, limits["share"], "share", where)
-    replayed = facts.find("stragglers", Stragglers)
-    host = next((row.slowdown for row in replayed.by_kind if row.kind == "host"), 1.0) if replayed else 1.0
-    most = step - step / host
-    interval = min(stalled, most), most
-    change = RanksTogether(
-        interval,
-        _STALLS.text("basis-ranks")(),
-        interval,
-        {EventSet.other("waiting for ranks"): most},
-    )
+    evidence = _STALLS.evidence(limits, "share", share, where, subject=_STALLS.text("subject-ranks")())
+    change = _without_stalls(facts, stalled, run.mean_step_ns)
     params = {
         "ranks": len(rows),
         "all": len(run.ranks),
         "stalls": round(fsum(row.stalls or 0.0 for row in rows) / len(rows)),
         "longest": max(row.longest_stall_ns or 0.0 for row in rows),
         "time": stalled,
-        "step": step,
+        "step": run.mean_step_ns,
         "wait": run.exposed_wait_ns or 0.0,
         "transfer": run.transfer_ns or 0.0,
     }
-    summary = _STALLS.text("summary-ranks")
-    yield Draft((evidence,), change if most else None, params, summary=summary)
+    yield Draft((evidence,), change, params, summary=_STALLS.text("summary-ranks"))
+
+
+def _mean_stalled_ns(run: Ranks) -> float:
+    """Time per step in ns in which threads of a rank stand still, mean over all ranks."""
+    return fsum(row.stalled_ns or 0.0 for row in run.ranks) / len(run.ranks)
+
+
+def _without_stalls(facts: Facts, stalled: float, step: float) -> RanksTogether | None:
+    """The change in which no host is late: at most what a replay of all ranks saves; None if it saves nothing."""
+    replayed = facts.find("stragglers", Stragglers)
+    slowdowns = (row.slowdown for row in replayed.by_kind if row.kind == "host") if replayed else ()
+    most = step - step / next(iter(slowdowns), 1.0)
+    if not most:
+        return None
+    interval = min(stalled, most), most
+    claims = {EventSet.other("waiting for ranks"): most}
+    return RanksTogether(interval, _STALLS.text("basis-ranks")(), interval, claims)
 
 
 RULES = (
     _STALLS.rule(trace=_stalls),
-    _PYTHON_GAP.rule(trace=_python_gap_in_trace),
+    _PYTHON_GAP.rule(trace=_python_gap),
     _OUTPUTS.rule(trace=_postprocessing),
-    _WAITS_OR_LOGS.rule(trace=_waits_or_logs_in_trace),
-    _OVERSUBSCRIBED.rule(trace=_oversubscribed_in_trace),
+    _WAITS_OR_LOGS.rule(trace=_waits_or_logs),
+    _OVERSUBSCRIBED.rule(trace=_oversubscribed),
 )

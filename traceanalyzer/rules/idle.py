@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from traceanalyzer.analyzers.idle.step_idle import DeviceInSteps, StepIdle
+from traceanalyzer.analyzers.idle.step_idle import StepIdle
 from traceanalyzer.analyzers.tables.kinds import RowKind, is_sync
 from traceanalyzer.analyzers.waits import Synchronizations
 from traceanalyzer.rules.engine import host_owners, idle_time
 from traceanalyzer.rules.engine.budget import RESOURCES
 from traceanalyzer.rules.engine.facts import if_known
-from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, page
+from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Facts, Limits, Missing, page
 from traceanalyzer.structure.host_activity import is_loading_overhead
-from traceanalyzer.structure.typical import mean
 
 _UNDERUTILIZED = page("gpu-underutilized")
 _UNUSED = page("gpu-unused")
@@ -50,7 +49,7 @@ def _underutilized_in_trace(facts: Facts, limits: Limits) -> Drafts:
         raise Missing(_UNDERUTILIZED.text("elsewhere")())
     for device in idle.devices:
         if device.time_ns:
-            yield from _underutilized(facts, device, idle, limits)
+            yield from _underutilized(facts, idle_time.IdleDevice(idle, device), limits)
 
 
 def _waits_for_nothing(facts: Facts, idle: StepIdle) -> bool:
@@ -61,35 +60,38 @@ def _waits_for_nothing(facts: Facts, idle: StepIdle) -> bool:
     return 2 * (waits.waiting_idle_ns or 0) > idle.devices[0].time_ns - idle.devices[0].busy_ns
 
 
-def _underutilized(facts: Facts, device: DeviceInSteps, idle: StepIdle, limits: Limits) -> Drafts:
+def _underutilized(facts: Facts, found: idle_time.IdleDevice, limits: Limits) -> Drafts:
+    device, number = found.device, found.device.device
     busy = device.busy_ns / device.time_ns
-    recurring = device.time_ns - idle_time.only_in_first_step(idle, device, *_ONCE)
-    limit, decisive = limits["busy_share"], max(busy, device.busy_ns / max(1.0, recurring))
-    if decisive >= limit:
+    recurring = device.time_ns - found.only_in_first_step(*_ONCE)
+    decisive = max(busy, device.busy_ns / max(1.0, recurring))
+    if decisive >= limits["busy_share"]:
         return
-    causes = sorted((cause for cause in device.causes if cause.time_ns), key=lambda cause: -cause.time_ns)
-    where = tuple(
-        CodePlace("time", cause.cause, value=mean(cause.time_ns, idle.steps), unit="ns", label=_CAUSES[cause.cause]())
-        for cause in causes[:5]
-    )
-    number = device.device
-    evidence = [Evidence(_UNDERUTILIZED.text("subject")(device=number), decisive, limit, "share", where)]
-    if device is idle_time.busiest(facts, idle) and (owners := host_owners.places(facts, 5)):
+    subject = _UNDERUTILIZED.text("subject")(device=number)
+    evidence = [_UNDERUTILIZED.evidence(limits, "busy_share", decisive, _places_of(found), subject=subject)]
+    owners = host_owners.places(facts, 5)
+    if owners and device is idle_time.busiest(facts, found.idle):
         subject = _UNDERUTILIZED.text("subject-parts")(device=number)
-        evidence.append(Evidence(subject, decisive, limit, "share", owners))
+        evidence.append(_UNDERUTILIZED.evidence(limits, "busy_share", decisive, owners, subject=subject))
     params = {
         "device": number,
         "busy": busy,
-        "cause": _CAUSES[causes[0].cause](),
-        "cause_share": causes[0].time_ns / device.time_ns,
+        "cause": _CAUSES[found.causes[0].cause](),
+        "cause_share": found.causes[0].time_ns / device.time_ns,
     }
     yield Draft(
         tuple(evidence),
         params=params,
         severity="critical" if decisive < limits["critical_share"] else "high",
-        confidence=None if idle.steps_from == "ProfilerStep" else "C",
-        summary=_UNDERUTILIZED.text("summary-fluctuating") if _fluctuates(device) else None,
+        confidence=None if found.idle.steps_from == "ProfilerStep" else "C",
+        summary=_UNDERUTILIZED.text("summary-fluctuating") if _fluctuates(found) else None,
     )
+
+
+def _places_of(found: idle_time.IdleDevice) -> tuple[CodePlace, ...]:
+    """The first causes of idle time with that time per step."""
+    times = [(cause.cause, found.per_step(cause.time_ns)) for cause in found.causes[:5]]
+    return tuple(CodePlace("time", cause, value=ns, unit="ns", label=_CAUSES[cause]()) for cause, ns in times)
 
 
 def _underutilized_in_table(facts: Facts, limits: Limits) -> Drafts:
@@ -105,7 +107,8 @@ def _underutilized_in_table(facts: Facts, limits: Limits) -> Drafts:
     times = sorted(((ns, name) for name, ns in chain.items() if ns), reverse=True)
     where = tuple(CodePlace("time", name, value=ns, unit="ns", label=RESOURCES[name]()) for ns, name in times)
     where += _largest_rows(facts)
-    evidence = Evidence(_UNDERUTILIZED.text("subject-table")(), busy, limits["busy_share"], "share", where)
+    subject = _UNDERUTILIZED.text("subject-table")()
+    evidence = _UNDERUTILIZED.evidence(limits, "busy_share", busy, where, subject=subject)
     yield Draft(
         (evidence,),
         params={"busy": busy, "gpu": facts.resources.gpu_ns, "step": facts.step_ns},
@@ -124,9 +127,9 @@ def _largest_rows(facts: Facts) -> tuple[CodePlace, ...]:
     return tuple(CodePlace("row", name, value=-time, unit="ns") for time, name in named[:_MOST_NAMED])
 
 
-def _fluctuates(device: DeviceInSteps) -> bool:
+def _fluctuates(found: idle_time.IdleDevice) -> bool:
     """Whether the device has nothing to do in some parts of the recording and no pause in others."""
-    low, high = device.low_busy_share, device.high_busy_share
+    low, high = found.device.low_busy_share, found.device.high_busy_share
     return low is not None and high is not None and low < _LOW and high > _HIGH
 
 
@@ -137,7 +140,7 @@ def _unused(facts: Facts, limits: Limits) -> Drafts:
     longest = sorted(if_known(lambda: facts.operators), key=lambda row: (-row.host_self_ns, row.name))[:5]
     where = tuple(CodePlace("operator", row.name, None, facts.per_step(row.host_self_ns), "ns") for row in longest)
     if where:
-        evidence = Evidence(_UNUSED.text("subject")(), own.step_ns, limits["step"], "ns", where)
+        evidence = _UNUSED.evidence(limits, "step", own.step_ns, where)
         yield Draft((evidence,), None, {"device": own.unused_device, "step": own.step_ns}, "high")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from traceanalyzer.rules.engine.places import longest_steps
-from traceanalyzer.rules.engine.rule import Draft, Drafts, Evidence, Facts, Limits, Missing, page
+from traceanalyzer.rules.engine.rule import Draft, Drafts, Facts, Limits, Missing, page
 from traceanalyzer.structure.recording import Recording
 
 _OUTLIERS = page("step-time-outliers")
@@ -30,9 +30,15 @@ def _outliers(facts: Facts, limits: Limits) -> Drafts:
     longest = max(long, key=lambda step: (step.duration_ns, -step.start_ns))
     reason = _REASONS.get(longest.reason or "", _OUTLIERS.text("unknown"))
     ratio = longest.duration_ns / typical
-    evidence = Evidence(_OUTLIERS.text("subject")(), ratio, limits["ratio"], "number", longest_steps(long))
-    params = {"long": len(long), "steps": len(inner), "typical": typical, "name": longest.name}
-    params |= {"longest": longest.duration_ns, "reason": reason()}
+    evidence = _OUTLIERS.evidence(limits, "ratio", ratio, longest_steps(long))
+    params = {
+        "long": len(long),
+        "steps": len(inner),
+        "typical": typical,
+        "name": longest.name,
+        "longest": longest.duration_ns,
+        "reason": reason(),
+    }
     yield Draft((evidence,), params=params, severity="info")
 
 

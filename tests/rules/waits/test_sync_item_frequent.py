@@ -237,6 +237,19 @@ def test_checks_of_the_gradient_scaler_do_not_count() -> None:
     assert findings(trap_gradient_scaler(), RULE, {"calls_per_step": 0.5}) == []
 
 
+def test_checks_of_the_gradient_scaler_in_steps_that_are_left_out_do_not_count() -> None:
+    def step(host: Host, stream: Stream, number: int) -> None:
+        for _ in range(30 if number == 0 else 1):
+            compute(host, stream, 10, "aten::_amp_foreach_non_finite_check_and_unscale_")
+            compute(host, stream, 3000)
+            read_value(host, stream)
+        read_value(host, stream)
+        host.wait(stream)
+
+    (finding,) = findings(looping(step, steps=6), RULE, {"calls_per_step": 0.5})
+    assert finding.summary.params["calls"] == 1
+
+
 def test_in_a_table_of_a_gpu_bound_run_it_is_worth_nothing() -> None:
     (finding,) = findings(printed(30, device="500.000ms"), RULE)
     assert finding.saving is not None

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
+from math import fsum
 
-from traceanalyzer.analyzers.waits import Synchronization
+from traceanalyzer.analyzers.waits import Synchronization, Synchronizations
+from traceanalyzer.analyzers.waits.device_wide import DeviceSync
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace
 from traceanalyzer.rules.engine.budget import Budget
 from traceanalyzer.rules.engine.change import DeviceWork, StepChange, WaitsGone
-from traceanalyzer.rules.engine.facts import Facts
+from traceanalyzer.rules.engine.facts import Facts, Missing
 from traceanalyzer.rules.engine.places import at_line
-from traceanalyzer.structure.events import EventSet
+from traceanalyzer.rules.engine.rule import OfEvents
+from traceanalyzer.structure.events import WAITS, EventSet
 
 _FUNCTION = re.compile(r"^.+\(\d+\): ")
 _KEPT = 0.5
@@ -35,6 +38,52 @@ _BASIS_TABLE = Text(
 )
 NO_DEVICE = Text("waits-no-device", "no device activity was recorded, so the cost of waits is unknown")
 NO_STEPS = Text("waits-no-steps", "the table does not show how many steps it covers")
+
+
+def of_operators(facts: Facts, names: Collection[str]) -> list[Synchronization]:
+    """The waits of the host for devices in some operators.
+
+    Raises:
+        Missing: There are no waits, or no device shows what they cost.
+    """
+    waits = facts.need("synchronizations", Synchronizations)
+    if waits.avoidable_ns is None:
+        raise Missing(NO_DEVICE())
+    return [row for row in waits.rows if not set(row.operators).isdisjoint(names)]
+
+
+def readings(rows: Iterable[Synchronization]) -> float:
+    """Waits per step that read values: one reading may be a copy that waits and a wait for it."""
+    reads: dict[tuple[tuple[str, ...], str | None], float] = {}
+    for row in rows:
+        where = row.operators, row.python_line
+        reads[where] = max(reads.get(where, 0.0), row.calls_per_step or 0.0)
+    return fsum(reads.values())
+
+
+def need_printed_steps(facts: Facts) -> None:
+    """Refuse to judge a table of an unknown number of steps.
+
+    Raises:
+        Missing: The table does not show how many they are.
+    """
+    if facts.table is None or facts.table.steps_from is None:
+        raise Missing(NO_STEPS())
+
+
+def gain_of(facts: Facts, rows: Iterable[Synchronization | DeviceSync]) -> float:
+    """Avoidable idle time of some waits per step, as `avoidable_per_step` has it."""
+    return avoidable_per_step(facts, fsum(row.avoidable_ns or 0 for row in rows))
+
+
+def figures(facts: Facts, calls: float, gain_ns: float) -> dict[str, float | OfEvents]:
+    """The quantities `calls`, `gain` and `step` of a sentence about waits."""
+    return {"calls": calls, "gain": OfEvents(gain_ns), "step": facts.step_ns}
+
+
+def claims(time_ns: float, *operators: str) -> dict[EventSet, float]:
+    """Claims on a time per step of waits in operators, and on the idle time that waits cause."""
+    return {**{EventSet.operator(name): time_ns for name in operators}, WAITS: time_ns}
 
 
 def avoidable_per_step(facts: Facts, total_ns: float) -> float:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from math import fsum
 from pathlib import PurePosixPath
 
-from traceanalyzer.analyzers.host import HostOwner, HostOwners
+from traceanalyzer.analyzers.host import HostOwner, HostOwners, OwnerTimes, RoleTimes
 from traceanalyzer.analyzers.idle.gap_details import OF_OTHER_RULES
-from traceanalyzer.analyzers.idle.step_idle import GapOwner
-from traceanalyzer.knowledge import host_roles
+from traceanalyzer.analyzers.idle.step_idle import MOST_OWNERS, DeviceInSteps, GapOwner, HostGap
+from traceanalyzer.knowledge import host_roles, marks
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import CodePlace
 from traceanalyzer.rules.engine.facts import Facts
@@ -28,6 +28,8 @@ _PIPELINE = "transformers/pipelines/"
 """Folder of the library whose pipelines create their own loaders."""
 INPUT_ROLES = host_roles.INPUTS
 _LEAVES = frozenset({"operator", "call"})
+_OF_MODEL = frozenset({"module", "backward", "autograd", "operator", "call", "library"})
+"""Kinds of owners whose host time a graph of the model and its update contains, unless they have another purpose."""
 
 _BACKWARD = Text("owner-name-backward", "the backward pass of `{name}`", note="name of a module; subject of a sentence")
 _AUTOGRAD = Text("owner-name-autograd", "the backward pass", note="of a training; subject of a sentence")
@@ -38,6 +40,12 @@ def found(facts: Facts) -> HostOwners | None:
     """The owners of the typical steps; None if there are none, or the device was not recorded."""
     owners = facts.find("host_owners", HostOwners)
     return owners if owners is not None and owners.idle_ns is not None and owners.steps else None
+
+
+def on_cpu(facts: Facts) -> HostOwners | None:
+    """The owners of the typical steps, whether or not a device was recorded; None if there are none."""
+    owners = facts.find("host_owners", HostOwners)
+    return owners if owners is not None and owners.steps else None
 
 
 def name(row: HostOwner | HostPart) -> str | Message:
@@ -76,7 +84,7 @@ def places(facts: Facts, count: int) -> tuple[CodePlace, ...]:
         return ()
     rows = [row for row in owners.rows if row.kind not in _LEAVES and row.idle_self_ns]
     rows = [row for row in rows if row.role not in OF_OTHER_RULES]
-    rows.sort(key=lambda row: -(row.idle_self_ns or 0))
+    rows.sort(key=_idle_self, reverse=True)
     return tuple(place(row, row.idle_self_ns_per_step) for row in rows[:count])
 
 
@@ -92,6 +100,37 @@ def of_gaps(rows: Iterable[GapOwner], steps: int) -> tuple[CodePlace, ...]:
     return tuple(place(row, mean(row.time_ns, steps), row.longest_start_ns) for row in own[:5])
 
 
+def of_host_gaps(rows: Iterable[HostGap], steps: int, unknown: str) -> tuple[CodePlace, ...]:
+    """What the host did in gaps, with that time per step in ns: a line, an operator or a range, else unknown."""
+    places = []
+    for row in rows:
+        kinds = {"python": row.python_line, "operator": row.operator, "time": row.annotation or unknown}
+        kind, name = next((kind, name) for kind, name in kinds.items() if name)
+        time = mean(row.time_ns, steps)
+        places.append(CodePlace(kind, name, value=time, unit="ns", start_ns=row.longest_start_ns))
+    return tuple(places)
+
+
+def main_of_gaps(device: DeviceInSteps, time_ns: float) -> GapOwner | None:
+    """The owner with most of long gaps, this long in a step; None if it has less than what nothing recorded has.
+
+    What ten owners leave may belong to further ones and is not known to be unrecorded.
+    """
+    rows = [row for row in device.gap_owners if row.role not in OF_OTHER_RULES]
+    if not rows:
+        return None
+    listed = sum(row.time_ns for row in rows)
+    is_complete = len(device.gap_owners) < MOST_OWNERS
+    unrecorded = time_ns * max(1, device.owner_steps) - listed
+    return rows[0] if not is_complete or rows[0].time_ns >= unrecorded else None
+
+
+def is_of_model(row: GapOwner) -> bool:
+    """Whether an owner only runs the model or its update."""
+    is_mark = row.kind == "mark" and (bool(marks.passes(row.name)) or marks.is_wrapper(row.name))
+    return row.role is None and (row.kind in _OF_MODEL or is_mark)
+
+
 def total(listed: Iterable[CodePlace]) -> float:
     """What some places sum to."""
     return fsum(place.value or 0.0 for place in listed)
@@ -101,7 +140,7 @@ def of_role(facts: Facts, wanted: str) -> list[HostOwner]:
     """The owners of one role, those first in which the device idles for longest."""
     owners = found(facts)
     rows = [row for row in owners.rows if row.role == wanted] if owners is not None else []
-    return sorted(rows, key=lambda row: -(row.idle_self_ns or 0))
+    return sorted(rows, key=_idle_self, reverse=True)
 
 
 def largest(facts: Facts) -> HostOwner | None:
@@ -114,13 +153,46 @@ def largest(facts: Facts) -> HostOwner | None:
     if owners is None or not owners.idle_ns:
         return None
     rows = [row for row in owners.rows if _tells(owners, row)]
-    own = [row for row in rows if (row.idle_self_ns or 0) >= _MOST * owners.idle_ns]
+    own = [row for row in rows if _idle_self(row) >= _MOST * owners.idle_ns]
     if own:
-        return max(own, key=lambda row: row.idle_self_ns or 0)
-    around = [row for row in rows if (row.idle_ns or 0) >= _MOST * owners.idle_ns]
-    if around:
-        return min(around, key=lambda row: row.idle_ns or 0)
-    return max(rows, key=lambda row: row.idle_ns or 0, default=None)
+        return max(own, key=_idle_self)
+    around = [row for row in rows if _idle(row) >= _MOST * owners.idle_ns]
+    return min(around, key=_idle) if around else max(rows, key=_idle, default=None)
+
+
+def _idle(row: OwnerTimes) -> int:
+    return row.idle_ns or 0
+
+
+def _idle_self(row: OwnerTimes) -> int:
+    return row.idle_self_ns or 0
+
+
+def idle_per_step(owners: HostOwners, roles: Collection[RoleTimes], *, in_loader: bool = True) -> float:
+    """Time per step in ns in which the device idles because of some roles.
+
+    Args:
+        owners: The owners of the run.
+        roles: Some of their roles.
+        in_loader: Whether that counts in which a loader does their work.
+    """
+    inside = 0 if in_loader else sum(row.idle_in_loader_ns or 0 for row in roles)
+    return mean(sum(map(_idle, roles)) - inside, owners.steps)
+
+
+def host_per_step(owners: HostOwners, roles: Iterable[RoleTimes]) -> float:
+    """Time per step in ns that the host spends on some roles."""
+    return mean(sum(row.host_ns for row in roles), owners.steps)
+
+
+def most_idle(owners: HostOwners, roles: Sequence[RoleTimes]) -> HostOwner:
+    """The owner to name of some roles: among owners with half of the time, the one with the most time of its own."""
+    largest_role = max(roles, key=_idle)
+    least = _idle(largest_role)
+    rows = [row for row in owners.rows if row.role == largest_role.role]
+    half = [row for row in rows if 2 * _idle_self(row) >= least]
+    around = [row for row in rows if 2 * _idle(row) >= least]
+    return min(half or around or rows, key=_idle)
 
 
 def claims(facts: Facts, time_ns: float) -> dict[EventSet, float]:

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from traceanalyzer.analyzers.waits.value_reads import ReadLine
+from collections.abc import Iterator
+from typing import Any
+
+from traceanalyzer.analyzers.host.pauses import pauses_at
+from traceanalyzer.analyzers.waits.value_reads import ReadLine, value_runs_at
 from traceanalyzer.knowledge.profiler_overhead import overheads
-from traceanalyzer.report.message import Text
+from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import CodePlace
+from traceanalyzer.rules.engine.change import HostTime, Interval
 from traceanalyzer.rules.engine.facts import Facts, Missing
+from traceanalyzer.rules.engine.rule import OfEvents
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.events import ITS_OWN, Occurrences, event_set
 from traceanalyzer.structure.recording import Recording
 from traceanalyzer.structure.typical import mean
 
@@ -63,6 +71,16 @@ def without_recording(facts: Facts, time_ns: float, events: float) -> float:
     return min(time_ns, left * facts.step_ns / step) if step else 0.0
 
 
+def figures(facts: Facts, time_ns: float) -> dict[str, Any]:
+    """The quantities `time`, `step` and `share` of a sentence about host time per step."""
+    return {"time": OfEvents(time_ns), "step": facts.step_ns, "share": OfEvents(time_ns, is_share=True)}
+
+
+def figures_of_calls(facts: Facts, calls: float, time_ns: float) -> dict[str, Any]:
+    """The quantities `calls`, `time` and `step` of a sentence about what the host does so often per step."""
+    return {"calls": calls, "time": OfEvents(time_ns), "step": facts.step_ns}
+
+
 def place(row: ReadLine, steps: int) -> CodePlace:
     """A line or an operator that reads values, as a place of a finding with its time per step in ns."""
     return CodePlace(
@@ -94,3 +112,20 @@ def asleep_ns(facts: Facts) -> float | None:
         return None
     asleep = facts.step_ns * (1 - (times.cpu_ns + times.queued_ns) / times.mean_ns)
     return max(0.0, asleep - (facts.resources.loader_ns or 0.0))
+
+
+def without_runs(facts: Facts, saved: Interval, basis: Message, *, prints: bool) -> HostTime:
+    """The change without runs that print, or that read values; beside a device, what they launch goes with them."""
+    runs = value_runs_at(prints=prints)
+    if facts.resources.gpu_ns is None:
+        return HostTime(saved, basis, saved, at=runs)
+    return HostTime(saved, basis, saved, within=runs, device=ITS_OWN)
+
+
+@event_set
+def waits_and_prints(context: Context, *, prints: bool, waits: bool) -> Iterator[Occurrences]:
+    """When the program prints, and when it pauses."""
+    if prints:
+        yield from value_runs_at(prints=True).found(context)
+    if waits:
+        yield from pauses_at().found(context)

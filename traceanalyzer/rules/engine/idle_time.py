@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 from math import fsum
 
-from traceanalyzer.analyzers.idle.step_idle import DeviceInSteps, StepIdle
+from traceanalyzer.analyzers.idle.step_idle import DeviceInSteps, StepCause, StepIdle
 from traceanalyzer.analyzers.launches import LaunchFigures
 from traceanalyzer.report.message import Message, Text
+from traceanalyzer.rules.engine import program
+from traceanalyzer.rules.engine.change import Interval
 from traceanalyzer.rules.engine.facts import Facts, Missing
 from traceanalyzer.rules.engine.facts.sources import is_partial
+from traceanalyzer.rules.engine.rule import RulePage
 from traceanalyzer.structure.events import EventSet
 from traceanalyzer.structure.idle_times import IdleTime
 from traceanalyzer.structure.recording import Recording
@@ -45,9 +49,80 @@ STACKS = 5
 """Most by which recording stacks slows the host down: two to five times, by PyTorch's issues about with_stack."""
 
 
-def counted(subject: Message, most: float) -> Message:
-    """What evidence says of idle time of which a part counts at most."""
-    return subject if most == 1 else _COUNTED(subject=subject, most=most)
+@dataclass(frozen=True)
+class GapParts:
+    """The part of gaps of a device that remains without the profiler."""
+
+    most: float
+    """The greatest part, which counts."""
+    saved: Interval
+    """The part that goes away, at least and at most."""
+    is_measured: bool
+    """Whether a capture timed steps without the profiler."""
+
+    def counted(self, subject: Message) -> Message:
+        """What evidence says of idle time of which a part counts at most."""
+        return subject if self.most == 1 else _COUNTED(subject=subject, most=self.most)
+
+    def basis(self, page: RulePage) -> Message:
+        """How the part that goes away was estimated, in the words of a rule."""
+        least, most = self.saved
+        if most == 1:
+            return page.text("basis-all")(least=least)
+        text = page.text("basis-measured") if self.is_measured else page.text("basis")
+        return text(least=least, most=most)
+
+
+@dataclass(frozen=True)
+class IdleDevice:
+    """What a device does in the steady steps, and how often the host waits for it there."""
+
+    idle: StepIdle
+    device: DeviceInSteps
+
+    def per_step(self, total: float) -> float:
+        """The mean over the steady steps of a sum over them."""
+        return mean(total, self.idle.steps)
+
+    @property
+    def waits_often(self) -> bool:
+        """Whether each wait of the host is soon followed by the next one, which no graph could hold."""
+        return self.idle.waits > _OFTEN * self.device.events
+
+    @property
+    def waits_again_and_again(self) -> bool:
+        """Whether there are besides so many waits in a step that one less would change little."""
+        return self.waits_often and self.idle.waits >= _MANY * self.idle.steps
+
+    def parts_without_profiler(self, facts: Facts, with_stacks: Interval) -> GapParts:
+        """The part of the gaps that remains without the profiler; as given where recording stacks slowed the host."""
+        measured = program.gaps_without_profiler(facts, self.device)
+        parts = measured or (with_stacks if facts.is_host_inflated else (0.5, 1.0))
+        # a replay takes what recording cost off all of the host's time
+        saved = (0.5, 1.0) if measured and facts.is_replayed else parts
+        return GapParts(parts[1], saved, measured is not None)
+
+    def claims(self, causes: Collection[str], time_ns: float) -> dict[EventSet, float]:
+        """Claims on idle time with these causes that add up to a time per step, in proportion to what they have."""
+        times = {row.cause: row.time_ns for row in self.device.causes if row.cause in causes}
+        total = sum(times.values())
+        return {EventSet.idle(cause): time_ns * ns / total for cause, ns in times.items() if ns}
+
+    @property
+    def causes(self) -> list[StepCause]:
+        """Causes of idle time, those with most first."""
+        return sorted((row for row in self.device.causes if row.time_ns), key=lambda row: -row.time_ns)
+
+    def after_waits_ns(self, causes: Collection[str]) -> int:
+        """Idle time in ns with these causes that would not be there if the host had never waited for the device."""
+        return sum(row.after_waits_ns for row in self.device.causes if row.cause in causes)
+
+    def only_in_first_step(self, *causes: str) -> float:
+        """Idle time in ns for some causes that the first recorded step has beyond later ones; 0 if unknown."""
+        rows = [row for row in self.device.causes if row.cause in causes]
+        later = sum(row.later_ns for row in rows)
+        first = fsum(row.time_ns for row in rows) - later
+        return max(0.0, first - mean(later, self.idle.later_steps)) if self.idle.later_steps else 0.0
 
 
 def enough(facts: Facts, events: float) -> StepIdle:
@@ -89,24 +164,25 @@ def busiest(facts: Facts, idle: StepIdle) -> DeviceInSteps | None:
     return next((device for device in idle.devices if device.device == number), None)
 
 
-def waits_often(idle: StepIdle, device: DeviceInSteps) -> bool:
-    """Whether the host waits so often that each wait is soon followed by the next one, which no graph could hold."""
-    return idle.waits > _OFTEN * device.events
+def of_busiest(facts: Facts, events: float) -> IdleDevice | None:
+    """The busiest device in the steady steps, as `enough` has them; None without a device, or if no time counts.
 
-
-def waits_again_and_again(idle: StepIdle, device: DeviceInSteps) -> bool:
-    """Whether there are besides so many waits in a step that one less would change little."""
-    return waits_often(idle, device) and idle.waits >= _MANY * idle.steps
+    Raises:
+        Missing: As of `enough`.
+    """
+    idle = enough(facts, events)
+    device = busiest(facts, idle)
+    return IdleDevice(idle, device) if device is not None and device.time_ns else None
 
 
 def is_after_waits(facts: Facts, causes: Collection[str]) -> bool:
     """Whether most idle time with these causes would not be there if the host did not wait for the device so often."""
     idle = facts.find("step_idle", StepIdle)
     device = busiest(facts, idle) if idle and idle.steps else None
-    if idle is None or device is None or not waits_again_and_again(idle, device):
+    found = IdleDevice(idle, device) if idle is not None and device is not None else None
+    if found is None or not found.waits_again_and_again:
         return False
-    rows = [row for row in device.causes if row.cause in causes]
-    return 2 * sum(row.after_waits_ns for row in rows) > fsum(row.time_ns for row in rows)
+    return 2 * found.after_waits_ns(causes) > fsum(row.time_ns for row in found.device.causes if row.cause in causes)
 
 
 def per_later_step(facts: Facts, cause: str) -> float | None:
@@ -116,14 +192,6 @@ def per_later_step(facts: Facts, cause: str) -> float | None:
     if idle is None or device is None:
         return None
     return mean(sum(row.later_ns for row in device.causes if row.cause == cause), idle.later_steps)
-
-
-def only_in_first_step(idle: StepIdle, device: DeviceInSteps, *causes: str) -> float:
-    """Idle time in ns for some causes that the first recorded step has beyond what later steps have; 0 if unknown."""
-    rows = [row for row in device.causes if row.cause in causes]
-    later = sum(row.later_ns for row in rows)
-    first = fsum(row.time_ns for row in rows) - later
-    return max(0.0, first - mean(later, idle.later_steps)) if idle.later_steps else 0.0
 
 
 def claims(facts: Facts, times: Iterable[IdleTime]) -> dict[EventSet, float]:

@@ -9,13 +9,15 @@ from traceanalyzer.analyzers.idle.step_idle import DeviceInSteps
 from traceanalyzer.analyzers.launches import LaunchFigures
 from traceanalyzer.analyzers.loader import DataLoader, in_workers
 from traceanalyzer.analyzers.modules.python_lines import PythonLines
+from traceanalyzer.analyzers.waits.distribution_checks import DistributionChecks
 from traceanalyzer.knowledge.frameworks import FRAMEWORKS
 from traceanalyzer.knowledge.loaders import LoaderMaker, maker_named
-from traceanalyzer.rules.engine.facts import Facts
+from traceanalyzer.rules.engine.facts import Facts, if_known
 from traceanalyzer.structure.recording import Recording
 
 _VERSION = re.compile(r"(<?)(\d{1,3})\.(\d{1,3})")
 _COLLECTION = re.compile(r"<built-in function collect>|^gc(\.py)?\b|\bgarbage.?collect", re.IGNORECASE)
+_SCALER = "aten::_amp_foreach_non_finite_check_and_unscale_"
 _SCHEDULERS = frozenset({"megatron", "deepspeed", "torchtitan"})
 """Frameworks that run the stages of a pipeline in a schedule of their own settings."""
 _IN_GRAPHS = 0.5
@@ -67,6 +69,18 @@ def replays_graphs(facts: Facts) -> bool:
     """Whether most kernel time is launched by captured graphs."""
     found = facts.find("launches", LaunchFigures)
     return found is not None and (found.graphs.kernel_share or 0.0) >= _IN_GRAPHS
+
+
+def steps_environment(facts: Facts) -> bool:
+    """Whether Python frames show that an environment of reinforcement learning is stepped."""
+    checks = facts.find("distribution_checks", DistributionChecks)
+    return checks is not None and checks.environment is not None
+
+
+def scaler_checks(facts: Facts) -> float:
+    """Checks of AMP's gradient scaler per step, which read whether the gradients are finite."""
+    rows = if_known(lambda: facts.operators)
+    return facts.per_step(sum(row.calls for row in rows if row.name == _SCALER))
 
 
 def collects_garbage(facts: Facts) -> bool:
