@@ -198,6 +198,11 @@ class LoaderEpochs(msgspec.Struct, frozen=True):
     longest: tuple[EpochTurn, ...]
     """The longest changes, at most five."""
 
+    @property
+    def usual_total_ns(self) -> float:
+        """What as many other waits take in ns, two for each change."""
+        return 2 * self.turns * self.usual_ns
+
 
 def epochs(context: Context) -> LoaderEpochs:
     """The changes of epochs, and what waits take otherwise."""
