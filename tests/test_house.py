@@ -45,7 +45,7 @@ MIRRORED = {
 OTHER_JSON = {
     "knowledge/profiler_overhead.py": "a file of the package",
     "rules/engine/rule.py": "the compiled pages of rules",
-    "rules/engine/runner.py": "a finding, to check its types",
+    "rules/engine/checks.py": "a finding, to check its types",
     "simulation/selectors.py": "no JSON: brackets within a pattern of names",
 }
 """Files of packages that see the texts of inputs, in which something else looks like parsing them."""

@@ -8,7 +8,8 @@
     where             its places in the recording
     prices            its saving by replay, alone and with the others
     budget            bounds of a saving where nothing can be replayed
-    runner            runs the rules, checks, prices and orders what they found
+    runner            runs the rules, prices and orders what they found
+    checks            whether what they found can be priced and saved
     detection         runs rules of other packages in a forked process with a limit
     duplicates        one mechanism, one finding
     selection         which rules run, and with which thresholds

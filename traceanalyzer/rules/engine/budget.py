@@ -191,22 +191,7 @@ def combine(budget: Budget, fixes: Sequence[Fix]) -> Combined | None:
     blocks is not lost: it counts as soon as a later fix relieves that resource. All fixes together save at most the
     time that they remove, within the limits of the resources that remain. None if nothing saves anything.
     """
-    low, most = budget, _Most(budget)
-    taken: dict[EventSet, Interval] = {}
-    left, reliefs = list(fixes), []
-    while left:
-        direct = [_unclaimed(fix.change, taken) for fix in left]
-        after = [most.after(fix.change, part) for fix, part in zip(left, direct, strict=True)]
-        gains = [one.saved - most.saved for one in after]
-        best = max(range(len(left)), key=lambda i: (gains[i], direct[i][1], -left[i].finding))
-        if direct[best][1] <= 0 and gains[best] <= 0:
-            break
-        fix, part = left.pop(best), direct[best]
-        at_least = min(low.wall(fix.change, part)[0], low.cap(fix.change.resource, part[0]), gains[best])
-        low = low.after(fix.change, part[0], at_least)
-        most = after[best]
-        _claim(fix.change, taken)
-        reliefs.append((Relief(fix.rule, fix.finding, (at_least, gains[best])), most))
+    low, reliefs = _one_by_one(budget, fixes)
     while reliefs and reliefs[-1][0].wall_ns_per_step[1] <= 0:  # and nothing after it needed it
         reliefs.pop()
     if not reliefs:
@@ -216,6 +201,25 @@ def combine(budget: Budget, fixes: Sequence[Fix]) -> Combined | None:
     total = variation.below((min(surely, most.saved), most.saved))
     share = total[0] / budget.step, total[1] / budget.step
     return Combined(tuple(relief for relief, _ in reliefs), total, share, most.left.critical)
+
+
+def _one_by_one(budget: Budget, fixes: Sequence[Fix]) -> tuple[Budget, list[tuple[Relief, _Most]]]:
+    """The budget after all fixes, at least, and what each saves after those before it, with the most of all of them."""
+    low, most = budget, _Most(budget)
+    taken: dict[EventSet, Interval] = {}
+    left, reliefs = list(fixes), []
+    while left:
+        best = max((_Next.of(fix, most, taken) for fix in left), key=_Next.rank)
+        if best.direct[1] <= 0 and best.gain <= 0:
+            break
+        change, (least, _) = best.fix.change, best.direct
+        at_least = min(low.wall(change, best.direct)[0], low.cap(change.resource, least), best.gain)
+        low = low.after(change, least, at_least)
+        most = best.after
+        _claim(change, taken)
+        left = [fix for fix in left if fix is not best.fix]
+        reliefs.append((Relief(best.fix.rule, best.fix.finding, (at_least, best.gain)), most))
+    return low, reliefs
 
 
 def with_later_savings(findings: Sequence[Finding], combined: Combined | None, first: int) -> list[Finding]:
@@ -256,7 +260,29 @@ class _Most(msgspec.Struct, frozen=True):
         return _Most(left, max(self.saved, min(offered, left.step - max(left.certain.values()))), offered)
 
 
-def _unclaimed(change: StepChange, taken: dict[EventSet, Interval]) -> Interval:
+class _Next(msgspec.Struct, frozen=True):
+    """A fix that may be the next one."""
+
+    fix: Fix
+    direct: Interval
+    """Time that fixes before it have not already removed."""
+    after: _Most
+    gain: float
+    """The most by which it makes the step shorter."""
+
+    @classmethod
+    def of(cls, fix: Fix, most: _Most, taken: Mapping[EventSet, Interval]) -> _Next:
+        """The fix after some others."""
+        direct = _unclaimed(fix.change, taken)
+        after = most.after(fix.change, direct)
+        return cls(fix, direct, after, after.saved - most.saved)
+
+    def rank(self) -> tuple[float, float, int]:
+        """What saves most comes first, then what removes most time, then the first finding."""
+        return self.gain, self.direct[1], -self.fix.finding
+
+
+def _unclaimed(change: StepChange, taken: Mapping[EventSet, Interval]) -> Interval:
     """Least and greatest time of a change that earlier fixes have not already removed."""
     claimed = [(_ends(change, ns), taken.get(key, (0.0, 0.0))) for key, ns in change.claims.items()]
     low, high = (fsum(min(own[end], other[end]) for own, other in claimed) for end in (0, 1))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import fsum
 
-from traceanalyzer.rules.engine.change import Interval, StepChange
+from traceanalyzer.rules.engine.change import Interval, StepChange, summed
 from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.rules.engine.rule import Draft, Rule
 from traceanalyzer.structure.events import WAITS, EventSet, Of
@@ -24,20 +24,26 @@ Found = tuple[Rule, Draft]
 
 def distinct(facts: Facts, found: Sequence[Found]) -> list[Draft | None]:
     """For each finding its draft, without the time that others explain better; None if no time of its own is left."""
-    kept: list[Draft | None] = [None if _is_part(entry, found) else entry[1] for entry in found]
-    specific = [draft for (rule, _), draft in zip(found, kept, strict=True) if draft is not None and not rule.is_rest]
-    claimed = _summed(specific)
-    for i, (rule, _) in enumerate(found):
-        draft = kept[i]
-        if draft is not None and rule.is_rest:
-            kept[i] = _without(draft, claimed)
+    rules = [rule for rule, _ in found]
+    kept = [None if _is_part(entry, found) else entry[1] for entry in found]
+    kept = _without_claims_of_others(rules, kept)
+    if not _is_idle_explained(facts, kept):
+        return kept
+    return [None if rule.sums_up_idle else draft for rule, draft in zip(rules, kept, strict=True)]
+
+
+def _without_claims_of_others(rules: Sequence[Rule], kept: Sequence[Draft | None]) -> list[Draft | None]:
+    """The drafts, those of rules about the rest without what more specific ones claim."""
+    pairs = list(zip(rules, kept, strict=True))
+    claimed = _summed([draft for rule, draft in pairs if draft is not None and not rule.is_rest])
+    return [_without(draft, claimed) if draft is not None and rule.is_rest else draft for rule, draft in pairs]
+
+
+def _is_idle_explained(facts: Facts, kept: Sequence[Draft | None]) -> bool:
+    """Whether drafts claim most of the idle time of a step."""
     claims = _largest([draft for draft in kept if draft is not None])
     explained = fsum(ns for key, ns in claims.items() if key.of in _DEVICE_WAITS)
-    idle = facts.step_ns - (facts.resources.gpu_ns or 0.0)
-    for i, (rule, _) in enumerate(found):
-        if rule.sums_up_idle and explained >= _EXPLAINED * idle:
-            kept[i] = None
-    return kept
+    return explained >= _EXPLAINED * (facts.step_ns - (facts.resources.gpu_ns or 0.0))
 
 
 def _is_part(entry: Found, found: Sequence[Found]) -> bool:
@@ -54,21 +60,21 @@ def _is_part(entry: Found, found: Sequence[Found]) -> bool:
 def _largest(drafts: Sequence[Draft]) -> Mapping[EventSet, float]:
     """What drafts claim together: of each time the largest claim, because they may claim the same."""
     claimed: dict[EventSet, float] = {}
-    for change in (draft.change for draft in drafts):
-        for key, ns in change.claims.items() if change is not None else ():
-            claimed[key] = max(claimed.get(key, 0.0), ns)
+    for key, ns in _claims_of(drafts):
+        claimed[key] = max(claimed.get(key, 0.0), ns)
     return claimed
 
 
 def _summed(drafts: Sequence[Draft]) -> Mapping[EventSet, float]:
     """All claims of drafts: what would be claimed twice is rather left to them than promised again."""
-    claimed: dict[EventSet, float] = {}
-    for change in (draft.change for draft in drafts):
-        for key, ns in change.claims.items() if change is not None else ():
-            claimed[key] = claimed.get(key, 0.0) + (
-                0.0 if key == WAITS else ns
-            )  # the wait and the work after it cause it together
-    return claimed
+    # a wait and the work after it cause idle time together
+    return summed((key, 0.0 if key == WAITS else ns) for key, ns in _claims_of(drafts))
+
+
+def _claims_of(drafts: Iterable[Draft]) -> Iterator[tuple[EventSet, float]]:
+    for draft in drafts:
+        if draft.change is not None:
+            yield from draft.change.claims.items()
 
 
 def _without(draft: Draft, claimed: Mapping[EventSet, float]) -> Draft | None:

@@ -129,25 +129,28 @@ def of_ranks(facts: Facts, found: StepBound, communication_ns: float) -> StepBou
         communication_ns: Time per step in which devices only communicate, mean over the ranks.
     """
     ranks = facts.find("ranks", Ranks)
-    late = named(facts, ranks, communication_ns) if ranks is not None and not missing(ranks) else None
-    step = ranks.mean_step_ns if ranks is not None else None
-    if ranks is None or not step:
+    if ranks is None or not ranks.mean_step_ns:
         return found
-    wait = 0.0 if late is None else late.wait_ns
-    leads = found.bound == "communication" or wait / step >= max(_LEADS, _LEADS_BESIDE * (found.share or 0.0))
-    if late is not None and leads:
+    step = ranks.mean_step_ns
+    late = None if missing(ranks) else named(facts, ranks, communication_ns)
+    if late is None:
+        return _with_waiting(ranks, found, communication_ns)
+    leads = late.wait_ns / step >= max(_LEADS, _LEADS_BESIDE * (found.share or 0.0))
+    if leads or found.bound == "communication":
         return _bound_by(late, ranks, step)
-    message = found.message
-    if late is not None and wait >= _WORTH_SAYING * step:
-        message = _also(late, message, (wait, step))
-    elif found.bound == "communication" and ranks.exposed_wait_ns is not None and communication_ns:
-        part = (min(ranks.exposed_wait_ns, communication_ns), communication_ns)
-        others = missing(ranks)
-        message = (
-            _WAITS_AT_LEAST(headline=message, part=part, ranks=others)
-            if others
-            else _WAITS(headline=message, part=part)
-        )
+    if late.wait_ns >= _WORTH_SAYING * step:
+        return StepBound(found.bound, _also(late, found.message, (late.wait_ns, step)), found.share)
+    return found
+
+
+def _with_waiting(ranks: Ranks, found: StepBound, communication_ns: float) -> StepBound:
+    """The headline about communication, with what of it is waiting for ranks."""
+    if found.bound != "communication" or ranks.exposed_wait_ns is None or not communication_ns:
+        return found
+    part = (min(ranks.exposed_wait_ns, communication_ns), communication_ns)
+    message, others = _WAITS(headline=found.message, part=part), missing(ranks)
+    if others:
+        message = _WAITS_AT_LEAST(headline=found.message, part=part, ranks=others)
     return StepBound(found.bound, message, found.share)
 
 

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import msgspec
 
 from traceanalyzer.analyzers.ranks.model import Ranks
 from traceanalyzer.config import SEVERITIES
-from traceanalyzer.report import units
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Combined, Finding, Headline, Saving, Skipped
 from traceanalyzer.report.selection import Once, Selection
-from traceanalyzer.rules.engine import detection, snippets, where
+from traceanalyzer.rules.engine import checks, detection, snippets, where
 from traceanalyzer.rules.engine import runs as document_runs
 from traceanalyzer.rules.engine.budget import GAIN_SHARE, Budget, combine, with_later_savings
 from traceanalyzer.rules.engine.change import (
     CollectivesShorter,
-    DeviceWork,
     Fix,
-    HostTime,
     LoaderShorter,
     StepChange,
     WaitsGone,
@@ -33,7 +30,6 @@ from traceanalyzer.rules.engine.headlines import headline, printed
 from traceanalyzer.rules.engine.prices import Prices
 from traceanalyzer.rules.engine.rule import Draft, OfEvents, Rule
 from traceanalyzer.rules.engine.selection import Chosen
-from traceanalyzer.structure.events import ITS_OWN, EventSet, Of
 
 _ABSTAINS = Text(
     "saving-model-abstains",
@@ -88,10 +84,6 @@ _MOST_OF_ONCE = "medium"
 _OF_THE_REST, _HALF = 0.03, 0.5
 """Share of what is left of a step without its start-up, or without the waste that takes half of it, from which on work
 of the GPU is worth noting (own choice: what would be of medium severity then)."""
-_CHANGES = (LoaderShorter, DeviceWork, HostTime, WaitsGone, CollectivesShorter)
-_CONFIDENCES = ("A", "B", "C")
-_LONGEST = 1_000_000
-"""Greatest size of a finding in bytes of JSON; longer texts are not useful as advice."""
 
 
 class Advice(msgspec.Struct, frozen=True):
@@ -119,23 +111,52 @@ def judge(runs: Sequence[Facts], chosen: Sequence[Chosen]) -> Advice:
     findings: list[Finding] = []
     reasons: dict[str, list[Message]] = {}
     for facts in runs:
-        judged: list[_Judged] = []
-        prices = _prices(facts)
-        for entry in chosen:
-            if any(map(detection.is_too_long, reasons.get(entry.rule.id, ()))):
-                continue  # once is enough to wait for it
-            try:
-                judged += _judged(entry, facts, prices)
-            except Missing as missing:
-                reasons.setdefault(entry.rule.id, []).append(missing.reason)
-        kept = _lifted(facts, _distinct(facts, prices, judged))
-        ordered, combined = _ordered(facts, prices, kept, first=len(findings))
+        found, combined = _findings(facts, chosen, reasons, first=len(findings))
+        findings += found
         headlines.append(headline(facts, combined))
-        placed = where.with_shared([entry.finding for entry in ordered])
-        findings += with_later_savings(placed, combined, first=len(findings))
-    skipped = (Skipped(rule, reason) for rule, found in reasons.items() if (reason := _reason(found, len(runs))))
     counted = {facts.run for facts in runs if facts.table is not None and facts.table.steps_from is not None}
-    return Advice(document_runs.compared(headlines, counted), document_runs.marked(findings), tuple(skipped))
+    compared, marked = document_runs.compared(headlines, counted), document_runs.marked(findings)
+    return Advice(compared, marked, _skipped(reasons, len(runs)))
+
+
+def _findings(
+    facts: Facts, chosen: Sequence[Chosen], reasons: dict[str, list[Message]], first: int
+) -> tuple[list[Finding], Combined | None]:
+    """The findings of one run in their order, and their joint saving.
+
+    Args:
+        facts: The facts of the run.
+        chosen: The rules.
+        reasons: Why rules could not judge; those of this run are added.
+        first: Position of the first finding in the report.
+    """
+    prices = _prices(facts)
+    judged = _judged_by_all(chosen, facts, prices, reasons)
+    kept = _lifted(facts, _distinct(facts, prices, judged))
+    ordered, combined = _ordered(facts, prices, kept, first)
+    placed = where.with_shared([entry.finding for entry in ordered])
+    return with_later_savings(placed, combined, first), combined
+
+
+def _skipped(reasons: Mapping[str, Sequence[Message]], runs: int) -> tuple[Skipped, ...]:
+    """The rules that could not judge any run, or failed in one."""
+    decisive = ((rule, _reason(found, runs)) for rule, found in reasons.items())
+    return tuple(Skipped(rule, reason) for rule, reason in decisive if reason is not None)
+
+
+def _judged_by_all(
+    chosen: Sequence[Chosen], facts: Facts, prices: Prices | None, reasons: dict[str, list[Message]]
+) -> list[_Judged]:
+    """The findings of all rules about one run; why a rule cannot judge it is added to its reasons."""
+    judged: list[_Judged] = []
+    for entry in chosen:
+        if any(map(detection.is_too_long, reasons.get(entry.rule.id, ()))):
+            continue  # once is enough to wait for it
+        try:
+            judged += _judged(entry, facts, prices)
+        except Missing as missing:
+            reasons.setdefault(entry.rule.id, []).append(missing.reason)
+    return judged
 
 
 def _where(facts: Facts, prices: Prices | None, change: StepChange | None) -> tuple[Selection, ...]:
@@ -259,40 +280,51 @@ def _blocker(facts: Facts, prices: Prices | None, change: StepChange) -> str | N
 
 
 def _finding(facts: Facts, prices: Prices | None, rule: Rule, draft: Draft) -> _Judged:
-    _check_change(draft.change)
-    found = _where(facts, prices, draft.change)
-    once = where.once(facts.model.context, draft.change, found) if facts.model and draft.change else None
-    # of a share of many times, none of which it has mostly, a change finds nothing that it could remove
-    is_nowhere = facts.model is not None and draft.change is not None and draft.change.place is not None and not found
-    saving = None if draft.change is None or once or is_nowhere else _saving(facts, prices, draft.change)
-    # a fix may remove time that would be worth something if another resource did not bound the step
-    latent = saving is not None and (
-        saving.wall_share[1] < GAIN_SHARE <= saving.direct_ns_per_step[1] / max(facts.step_ns, 1.0)
-    )
-    code = rule.code if draft.code is None else draft.code
+    change = draft.change
+    if change is not None:
+        checks.change(change)
+    found = _where(facts, prices, change)
+    once = where.once(facts.model.context, change, found) if facts.model and change else None
+    saving = None if change is None or once else _saving_of(facts, prices, change, found)
+    latent = saving is not None and _is_latent(facts, saving)
     title, summary, advice, not_when = _texts(facts, rule, _with_recorded_times(facts, draft, found))
+    code = snippets.fitting(facts, rule.code if draft.code is None else draft.code)
     finding = Finding(
         rule=rule.id,
         run=facts.run,
         severity=_severity(facts, draft, saving, once),
         confidence=draft.confidence or rule.confidence,
         latent=latent,
-        blocked_by=_blocker(facts, prices, draft.change) if latent and draft.change else None,
+        blocked_by=_blocker(facts, prices, change) if latent and change else None,
         title=title,
         summary=summary,
         advice=advice,
         not_when=not_when,
-        code=(fitting := snippets.fitting(facts, code)),
+        code=code,
         links=rule.links,
         evidence=tuple(msgspec.structs.replace(e, where=e.where[:5]) for e in draft.evidence),
         saving=saving,
         stage=rule.stage,
         where=found,
         once=once,
-        code_before=rule.code_before if fitting is not None and fitting == rule.code else None,
+        code_before=rule.code_before if code is not None and code == rule.code else None,
     )
-    _check_finding(finding)
+    checks.finding(finding)
     return _Judged(rule, finding, draft)
+
+
+def _saving_of(facts: Facts, prices: Prices | None, change: StepChange, found: Sequence[Selection]) -> Saving | None:
+    """The saving of a change that is not outside of the steps.
+
+    Of a share of many times, none of which it has mostly, a change finds nothing that it could remove: None.
+    """
+    is_nowhere = facts.model is not None and change.place is not None and not found
+    return None if is_nowhere else _saving(facts, prices, change)
+
+
+def _is_latent(facts: Facts, saving: Saving) -> bool:
+    """Whether a fix removes time that would be worth something if another resource did not bound the step."""
+    return saving.wall_share[1] < GAIN_SHARE <= saving.direct_ns_per_step[1] / max(facts.step_ns, 1.0)
 
 
 def _distinct(facts: Facts, prices: Prices | None, judged: Sequence[_Judged]) -> list[_Judged]:
@@ -382,39 +414,3 @@ def _ordered(
     fixes = [Fix(found.rule, i, change) for i, found, change in changes if change and found.saving]
     budget = _budget(facts)
     return ranked, combine(budget, fixes) if prices is None else prices.combine(budget, fixes)
-
-
-def _check_change(found: StepChange | None) -> None:
-    """Raises a ValueError if the times that are removed are not times."""
-    if found is None:
-        return
-    if not isinstance(found, _CHANGES):
-        raise ValueError(f"a change of the unknown kind {type(found).__name__}")
-    for interval in (found.direct, found.exposed or found.direct):
-        low, high = interval
-        if not all(map(math.isfinite, interval)) or low < 0 or high < 0:
-            raise ValueError(f"a change from {low} to {high} ns")
-    if not all(isinstance(key, EventSet) and math.isfinite(ns) for key, ns in found.claims.items()):
-        raise ValueError("claims that are no times")
-    host = found.host if isinstance(found, DeviceWork) and found.host != ITS_OWN else None
-    for events in (found.place, host):
-        if events is not None and not (isinstance(events, EventSet) and events.of is Of.ANALYSIS):
-            raise ValueError("events that no analysis finds")
-
-
-def _check_finding(found: Finding) -> None:
-    """Raises a ValueError if a finding is not of the types that a saved report has, or more than people can read."""
-    _require(found.severity, SEVERITIES, "severity")
-    _require(found.confidence, _CONFIDENCES, "confidence")
-    for evidence in found.evidence:
-        for unit in (evidence.unit, *(place.unit for place in evidence.where)):
-            _require(unit, units.UNITS, "unit")
-    data = msgspec.json.encode(found)
-    if len(data) > _LONGEST:
-        raise ValueError(f"a finding of {len(data)} bytes; at most {_LONGEST}")
-    msgspec.json.decode(data, type=Finding)  # JSON has no NaN, and each field has its type
-
-
-def _require(value: object, known: Collection[str], name: str) -> None:
-    if value not in known:
-        raise ValueError(f"unknown {name} {str(value)[:40]!r}; one of {', '.join(sorted(known))}")

@@ -83,18 +83,24 @@ def once(context: Context, change: StepChange, found: Sequence[Selection]) -> On
     """
     if change.is_spread or not found or not all(entry.outside_steps for entry in found):
         return None
-    during = most = float(sum(entry.ns or 0 for entry in found))
-    device, _ = busiest(context, typical.times(context))
-    span = context.trace.info.span_ns
-    if device is not None and found[0].kind in ("host", "call"):
-        apart = Intervals.union(np.array([0]), np.array([span])) - typical.times(context)
-        idle = apart - gaps.busy(context, device)
-        most = min(most, idle.length)
-        during = min(most, fsum(idle.within(*_bounds(entry)).sum() for entry in found))
+    during, most = _worth_at_most(context, found)
     removed = [ns * max(1, typical.count(context)) for ns in change.removed]
     low, high = min(during, *removed), min(most, max(removed))
     point = min(max(low, min(during, fsum(removed) / 2)), high)
+    span = context.trace.info.span_ns
     return Once((low, high), point, point / span) if high and span else None
+
+
+def _worth_at_most(context: Context, found: Sequence[Selection]) -> tuple[float, float]:
+    """What no more than is saved outside of the steps in ns: most likely, and at most."""
+    most = float(sum(entry.ns or 0 for entry in found))
+    device, _ = busiest(context, typical.times(context))
+    if device is None or found[0].kind not in ("host", "call"):
+        return most, most
+    whole = Intervals.union(np.array([0]), np.array([context.trace.info.span_ns]))
+    idle = whole - typical.times(context) - gaps.busy(context, device)
+    most = min(most, idle.length)
+    return min(most, fsum(idle.within(*_bounds(entry)).sum() for entry in found)), most
 
 
 def _bounds(entry: Selection) -> tuple[I64, I64]:
@@ -173,12 +179,16 @@ def _lines(context: Context, part: Occurrences, own: I64) -> tuple[CallingLine, 
 def _launches_of(context: Context, part: Occurrences, own: I64) -> tuple[I64, I64, I64]:
     """Start of the launch, duration and launching thread of device events."""
     device, launches, launch = context.trace.device, context.trace.launches, context.links.launch
-    keys = [np.stack((table.device, table.start_ns, table.end_ns)).astype(np.int64) for table in (device,)]
-    keys.append(np.stack((part.place[own], part.start_ns[own], part.end_ns[own])))
-    _, groups = group(*np.concatenate(keys, axis=1))
-    is_own = np.zeros(int(groups.max(initial=-1)) + 1, np.bool_)
-    is_own[groups[len(device) :]] = True
-    rows = np.flatnonzero(is_own[groups[: len(device)]] & (launch != UNKNOWN))
+    # Events with the same device, start and end are in one group: first all of the recording, then those in question.
+    first, groups = group(
+        np.concatenate((device.device.astype(np.int64), part.place[own])),
+        np.concatenate((device.start_ns, part.start_ns[own])),
+        np.concatenate((device.end_ns, part.end_ns[own])),
+    )
+    recorded, asked = groups[: len(device)], groups[len(device) :]
+    is_asked = np.zeros(len(first), np.bool_)
+    is_asked[asked] = True
+    rows = np.flatnonzero(is_asked[recorded] & (launch != UNKNOWN))
     return launches.start_ns[launch[rows]], device.dur_ns[rows], launches.thread[launch[rows]].astype(np.int64)
 
 

@@ -391,18 +391,21 @@ def _of_path(facts: Facts, path: CriticalPath) -> list[tuple[str, float]]:
     An optimizer that takes most of the step is named instead of its arithmetic, but not one that computes the loss in a
     closure: its arithmetic is the model's.
     """
-    found = facts.find("optimizers", Optimizers)
-    closures = {row.name for row in found.rows if row.closures} if found else set()
-    optimizers = [
-        (owner.name, owner.ns_per_step)
-        for owner in path.owners
-        if owner.name and marks.is_optimizer(owner.name) and owner.ns_per_step >= MOST * path.step_ns
-        if owner.name not in closures
-    ]
+    optimizers = _leading_optimizers(facts, path)
+    if optimizers:
+        return optimizers
     elsewhere = fsum(part.ns_per_step for part in path.parts if part.resource in _NO_CODE)
     operators = [(row.operator, row.ns_per_step) for row in path.operators if row.operator]
     outside = fsum(row.ns_per_step for row in path.operators if not row.operator) - elsewhere
-    return optimizers or [*operators, ("", outside)]
+    return [*operators, ("", outside)]
+
+
+def _leading_optimizers(facts: Facts, path: CriticalPath) -> list[tuple[str, float]]:
+    """Optimizers without a closure that take most of the step."""
+    recorded = facts.find("optimizers", Optimizers)
+    with_closure = {row.name for row in recorded.rows if row.closures} if recorded else set()
+    long = [(row.name, row.ns_per_step) for row in path.owners if row.name and row.ns_per_step >= MOST * path.step_ns]
+    return [(name, time) for name, time in long if marks.is_optimizer(name) and name not in with_closure]
 
 
 def of_log(code: CompiledCode, log: LogFigures) -> StepBound:
