@@ -147,7 +147,8 @@ def _postprocessing(facts: Facts, limits: Limits) -> Drafts:
     where = tuple(host_owners.place(row, row.idle_self_ns_per_step) for row in rows)
     evidence = _OUTPUTS.evidence(limits, "idle_share", share, where)
     least = _LEAST_UNKNOWN * (_LEAST_UNKNOWN if facts.is_host_inflated else 1.0)
-    interval, claims = (least * time, time), {EventSet.other(OUTPUTS): time}
+    interval = (least * time, time)
+    claims = {EventSet.other(OUTPUTS): time}
     within = roles_at(roles=(OUTPUTS,), in_loader=False, name="outputs")
     change = HostTime(interval, _OUTPUTS.text("basis")(least=least), interval, claims, within=within)
     yield Draft((evidence,), change, {**host_work.figures(facts, time), "owner": host_owners.name(rows[0])})
@@ -188,7 +189,8 @@ def _prints_beside_device(facts: Facts, reads: ValueReads, limits: Limits) -> Dr
     if not reads.printing_idle_ns:
         return
     idle_time.need_usual_idle_time(facts)
-    time, printing = facts.per_step(reads.printing_idle_ns), facts.per_step(reads.printing_ns)
+    time = facts.per_step(reads.printing_idle_ns)
+    printing = facts.per_step(reads.printing_ns)
     share = time / facts.step_ns
     if share <= limits["share"]:
         return
@@ -225,7 +227,8 @@ def _told(facts: Facts, draft: Draft, printing: float, waiting: float, pauses: H
         advice = _WAITS_OR_LOGS.text("advice-lines") if has_lines else _WAITS_OR_LOGS.text("advice-pauses")
     asleep = host_work.asleep_ns(facts)
     if asleep is not None and asleep < waiting / 2 and waiting > printing:
-        summary, advice = _WAITS_OR_LOGS.text("summary-computes"), _WAITS_OR_LOGS.text("advice-computes")
+        summary = _WAITS_OR_LOGS.text("summary-computes")
+        advice = _WAITS_OR_LOGS.text("advice-computes")
     is_sure = _is_explained(pauses) or 2 * waiting <= printing + waiting
     return replace(draft, summary=summary, advice=advice, confidence=None if is_sure else "C")
 
@@ -317,8 +320,12 @@ def _stalls_of_trace(facts: Facts, stalls: HostStalls, limits: Limits) -> Drafts
     }
     draft = Draft((evidence,), change, params)
     if is_alone:
-        summary, advice = _STALLS.text("summary-alone"), _STALLS.text("advice-alone")
-        draft = replace(draft, confidence="C", summary=summary, advice=advice)
+        draft = replace(
+            draft,
+            confidence="C",
+            summary=_STALLS.text("summary-alone"),
+            advice=_STALLS.text("advice-alone"),
+        )
     yield draft
 
 

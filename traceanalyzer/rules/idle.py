@@ -129,7 +129,8 @@ def _largest_rows(facts: Facts) -> tuple[CodePlace, ...]:
 
 def _fluctuates(found: idle_time.IdleDevice) -> bool:
     """Whether the device has nothing to do in some parts of the recording and no pause in others."""
-    low, high = found.device.low_busy_share, found.device.high_busy_share
+    low = found.device.low_busy_share
+    high = found.device.high_busy_share
     return low is not None and high is not None and low < _LOW and high > _HIGH
 
 

@@ -155,8 +155,14 @@ def _item_in_table(facts: Facts, limits: Limits) -> Drafts:
     where = tuple(CodePlace("row", row.name, value=row.calls, unit="count") for row in rows)
     evidence = _ITEM.evidence(limits, "calls_per_step", calls, where, subject=_ITEM.text("calls")())
     change = avoidable_waits.printed_change(facts, time, {EventSet.operator("aten::item"): time})
-    params, summary = {"calls": calls, "time": time}, _ITEM.text("summary-table")
-    yield Draft((evidence,), change, params, ceiling="medium", confidence="C", summary=summary)
+    yield Draft(
+        (evidence,),
+        change,
+        {"calls": calls, "time": time},
+        ceiling="medium",
+        confidence="C",
+        summary=_ITEM.text("summary-table"),
+    )
 
 
 def _dynamic_shape(facts: Facts, limits: Limits) -> Drafts:
@@ -165,7 +171,8 @@ def _dynamic_shape(facts: Facts, limits: Limits) -> Drafts:
     share = gain / facts.step_ns if facts.step_ns else 0.0
     if not rows or share <= limits["gain_share"]:
         return
-    where, subject = tuple(map(avoidable_waits.place, rows)), avoidable_waits.SUBJECT()
+    where = tuple(map(avoidable_waits.place, rows))
+    subject = avoidable_waits.SUBJECT()
     evidence = _DYNAMIC_SHAPE.evidence(limits, "gain_share", share, where, subject=subject)
     outermost = next(name for name in rows[0].operators if name in _SIZED)
     change = avoidable_waits.change(gain, avoidable_waits.claims(gain, outermost))
@@ -182,7 +189,8 @@ def _device_wide(facts: Facts, limits: Limits) -> Drafts:
     share = gain / facts.step_ns if facts.step_ns else 0.0
     if share <= limits["gain_share"] or calls < limits["calls_per_step"]:
         return
-    where, subject = tuple(map(_device_wide_place, rows)), avoidable_waits.SUBJECT()
+    where = tuple(map(_device_wide_place, rows))
+    subject = avoidable_waits.SUBJECT()
     evidence = _DEVICE_WIDE.evidence(limits, "gain_share", share, where, subject=subject)
     change = avoidable_waits.change(gain, avoidable_waits.claims(gain))
     yield Draft((evidence,), change, avoidable_waits.figures(facts, calls, gain), ceiling="high")
@@ -206,8 +214,14 @@ def _device_wide_in_table(facts: Facts, limits: Limits) -> Drafts:
     where = tuple(CodePlace("row", row.name, value=row.calls, unit="count") for row in rows)
     evidence = _DEVICE_WIDE.evidence(limits, "calls_per_step", calls, where, subject=_DEVICE_WIDE.text("calls")())
     change = avoidable_waits.printed_change(facts, time, avoidable_waits.claims(time))
-    params, summary = {"calls": calls, "time": time}, _DEVICE_WIDE.text("summary-table")
-    yield Draft((evidence,), change, params, ceiling="medium", confidence="C", summary=summary)
+    yield Draft(
+        (evidence,),
+        change,
+        {"calls": calls, "time": time},
+        ceiling="medium",
+        confidence="C",
+        summary=_DEVICE_WIDE.text("summary-table"),
+    )
 
 
 def _between_launches(facts: Facts, limits: Limits) -> Drafts:
@@ -258,9 +272,13 @@ def _checks(facts: Facts, limits: Limits) -> Drafts:
     if calls >= limits["calls_per_step"]:
         subject = _CHECKS.text("calls")()
         evidence = _CHECKS.evidence(limits, "calls_per_step", calls, _checking_lines(checks), subject=subject)
-        confidence, summary = "A" if checks.by_frames else "B", _CHECKS.text("summary-gpu")
-        params = host_work.figures_of_calls(facts, calls, facts.per_step(checks.time_ns))
-        yield Draft((evidence,), params=params, severity="low", confidence=confidence, summary=summary)
+        yield Draft(
+            (evidence,),
+            params=host_work.figures_of_calls(facts, calls, facts.per_step(checks.time_ns)),
+            severity="low",
+            confidence="A" if checks.by_frames else "B",
+            summary=_CHECKS.text("summary-gpu"),
+        )
 
 
 def _checks_on_cpu(facts: Facts, limits: Limits, checks: DistributionChecks) -> Drafts:

@@ -70,7 +70,9 @@ class Budget(msgspec.Struct, frozen=True):
 
         Collectives that run on the CPU hold the host up, so without a device they count with it.
         """
-        gpu, host, links = resources.gpu_ns, resources.host_ns or 0.0, resources.communication_ns or 0.0
+        gpu = resources.gpu_ns
+        host = resources.host_ns or 0.0
+        links = resources.communication_ns or 0.0
         return cls(
             resources.step_ns,
             gpu or 0.0,

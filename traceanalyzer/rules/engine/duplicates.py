@@ -80,13 +80,16 @@ def _claims_of(drafts: Iterable[Draft]) -> Iterator[tuple[EventSet, float]]:
 def _without(draft: Draft, claimed: Mapping[EventSet, float]) -> Draft | None:
     """The draft, reduced to time that others do not claim; None if that is too little."""
     change = draft.change
-    if change is None or not (total := fsum(change.claims.values())):
+    total = 0.0 if change is None else fsum(change.claims.values())
+    if change is None or not total:
         return draft
     claims = {key: max(0.0, ns - claimed.get(key, 0.0)) for key, ns in change.claims.items()}
     part = fsum(claims.values()) / total
     if part < _TOLD:
         return None
-    return draft if part >= 1 else replace(draft, change=_scaled(change, part, claims))
+    if part >= 1:
+        return draft
+    return replace(draft, change=_scaled(change, part, claims))
 
 
 def _scaled(change: StepChange, part: float, claims: Mapping[EventSet, float]) -> StepChange:

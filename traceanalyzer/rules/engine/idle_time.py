@@ -152,7 +152,8 @@ def need_usual_idle_time(facts: Facts) -> None:
     Raises:
         Missing: The device most likely worked while it seems to be idle.
     """
-    launches, busy = facts.find("launches", LaunchFigures), facts.resources.gpu_ns
+    launches = facts.find("launches", LaunchFigures)
+    busy = facts.resources.gpu_ns
     idle_ns = (facts.step_ns - (busy or 0.0)) * facts.steps
     if launches is not None and launches.earlier_work_ns and launches.earlier_work_ns >= _MOSTLY * idle_ns:
         raise Missing(_BEGAN_LATE())

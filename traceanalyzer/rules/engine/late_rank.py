@@ -148,7 +148,8 @@ def _with_waiting(ranks: Ranks, found: StepBound, communication_ns: float) -> St
     if found.bound != "communication" or ranks.exposed_wait_ns is None or not communication_ns:
         return found
     part = (min(ranks.exposed_wait_ns, communication_ns), communication_ns)
-    message, others = _WAITS(headline=found.message, part=part), missing(ranks)
+    message = _WAITS(headline=found.message, part=part)
+    others = missing(ranks)
     if others:
         message = _WAITS_AT_LEAST(headline=found.message, part=part, ranks=others)
     return StepBound(found.bound, message, found.share)
@@ -300,7 +301,8 @@ def find(facts: Facts, found: Ranks) -> LateRanks | None:
 
 def wait_by_step(late: LateRanks, found: Ranks) -> list[float]:
     """How long each other rank waits for the late ranks in each step, mean over the others in ns."""
-    others, numbers = _over_others(found), {row.rank for row in late.rows}
+    others = _over_others(found)
+    numbers = {row.rank for row in late.rows}
     return [
         (step.caused_ns or 0.0) * others if step.waited_for in numbers else 0.0
         for step in found.steps

@@ -104,6 +104,11 @@ class Prices:
         found += [_Scenario(end, other) for end in ("low", "high") if most]
         self._scenarios = tuple(found)
 
+    @property
+    def _likely(self) -> _Scenario:
+        """The scenario that gives the point estimate."""
+        return self._scenarios[1]
+
     def saving(self, change: StepChange, budget: Budget) -> Saving:
         """The saving of a change alone."""
         gains = self._gains((change,), self._around((change,)))
@@ -141,7 +146,7 @@ class Prices:
 
     def blocker(self, change: StepChange) -> str:
         """The resource other than its own that the step takes longest for with a change."""
-        chains = critical_path.chains(self.model, self._edits((change,), self._scenarios[1]))
+        chains = critical_path.chains(self.model, self._edits((change,), self._likely))
         return max((name for name in chains if name != change.resource), key=lambda name: chains[name])
 
     def combine(self, budget: Budget, fixes: Sequence[Fix]) -> Combined | None:
@@ -149,12 +154,12 @@ class Prices:
 
         In each of the first three scenarios the rows add up to the total. None if nothing saves anything.
         """
-        order = sorted(fixes, key=lambda fix: (-self._gain((fix.change,), self._scenarios[1]), -fix.change.direct[1]))
-        changes = [fix.change for fix in order]
-        totals = self._totals(changes)
+        order = sorted(fixes, key=lambda fix: (-self._gain((fix.change,), self._likely), -fix.change.direct[1]))
+        totals = self._totals([fix.change for fix in order])
         if len(totals) == 1:
             return None
-        order, changes = order[: len(totals) - 1], changes[: len(totals) - 1]
+        order = order[: len(totals) - 1]
+        changes = [fix.change for fix in order]
         rows = [[after - before for before, after in zip(*pair, strict=True)] for pair in pairwise(totals)]
         gains = self._gains(changes, self._around(changes))
         wall = self._interval(changes, gains, budget)
@@ -165,7 +170,7 @@ class Prices:
             ),
             wall_ns_per_step=wall,
             wall_share=self._shares(wall, budget),
-            next_bottleneck=critical_path.bottleneck(self.model, self._edits(changes, self._scenarios[1])),
+            next_bottleneck=critical_path.bottleneck(self.model, self._edits(changes, self._likely)),
             point_ns_per_step=gains[1],
             scenarios_ns_per_step=(gains[0], gains[1], gains[2]),
             estimated_by="model",
@@ -182,11 +187,13 @@ class Prices:
         """
         step = self.plain_ns or budget.step
         physical = self._physical(changes)
-        found = [*gains, *(min(gain, physical) for gain in (*self._whole_waits(changes), self._unevenly(gains)))]
+        uneven = *self._whole_waits(changes), self._unevenly(gains)
+        every = *gains, *(min(gain, physical) for gain in uneven)
+        least, greatest = min(every), max(every)
         # what does not matter in any replay does not matter because steps differ
-        varies = self._varies(changes) if max(found) >= GAIN_SHARE * step else 0.0
-        most = min(step, self._most(changes, max(found)), physical)
-        return variation.around((min(found), max(found)), gains[1], varies, most)
+        varies = self._varies(changes) if greatest >= GAIN_SHARE * step else 0.0
+        most = min(step, self._most(changes, greatest), physical)
+        return variation.around((least, greatest), gains[1], varies, most)
 
     def _most(self, changes: Sequence[StepChange], replayed: float) -> float:
         """What can go away of a step at most in ns: what the changes take away, or what replays save, if that is more.
@@ -196,7 +203,7 @@ class Prices:
         most = max(replayed, math.fsum(max(change.removed) for change in changes))
         if self.plain_ns is None:
             return most
-        self._step((), self._scenarios[1])
+        self._step((), self._likely)
         return most * (1 + variation.of_work(self._durations[()]))
 
     def _whole_waits(self, changes: Sequence[StepChange]) -> list[float]:
@@ -225,7 +232,7 @@ class Prices:
         Without the profiler it is one of other steps than those that were recorded.
         """
         for each in ((), changes):
-            self._step(each, self._scenarios[1])
+            self._step(each, self._likely)
         before, after = (self._durations[tuple(map(id, each))] for each in ((), changes))
         if self.plain_ns is None:
             return variation.of_savings(before, after)
@@ -251,8 +258,10 @@ class Prices:
         low, high = 0, len(changes)
         while low < high:  # gains never get less with more changes
             middle = (low + high) // 2
-            found = self._gains(changes[:middle], self._scenarios[:3])
-            low, high = (low, middle) if found == wanted else (middle + 1, high)
+            if self._gains(changes[:middle], self._scenarios[:3]) == wanted:
+                high = middle
+            else:
+                low = middle + 1
         return high
 
     def _around(self, changes: Sequence[StepChange]) -> list[_Scenario]:
@@ -261,7 +270,7 @@ class Prices:
         Host time is worth most as recorded, all other time if recording took much of the host's.
         """
         ends = {"low" if change.resource == "host" else "high" for change in changes}
-        likely = self._scenarios[1].cost
+        likely = self._likely.cost
         found = []
         for scenario in self._scenarios:
             end = scenario.end if scenario.cost >= likely else {"low": "high", "high": "low"}[scenario.end]
@@ -288,7 +297,7 @@ class Prices:
         key = (own, scenario)
         if key not in self._steps_ns:
             ways = [self._edits(each, scenario) for each in _ways(changes, scenario)]
-            if scenario == self._scenarios[1]:
+            if scenario == self._likely:
                 found = [self.model.elapsed_and_steps_ns(edits, keep_residuals=True) for edits in ways]
                 self._durations[own] = np.mean([steps for _, steps in found], axis=0).astype(np.int64)
                 self._steps_ns[key] = self.model.scale * fmean(elapsed for elapsed, _ in found)
@@ -358,7 +367,9 @@ def _unclaimed(
 
     The claims of the change are added to the time taken.
     """
-    whole, most, gone = _ENDS[end](change.removed), max(change.removed), dict(taken)
+    whole = _ENDS[end](change.removed)
+    most = max(change.removed)
+    gone = dict(taken)
     if isinstance(change, WaitsGone):  # a wait that another change removes, too, is not there twice
         return change, whole, gone
     own = {key: ns * whole / most if most else 0.0 for key, ns in change.shared.items()}

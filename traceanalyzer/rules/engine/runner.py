@@ -115,7 +115,8 @@ def judge(runs: Sequence[Facts], chosen: Sequence[Chosen]) -> Advice:
         findings += found
         headlines.append(headline(facts, combined))
     counted = {facts.run for facts in runs if facts.table is not None and facts.table.steps_from is not None}
-    compared, marked = document_runs.compared(headlines, counted), document_runs.marked(findings)
+    compared = document_runs.compared(headlines, counted)
+    marked = document_runs.marked(findings)
     return Advice(compared, marked, _skipped(reasons, len(runs)))
 
 
@@ -181,7 +182,8 @@ def _texts(facts: Facts, rule: Rule, draft: Draft) -> tuple[Message, Message, Me
     """Title, summary, advice and exceptions of a finding."""
     code = rule.code if draft.code is None else draft.code
     params = {key: each(**draft.params) if isinstance(each, Text) else each for key, each in draft.params.items()}
-    summary, advice = (draft.summary or rule.summary)(**params), (draft.advice or rule.advice)(**params)
+    summary = (draft.summary or rule.summary)(**params)
+    advice = (draft.advice or rule.advice)(**params)
     return (
         (draft.title or rule.title)(**params),
         summary,

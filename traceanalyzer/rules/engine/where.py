@@ -65,7 +65,8 @@ def _with_times(entry: Selection, start: I64, length: I64, least: int, left: int
     """With its times: without those that are shorter than the least, and with some of those that are as long."""
     rows = np.arange(len(length))
     if least:
-        longer, equal = np.flatnonzero(length > least), np.flatnonzero(length == least)
+        longer = np.flatnonzero(length > least)
+        equal = np.flatnonzero(length == least)
         rows = ascending(np.concatenate((longer, equal[: max(0, left - len(longer))])))
     return replace(
         entry,
@@ -112,13 +113,14 @@ def _bounds(entry: Selection) -> tuple[I64, I64]:
 def with_shared(findings: Sequence[Finding]) -> list[Finding]:
     """The findings, in which idle time that several claim says so."""
     idle = list(map(_idle_times, findings))
-    shared = [any(other is not own and (own & other) for other in idle) for own in idle]
-    return [
-        replace(finding, where=tuple(replace(entry, shared=entry.kind == "idle") for entry in finding.where))
-        if is_shared
-        else finding
-        for finding, is_shared in zip(findings, shared, strict=True)
-    ]
+    said = []
+    for finding, own in zip(findings, idle, strict=True):
+        if any(other is not own and (own & other) for other in idle):
+            places = tuple(replace(entry, shared=entry.kind == "idle") for entry in finding.where)
+            said.append(replace(finding, where=places))
+        else:
+            said.append(finding)
+    return said
 
 
 def _idle_times(finding: Finding) -> Intervals:
@@ -132,7 +134,8 @@ def _entries(context: Context, part: Occurrences) -> Iterator[tuple[Selection, I
     Returns:
         The entries without their times; start and duration of each of these, in the order of time.
     """
-    steps, count = typical.times(context), max(1, typical.count(context))
+    steps = typical.times(context)
+    count = max(1, typical.count(context))
     on_device = part.kind in ("device", "idle")
     for place, own in members(part.place):
         every = Intervals.union(part.start_ns[own], part.end_ns[own])
@@ -160,32 +163,43 @@ def _lines(context: Context, part: Occurrences, own: I64) -> tuple[CallingLine, 
     """The lines of the program that run when a thread begins or launches some of the events, or idle time begins."""
     if not len(context.trace.frames):
         return ()
-    start, length, thread = part.start_ns[own], (part.end_ns - part.start_ns)[own], part.place[own]
-    if part.kind == "device":
-        start, length, thread = _launches_of(context, part, own)
-    elif part.kind == "idle":
-        thread = np.full(len(own), context.cached(owner_index).critical.main)
+    start, length, thread = _begun(context, part, own)
     codes = host_activity.python_lines(context, thread.astype(np.int32), start)
     known = np.flatnonzero(codes >= 0)
+    # Of each line the first of its events, their time, and how many they are.
     first, groups = group(codes[known])
-    time, count = sum_by(groups, length[known], len(first)), np.bincount(groups, minlength=len(first))
-    order = np.lexsort((first, -time))[:LINES]
-    names = context.trace.names
-    return tuple(
-        CallingLine(names[codes[known[first[row]]]], int(time[row]), int(count[row])) for row in order.tolist()
-    )
+    time = sum_by(groups, length[known], len(first))
+    count = np.bincount(groups, minlength=len(first))
+    lines = []
+    for line in np.lexsort((first, -time))[:LINES].tolist():
+        name = context.trace.names[codes[known[first[line]]]]
+        lines.append(CallingLine(name, int(time[line]), int(count[line])))
+    return tuple(lines)
+
+
+def _begun(context: Context, part: Occurrences, own: I64) -> tuple[I64, I64, I64]:
+    """When some of the events begin or are launched, their durations, and the threads on which they do."""
+    if part.kind == "device":
+        return _launches_of(context, part, own)
+    thread = part.place[own]
+    if part.kind == "idle":
+        thread = np.full(len(own), context.cached(owner_index).critical.main)
+    return part.start_ns[own], part.end_ns[own] - part.start_ns[own], thread
 
 
 def _launches_of(context: Context, part: Occurrences, own: I64) -> tuple[I64, I64, I64]:
     """Start of the launch, duration and launching thread of device events."""
-    device, launches, launch = context.trace.device, context.trace.launches, context.links.launch
+    device = context.trace.device
+    launches = context.trace.launches
+    launch = context.links.launch
     # Events with the same device, start and end are in one group: first all of the recording, then those in question.
     first, groups = group(
         np.concatenate((device.device.astype(np.int64), part.place[own])),
         np.concatenate((device.start_ns, part.start_ns[own])),
         np.concatenate((device.end_ns, part.end_ns[own])),
     )
-    recorded, asked = groups[: len(device)], groups[len(device) :]
+    recorded = groups[: len(device)]
+    asked = groups[len(device) :]
     is_asked = np.zeros(len(first), np.bool_)
     is_asked[asked] = True
     rows = np.flatnonzero(is_asked[recorded] & (launch != UNKNOWN))
@@ -223,7 +237,8 @@ def _parts(resolver: Resolver, change: StepChange) -> Iterator[Occurrences]:
 
 def _of_loader(context: Context) -> Iterator[Occurrences]:
     """Waits for the loader while nothing else runs: no device works, and no runtime call is open, as one that pins."""
-    rows, tree, launches = outermost_loads(context), context.host.tree, context.trace.launches
+    rows = outermost_loads(context)
+    tree, launches = context.host.tree, context.trace.launches
     others = gaps.any_busy(context) | Intervals.union(launches.start_ns, launches.end_ns)
     for thread, found in members(tree.thread[rows]):
         own = rows[found]

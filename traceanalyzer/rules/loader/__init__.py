@@ -34,7 +34,8 @@ _FEW_EPOCHS = 2
 
 
 def _bound(facts: Facts, limits: Limits) -> Drafts:
-    breakdown, waits = facts.need("step_breakdown", StepBreakdown), BatchWaits.of(facts)
+    breakdown = facts.need("step_breakdown", StepBreakdown)
+    waits = BatchWaits.of(facts)
     if waits is None or host_owners.loads_in_pipeline(facts):
         return  # the work of a pipeline's own loader is judged by preprocessing-in-step
     wait = waits.within_epochs_ns
@@ -45,7 +46,8 @@ def _bound(facts: Facts, limits: Limits) -> Drafts:
     evidence = [_BOUND.evidence(limits, "exposed_share", share, where)]
     own = waits.in_process_part * waits.average.dataloader_ns / waits.average.duration_ns
     if own > limits["exposed_share"]:
-        places, subject = batch_waits.longest_waits(waits.in_process), _BOUND.text("subject-own")()
+        places = batch_waits.longest_waits(waits.in_process)
+        subject = _BOUND.text("subject-own")()
         evidence.append(_BOUND.evidence(limits, "exposed_share", own, places, subject=subject))
     draft = Draft(tuple(evidence), params=waits.figures(wait))
     if not waits.has_workers:
@@ -59,10 +61,13 @@ def _with_workers(facts: Facts, waits: BatchWaits, draft: Draft) -> Draft:
     """The draft for a loader without workers: the program's own, or one that a library makes."""
     if waits.is_too_short():
         return replace(draft, severity="info", advice=_BOUND.text("advice-short"), code="")
-    maker, params, code = program.loader_maker(facts), dict(draft.params), waits.starting_code
+    maker = program.loader_maker(facts)
+    params = dict(draft.params)
+    code = waits.starting_code
     advice = _BOUND.text("advice-host") if facts.resources.gpu_ns is None else None
     if maker is not None:
-        advice, code = _BOUND.text("advice-library"), maker.workers or ""
+        advice = _BOUND.text("advice-library")
+        code = maker.workers or ""
         params["library"] = maker.title
     elif waits.is_mostly_asleep:
         advice = _BOUND.text("advice-asleep")
@@ -125,7 +130,8 @@ def _single_process_in_table(facts: Facts, limits: Limits) -> Drafts:
     share = total / facts.table.cpu_ns
     if share <= limits["host_share"]:
         return
-    where, subject = batch_waits.printed_places(rows), _SINGLE_PROCESS.text("subject-table")()
+    where = batch_waits.printed_places(rows)
+    subject = _SINGLE_PROCESS.text("subject-table")()
     evidence = _SINGLE_PROCESS.evidence(limits, "host_share", share, where, subject=subject)
     wait = facts.per_step(total)
     change = LoaderShorter((wait, wait), _SINGLE_PROCESS.text("basis-table")(), claims={LOADER: wait})
@@ -198,7 +204,8 @@ def _workers_kept(facts: Facts, epochs: LoaderEpochs, longer: float) -> Processe
     interval, basis = (0.0, most), _RESTARTED.text("basis-once")
     if epochs.turns >= _FEW_EPOCHS:
         least = min(max(0.0, facts.spread(epochs.wait_ns - epochs.usual_total_ns)), most)
-        interval, basis = _varied(epochs, least, most), _RESTARTED.text("basis")
+        interval = _varied(epochs, least, most)
+        basis = _RESTARTED.text("basis")
     return ProcessesReady(interval, basis(), claims={EventSet.other("start of an epoch"): most}, at=turns_at())
 
 

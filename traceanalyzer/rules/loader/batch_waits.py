@@ -58,7 +58,8 @@ class BatchWaits:
     @classmethod
     def of(cls, facts: Facts) -> BatchWaits | None:
         """The waits of a run; None without a step of any length."""
-        average, recorded = facts.step_parts, facts.find("dataloader", DataLoader)
+        average = facts.step_parts
+        recorded = facts.find("dataloader", DataLoader)
         if average is None or not average.duration_ns:
             return None
         return cls(facts, average, recorded.loaders if recorded else ())

@@ -163,7 +163,8 @@ class Facts:
     @property
     def step_parts(self) -> Average | None:
         """Duration and parts of the typical step of a trace."""
-        recording, breakdown = self.find("recording", Recording), self.find("step_breakdown", StepBreakdown)
+        recording = self.find("recording", Recording)
+        breakdown = self.find("step_breakdown", StepBreakdown)
         if recording is not None and recording.typical is not None:
             return recording.typical.parts
         return breakdown.average if breakdown else None
@@ -312,7 +313,8 @@ class Facts:
         """Time per step of work that does not recur, in ns: in a table of the host, in a trace idle device time."""
         if self.table is not None:
             return self.per_step(self.table.startup_ns or 0)
-        idle, recording = self.idle_per_step("compilation", "allocation"), self.find("recording", Recording)
+        idle = self.idle_per_step("compilation", "allocation")
+        recording = self.find("recording", Recording)
         return idle if recording is None else min(idle, mean(recording.startup_ns, max(1, len(recording.steps))))
 
     def rows(self, kind: RowKind) -> tuple[TableRow, ...]:

@@ -82,8 +82,11 @@ def of_tables(views: Iterable[RunView], results: Mapping[str, Any], gpu: Gpu | N
 
 def _printed_resources(run: PrintedRun, step_ns: float) -> Resources:
     """Time per step of each resource; host time is what remains without loader, waits for the device, and profiler."""
-    loader, waits, profiler = run.dataloader_ns or 0, run.sync_ns or 0, run.profiler_ns or 0
-    host = None if run.cpu_ns is None else mean(max(0, run.cpu_ns - loader - waits - profiler), run.steps)
+    loader = run.dataloader_ns or 0
+    host = None
+    if run.cpu_ns is not None:
+        others = loader + (run.sync_ns or 0) + (run.profiler_ns or 0)
+        host = mean(max(0, run.cpu_ns - others), run.steps)
     return Resources(
         step_ns=step_ns,
         gpu_ns=None if run.device_ns is None else mean(run.device_ns, run.steps),
@@ -103,7 +106,9 @@ def of_ranks(summary: TraceSummary, results: Mapping[str, Any]) -> tuple[Facts, 
 
     Communication is only what links do: waiting for other ranks takes nothing of them.
     """
-    mean, ranks, recording = results.get("resources"), results.get("ranks"), results.get("recording")
+    mean = results.get("resources")
+    ranks = results.get("ranks")
+    recording = results.get("recording")
     if not isinstance(mean, StepResources) or not isinstance(ranks, Ranks):
         return ()
     typical = recording.typical if isinstance(recording, Recording) else None

@@ -237,7 +237,8 @@ def _usual(facts: Facts) -> StepBound:
 def _of_resources(facts: Facts) -> printed.Parts:
     """The mean step of ranks whose typical step is not known, or the step of a trace without a device."""
     own = facts.need_step_resources()
-    loader, communication = own.exposed_loader_ns, own.exposed_communication_ns or 0.0
+    loader = own.exposed_loader_ns
+    communication = own.exposed_communication_ns or 0.0
     if own.gpu_ns is None:
         times = {"input": loader}
         if not printed.sign(facts):  # else the host may wait for a device that was not recorded
@@ -271,7 +272,9 @@ def _of_nothing(facts: Facts, largest_ns: float) -> StepBound:
 
 def _of_startup(facts: Facts) -> Message:
     """The headline of a recording that is mostly start-up: what most of it is, and what is left without it."""
-    startup, busy, calls = facts.startup_per_step, facts.resources.gpu_ns, facts.find("runtime_calls", RuntimeCalls)
+    startup = facts.startup_per_step
+    busy = facts.resources.gpu_ns
+    calls = facts.find("runtime_calls", RuntimeCalls)
     message = _START_UP(part=(startup, facts.step_ns))
     compiling = [row for row in (calls.rows if calls else ()) if row.kind == "compiling" and row.is_inferred]
     most = max(compiling, key=lambda row: row.time_ns, default=None)
@@ -315,7 +318,8 @@ def _qualified(facts: Facts, found: StepBound) -> StepBound:
 
 def _durations(facts: Facts) -> list[float]:
     """Durations of the steps that count, in their order, if the profiler marked them; for several ranks the means."""
-    recording, ranks = facts.find("recording", Recording), facts.find("ranks", Ranks)
+    recording = facts.find("recording", Recording)
+    ranks = facts.find("ranks", Ranks)
     if ranks is not None:
         is_marked = facts.summary is not None and facts.summary.steps_from == "ProfilerStep"
         return [step.mean_ns for step in ranks.steps if is_marked]
@@ -364,7 +368,8 @@ def _what(part: Outside) -> Message:
 
 def _unusual(facts: Facts) -> StepBound | None:
     """The headline of a recording or table that does not show a program's usual work; None for all others."""
-    figures, recording = facts.find("launches", LaunchFigures), facts.find("recording", Recording)
+    figures = facts.find("launches", LaunchFigures)
+    recording = facts.find("recording", Recording)
     if facts.is_graph_capture and figures is not None and figures.capture is not None:
         capture = figures.capture
         return StepBound("capture", _CAPTURE(launches=capture.launch_calls, events=capture.device_events), None)
@@ -385,14 +390,16 @@ def _of_little_work(facts: Facts, recording: Recording | None) -> StepBound | No
         return StepBound("none", _HARDLY_ANY(kernels=kernels, busy=facts.table.device_ns), None)
     if recording is None or not recording.has_hardly_any_work:
         return None
-    figures, of_ranks = facts.find("launches", LaunchFigures), facts.find("kernel_classes", KernelClasses)
+    figures = facts.find("launches", LaunchFigures)
+    of_ranks = facts.find("kernel_classes", KernelClasses)
     kernels = figures.kernels if figures else sum(row.calls for row in of_ranks.rows) if of_ranks else 0
     said = {"kernels": kernels, "busy": recording.device_busy_ns}
     stalls = facts.find("host_stalls", HostStalls)
     stalled = facts.per_step(stalls.time_ns) if stalls else 0.0
     if stalls is None or not stalls.rows or stalled < _STANDING * facts.step_ns:
         return StepBound("none", _HARDLY_ANY(**said), None)
-    part, operator = (stalled, facts.step_ns), f"`{stalls.rows[0].name}`"
+    part = (stalled, facts.step_ns)
+    operator = f"`{stalls.rows[0].name}`"
     message = _STANDS_STILL(part=part, unit=typical.unit(recording), operator=operator, **said)
     return StepBound("host", message, stalled / facts.step_ns)
 

@@ -304,7 +304,9 @@ def sign(facts: Facts) -> str | None:
 
 def unseen(facts: Facts) -> Message | None:
     """The headline of a table that does not show what its device or its host does with its time; else None."""
-    table, busy, step = facts.table, facts.resources.gpu_ns, facts.step_ns
+    table = facts.table
+    busy = facts.resources.gpu_ns
+    step = facts.step_ns
     if table is None:
         return None
     if busy is None:
@@ -414,7 +416,8 @@ def of_log(code: CompiledCode, log: LogFigures) -> StepBound:
     The share is that of the largest phase.
     """
     times = {name: getattr(log, name) or 0 for name in _PHASES}
-    largest, message = max(times.values()), _compiled(code, log, times)
+    largest = max(times.values())
+    message = _compiled(code, log, times)
     for failure in code.failures[:1]:
         named = named_code(failure.function, failure.file, failure.line)
         message = _FAILED(headline=message, count=len(code.failures), function=named, error=failure.error)
