@@ -47,6 +47,24 @@ def test_other_names_are_no_backward_pass(name: str) -> None:
     assert recorded(trace).workload == "inference"
 
 
+@pytest.mark.parametrize(
+    ("kernel", "expected"),
+    [
+        ("void cudnn::bn_fw_inf_1C11_kernel_NCHW", "inference"),
+        ("void at::native::batch_norm_backward_elemt_channels_last_kernel", "training"),
+        ("cudnn::cnn::wgrad2d_grouped_direct_kernel", "training"),
+        ("void at::native::(anonymous namespace)::multi_tensor_apply_kernel<>", "training"),
+        ("sm80_xmma_dgrad_implicit_gemm", "inference"),
+    ],
+)
+def test_kernels_tell_a_training_where_no_operator_was_recorded(kernel: str, expected: str) -> None:
+    """A data gradient also computes a transposed convolution of a forward pass."""
+    trace = TraceBuilder()
+    for start in (0, 3000, 6000):
+        trace.launch_kernel(kernel, start + 20, 2000, at=start)
+    assert kind(trace)[0] == expected
+
+
 def test_inference_is_what_nothing_else_is() -> None:
     assert kind(program()) == ("inference", {"no-backward"})
 

@@ -36,7 +36,9 @@ _HOLES_SHARE = 0.5
 _FEW_OPERATORS = 10
 _REQUESTS = 10
 _IN_FLIGHT = 0.2
-_is_backward = finds(r"^autograd::engine::evaluate_function|Backward\d*$|^## backward ##$")
+_is_backward = finds(r"^autograd::engine::evaluate_function|Backward\d*$|^## backward ##$|^aten::\w+_backward$")
+_trains_by_kernel = finds(r"(?i)backward|bwd|wgrad|bprop|multi_tensor_apply")
+"""Kernels of backward passes and of optimizers on lists, by names of torch, cuDNN, MIOpen and FlashAttention."""
 
 
 class WorkloadEvidence(msgspec.Struct, frozen=True):
@@ -124,7 +126,7 @@ def _micro_benchmark(context: Context) -> Iterator[WorkloadEvidence]:
         yield WorkloadEvidence("benchmark-marks", found.name, found.events)
     if len(context.trace.device) and is_hardly_any(context) and _trains(context):
         yield WorkloadEvidence("hardly-any-device-work", time_ns=device_busy_ns(context))
-    elif _backward(context) is not None and not _is_repeated(context):
+    elif _has_operators(context) and _backward(context) is not None and not _is_repeated(context):
         yield WorkloadEvidence("backward-without-optimizer", _backward(context))
 
 
@@ -139,10 +141,11 @@ def _trains(context: Context) -> bool:
 
 
 def _is_repeated(context: Context) -> bool:
-    """Whether something marks the recording as part of a training: steps, an optimizer, a loader, a wrapper."""
+    """Whether something shows that the recording is part of a training: steps, an optimizer, a loader, a wrapper."""
     of_training = (NodeKind.STEP, NodeKind.OPTIMIZER, NodeKind.DATALOADER)
     wrapped = next(_of_role(context, "training", "parallel", "serving"), None)
-    return wrapped is not None or bool(np.isin(context.kind, of_training).any())
+    repeats = len(program_steps(context)) > 1
+    return repeats or wrapped is not None or bool(np.isin(context.kind, of_training).any())
 
 
 def _fragment(context: Context) -> Iterator[WorkloadEvidence]:
@@ -229,13 +232,19 @@ def _forward_only(context: Context) -> Iterator[WorkloadEvidence]:
         yield WorkloadEvidence("no-backward")
 
 
+def _has_operators(context: Context) -> bool:
+    """Whether operators were recorded; where only the device was, marks of optimizers and loaders are missing, too."""
+    return bool((context.trace.host.category == Category.OPERATOR).any())
+
+
 @cached
 def _backward(context: Context) -> str | None:
-    """Name of an operator of a backward pass; None if there is none."""
-    host = context.trace.host
-    found = context.trace.names.where(_is_backward)[host.name]
-    rows = np.flatnonzero(found)[:1]
-    return context.trace.names[int(host.name[rows[0]])] if len(rows) else None
+    """Name of an operator of a backward pass, or of a kernel where no operator was recorded; None if there is none."""
+    names, host, device = context.trace.names, context.trace.host, context.trace.device
+    codes = host.name[names.where(_is_backward)[host.name]]
+    if not len(codes) and not _has_operators(context):
+        codes = device.name[names.where(_trains_by_kernel)[device.name]]
+    return names[int(codes[0])] if len(codes) else None
 
 
 _KINDS: tuple[tuple[str, Callable[[Context], Iterator[WorkloadEvidence]]], ...] = (
