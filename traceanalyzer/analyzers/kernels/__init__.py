@@ -72,6 +72,11 @@ class Kernel(msgspec.Struct, frozen=True):
     earlier_ns: int = 0
     """Sum of their durations in ns."""
 
+    @property
+    def events(self) -> EventSet:
+        """All runs of the kernel as a set of events."""
+        return EventSet.kernel(self.name)
+
 
 class KernelByOperator(msgspec.Struct, frozen=True):
     """All launches of one kernel by one operator with one configuration."""

@@ -179,6 +179,11 @@ class NormedConvolution(msgspec.Struct, frozen=True):
     norm_ns: int
     """Device time in ns of the batch norms that follow."""
 
+    @property
+    def events(self) -> EventSet:
+        """The calls as a set of events."""
+        return EventSet.operator(self.name, self.input_shapes)
+
 
 class ConvolutionNorms(msgspec.Struct, frozen=True):
     """Convolutions of the forward pass, those with the most time in bias and norm first."""

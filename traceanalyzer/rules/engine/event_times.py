@@ -15,7 +15,7 @@ from traceanalyzer.report.message import Message
 from traceanalyzer.rules.engine.change import DeviceWork, HostTime, Interval, summed
 from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.rules.engine.processor import Processor
-from traceanalyzer.rules.engine.rule import OfEvents
+from traceanalyzer.rules.engine.rule import CodePlace, OfEvents
 from traceanalyzer.structure.events import EventSet
 
 
@@ -61,6 +61,16 @@ class EventTimes:
         share = OfEvents(self.time, is_share=True) if self.processor.is_cpu else self.share
         return {"time": OfEvents(self.time), "share": share}
 
+    @property
+    def places(self) -> tuple[CodePlace, ...]:
+        """The sets as places of a finding, each with its time: of a step, or of a table as printed."""
+        facts = self.processor.facts
+        shown = self.processor.per_step if self.processor.is_cpu else facts.at_place
+        return tuple(
+            CodePlace(facts.place_kind(events.of.value), events.name, events.shapes or None, shown(ns), "ns")
+            for events, ns in self.ns.items()
+        )
+
     def shorter(
         self, parts: Interval, basis: Message, *, at: EventSet | None = None, host: EventSet | None = None
     ) -> DeviceWork | HostTime:
@@ -75,3 +85,20 @@ class EventTimes:
         least, most = parts
         interval = least * self.time, most * self.time
         return self.processor.less_work(interval, basis, self.claims(most), at, host)
+
+    def removed(
+        self, least_ns: float, basis: Message, *, at: EventSet | None = None, host: EventSet | None = None
+    ) -> DeviceWork | HostTime:
+        """The change that removes all of this time at most.
+
+        Sets of which nothing may be removed are claimed, too: the finding is about them.
+
+        Args:
+            least_ns: What it removes at least, of all sets in all typical steps, in ns.
+            basis: How both were estimated.
+            at: As in `shorter`.
+            host: As in `shorter`.
+        """
+        interval = self.processor.per_step(least_ns), self.time
+        claims = {events: self.processor.per_step(ns) for events, ns in self.ns.items()}
+        return self.processor.less_work(interval, basis, claims, at, host)
