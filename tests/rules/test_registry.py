@@ -67,6 +67,9 @@ def test_the_code_uses_every_text_of_its_page_and_no_other(page: RulePage) -> No
     tree = ast.parse(path.read_text("utf-8"))
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)]
     named = {ast.literal_eval(call.args[0]) for call in calls if ast.unparse(call.func) == f"{constant}.text"}
+    shown = [call for call in calls if ast.unparse(call.func) == f"{constant}.evidence"]
+    if not all(any(word.arg == "subject" for word in call.keywords) for call in shown):
+        named.add("subject")
     assert named <= page.texts.keys()
     others = {key for key, text in page.texts.items() if text.id not in OF_SAVED_REPORTS} - named
     assert others <= {"title", "summary", "advice", "not-when", "no-table", "no-trace"}

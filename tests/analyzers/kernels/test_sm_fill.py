@@ -8,8 +8,8 @@ from tests.builders import TraceBuilder
 from tests.builders.hardware import MI300X, V100
 from tests.reading import read, read_built
 from tests.rules.gpu_work import addition, training
-from traceanalyzer.analyzers import kernels
-from traceanalyzer.analyzers.kernels import SmFill
+from traceanalyzer.analyzers.kernels import sm_fill
+from traceanalyzer.analyzers.kernels.sm_fill import SmFill
 from traceanalyzer.structure.context import Context
 
 
@@ -18,7 +18,7 @@ def analyze(*launched: tuple[str, int, int, int, int]) -> SmFill:
     trace = TraceBuilder(devices=(V100,))
     for name, start, dur, blocks, stream in launched:
         trace.kernel(name, start, dur, grid=(blocks, 1, 1), stream=stream)
-    return kernels.sm_fill(Context(read_built(trace)))
+    return sm_fill.sm_fill(Context(read_built(trace)))
 
 
 def test_alone_a_kernel_fills_what_its_blocks_fill() -> None:
@@ -51,20 +51,20 @@ def test_grids_are_rows_of_their_own_and_collectives_are_none() -> None:
 def test_needs_blocks_per_multiprocessor() -> None:
     trace = TraceBuilder(devices=(MI300X,))
     trace.kernel("small", 0, 10, blocks_per_sm=None, grid=(0, 0, 0))
-    reason = kernels.ANALYSES[3].missing(Context(read_built(trace)))
+    reason = sm_fill.ANALYSES[0].missing(Context(read_built(trace)))
     assert reason is not None
     assert "blocks per multiprocessor" in reason.text
-    assert kernels.ANALYSES[3].missing(Context(read_built(training([addition(10)])))) is None
+    assert sm_fill.ANALYSES[0].missing(Context(read_built(training([addition(10)])))) is None
 
 
 def test_kernels_of_an_unknown_device_are_left_out() -> None:
     """It is unknown which kernels share its multiprocessors."""
     trace = TraceBuilder(devices=(V100,))
     trace.kernel("small", 0, 10, grid=(20, 1, 1))
-    assert kernels.ANALYSES[3].missing(Context(read_built(trace))) is None
+    assert sm_fill.ANALYSES[0].missing(Context(read_built(trace))) is None
     unknown = Context(read(trace.to_bytes().replace(b'"device": 0', b'"device": "?"')))
-    assert kernels.ANALYSES[3].missing(unknown) is not None
-    assert kernels.sm_fill(unknown).rows == ()
+    assert sm_fill.ANALYSES[0].missing(unknown) is not None
+    assert sm_fill.sm_fill(unknown).rows == ()
 
 
 def test_absurd_numbers_of_blocks_do_not_swallow_the_others() -> None:
@@ -76,5 +76,5 @@ def test_absurd_numbers_of_blocks_do_not_swallow_the_others() -> None:
     written = b'"blocks per SM": 2.000000'
     assert written in trace.to_bytes()
     absurd = read(trace.to_bytes().replace(written, b'"blocks per SM": 1e308'))
-    (row,) = kernels.sm_fill(Context(absurd)).rows
+    (row,) = sm_fill.sm_fill(Context(absurd)).rows
     assert row.fill == pytest.approx(0.25)

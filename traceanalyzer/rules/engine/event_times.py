@@ -52,6 +52,16 @@ class EventTimes:
         """Share of the GPU's time; of the step on a CPU."""
         return self.processor.share(self.total_ns)
 
+    @property
+    def longest_first(self) -> EventTimes:
+        """The same sets, those with the most time first."""
+        ordered = sorted(self.ns.items(), key=lambda item: (-item[1], item[0].name, item[0].shapes or ""))
+        return EventTimes(self.processor, dict(ordered))
+
+    def part(self, share: float) -> EventTimes:
+        """The same sets with a part of their times."""
+        return EventTimes(self.processor, {events: share * ns for events, ns in self.ns.items()})
+
     def claims(self, part: float = 1.0) -> dict[EventSet, float]:
         """Time per step in ns of each set that takes some, or a part of it."""
         return {events: self.processor.per_step(part * ns) for events, ns in self.ns.items() if ns}
@@ -87,18 +97,17 @@ class EventTimes:
         return self.processor.less_work(interval, basis, self.claims(most), at, host)
 
     def removed(
-        self, least_ns: float, basis: Message, *, at: EventSet | None = None, host: EventSet | None = None
+        self, total_ns: Interval, basis: Message, *, at: EventSet | None = None, host: EventSet | None = None
     ) -> DeviceWork | HostTime:
-        """The change that removes all of this time at most.
-
-        Sets of which nothing may be removed are claimed, too: the finding is about them.
+        """The change that removes time of these sets; of all of them, as the finding is about those without any, too.
 
         Args:
-            least_ns: What it removes at least, of all sets in all typical steps, in ns.
+            total_ns: What it removes at least and at most, of all sets in all typical steps, in ns.
             basis: How both were estimated.
             at: As in `shorter`.
             host: As in `shorter`.
         """
-        interval = self.processor.per_step(least_ns), self.time
+        least, most = total_ns
+        interval = self.processor.per_step(least), self.processor.per_step(most)
         claims = {events: self.processor.per_step(ns) for events, ns in self.ns.items()}
         return self.processor.less_work(interval, basis, claims, at, host)

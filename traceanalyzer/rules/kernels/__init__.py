@@ -2,7 +2,7 @@
 
 The rules here are sm-underfilled and occupancy-low (multiprocessors or warps of the GPU are empty), and
 kernel-dominates: one kernel of the program's own has most of the time. `convolutions`, `precision`, `double_precision`,
-`products` and `layers` have those about the work of a kernel.
+`products`, `attention`, `experts` and `layers` have those about the work of a kernel.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import re
 from math import fsum
 
 from traceanalyzer.analyzers import kernels as analysis
-from traceanalyzer.knowledge import kernel_classes
-from traceanalyzer.knowledge.kernel_classes import KernelClass
+from traceanalyzer.analyzers.kernels import sm_fill
+from traceanalyzer.knowledge.kernel_classes import KernelClass, is_generated
 from traceanalyzer.rules.engine import program
 from traceanalyzer.rules.engine.event_times import EventTimes
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Facts, Limits, Missing, page
-from traceanalyzer.rules.kernels import convolutions, double_precision, layers, precision, products
+from traceanalyzer.rules.kernels import attention, convolutions, double_precision, experts, layers, precision, products
 
 _UNDERFILLED = page("sm-underfilled")
 _LOW = page("occupancy-low")
@@ -38,19 +38,20 @@ _CALLS = {
 }
 """Calls of torch that do the work of a class of kernels."""
 _LIVES_ON_OCCUPANCY = frozenset(
-    {
+    kind.value
+    for kind in (
         KernelClass.ELEMENTWISE,
         KernelClass.REDUCTION,
         KernelClass.NORMALIZATION,
         KernelClass.COPY,
         KernelClass.OPTIMIZER,
-    }
+    )
 )
 
 
 def _underfilled(facts: Facts, limits: Limits) -> Drafts:
     rows = [
-        row for row in facts.need("sm_fill", analysis.SmFill).rows if row.total_ns >= limits["kernel_ns"] * row.calls
+        row for row in facts.need("sm_fill", sm_fill.SmFill).rows if row.total_ns >= limits["kernel_ns"] * row.calls
     ]
     rows.sort(key=lambda row: (-_lost(row), row.kernel, row.operator or "", row.grid))
     lost = EventTimes.on_device(facts, ((row.events, _lost(row)) for row in rows))
@@ -60,12 +61,12 @@ def _underfilled(facts: Facts, limits: Limits) -> Drafts:
     fill = fsum(row.fill * row.total_ns for row in rows) / work.total_ns
     where = tuple(CodePlace("kernel", row.kernel, None, row.blocks_per_sm, "number") for row in rows)
     evidence = _UNDERFILLED.evidence(limits, "lost_share", lost.share, where)
-    change = lost.shorter((0.0, 1.0), _UNDERFILLED.text("basis")(), at=analysis.unfilled_at(rows=tuple(rows)))
+    change = lost.shorter((0.0, 1.0), _UNDERFILLED.text("basis")(), at=sm_fill.unfilled_at(rows=tuple(rows)))
     advice = _UNDERFILLED.text("advice-serving") if program.serves(facts) else None
     yield Draft((evidence,), change, {**work.figures(), "fill": fill}, ceiling="high", advice=advice)
 
 
-def _lost(row: analysis.UnfilledKernel) -> float:
+def _lost(row: sm_fill.UnfilledKernel) -> float:
     """Time lost in multiprocessors without a block, converted to time of the whole GPU, in ns."""
     return row.total_ns * (1 - row.fill)
 
@@ -90,27 +91,19 @@ def _counts(row: analysis.Kernel, limits: Limits) -> bool:
     occupancy, blocks = row.mean_est_achieved_occupancy, row.mean_blocks_per_sm
     is_low = bool(occupancy) and (occupancy or 0.0) < limits["occupancy"]
     fills = blocks is None or blocks >= 1
-    is_known = kernel_classes.kernel_class(row.name) in _LIVES_ON_OCCUPANCY
-    return (
-        is_low
-        and fills
-        and row.mean_ns >= limits["kernel_ns"]
-        and is_known
-        and not kernel_classes.is_generated(row.name)
-    )
+    is_known = row.kernel_class in _LIVES_ON_OCCUPANCY
+    return is_low and fills and row.mean_ns >= limits["kernel_ns"] and is_known and not is_generated(row.name)
 
 
 def _dominates(facts: Facts, limits: Limits) -> Drafts:
     row = min(facts.kernels, key=lambda kernel: (-kernel.total_ns, kernel.name))
-    own = facts.need_step_resources()
-    if not own.step_ns or _OF_LIBRARY.search(row.name):
+    busy = facts.busy_share
+    if _OF_LIBRARY.search(row.name):
         return
     work = EventTimes.on_device(facts, [(row.events, row.total_ns)])
-    busy = (own.gpu_ns or 0.0) / own.step_ns
     mean = row.total_ns / row.calls
     is_short = busy <= limits["busy_share"] or mean < limits["kernel_ns"]
-    kind = kernel_classes.kernel_class(row.name)
-    if work.share <= limits["gpu_share"] or is_short or kind is KernelClass.COMMUNICATION:
+    if work.share <= limits["gpu_share"] or is_short or row.kind is KernelClass.COMMUNICATION:
         return
     evidence = (
         _DOMINATES.evidence(limits, "gpu_share", work.share, work.places),
@@ -122,11 +115,11 @@ def _dominates(facts: Facts, limits: Limits) -> Drafts:
         **work.figures(),
         "mean": mean,
         "calls": max(1, round(facts.per_step(row.calls))),
-        "call": _CALLS.get(kind, ""),
+        "call": _CALLS.get(row.kind, ""),
         **configuration,
     }
     summary = None if configuration else _DOMINATES.text("summary-unknown")
-    advice = _DOMINATES.text("advice-library") if kind in _CALLS else None
+    advice = _DOMINATES.text("advice-library") if row.kind in _CALLS else None
     yield Draft(evidence, None, params, "low", summary=summary, advice=advice)
 
 
@@ -146,5 +139,7 @@ RULES = (
     *precision.RULES,
     *double_precision.RULES,
     *products.RULES,
+    *experts.RULES,
     *layers.RULES,
+    *attention.RULES,
 )

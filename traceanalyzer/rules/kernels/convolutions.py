@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from traceanalyzer.analyzers.kernels import convolutions
-from traceanalyzer.knowledge.kernel_classes import KernelClass, kernel_class
+from traceanalyzer.knowledge.kernel_classes import KernelClass
 from traceanalyzer.report.message import Text
 from traceanalyzer.rules.engine import program
 from traceanalyzer.rules.engine.event_times import EventTimes
@@ -69,7 +69,7 @@ def _transposes(facts: Facts, limits: Limits) -> Drafts:
 
 def _convolves_on_tensor_cores(facts: Facts) -> bool:
     """Whether most time of convolutions is in kernels that use Tensor Cores."""
-    rows = [kernel for kernel in facts.kernels if kernel_class(kernel.name) is KernelClass.CONVOLUTION]
+    rows = [kernel for kernel in facts.kernels if kernel.kind is KernelClass.CONVOLUTION]
     on_tensor_cores = sum(kernel.total_ns for kernel in rows if kernel.tensor_cores)
     return 2 * on_tensor_cores > sum(kernel.total_ns for kernel in rows)
 
@@ -92,7 +92,7 @@ def _not_folded(facts: Facts, limits: Limits) -> Drafts:
     has_bias = norms.bias.total_ns > 0 and norms.with_bias == norms.calls
     least = norms.norm.total_ns if has_bias else 0.0
     basis = _NOT_FOLDED.text("basis") if has_bias else _NOT_FOLDED.text("basis-no-bias")
-    change = folded.removed(least, basis(), host=ITS_OWN, at=convolutions.norms_at())
+    change = folded.removed((least, folded.total_ns), basis(), host=ITS_OWN, at=convolutions.norms_at())
     evidence = _NOT_FOLDED.evidence(limits, "gpu_share", norms.norm.share, norms.shown.places)
     yield Draft((evidence,), change, {**norms.norm.figures(), "calls": round(facts.per_step(norms.calls))})
 

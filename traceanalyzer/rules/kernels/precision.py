@@ -8,23 +8,20 @@ programs that enter autocast.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
+from itertools import chain
 from math import fsum
 
 import msgspec
 
-from traceanalyzer.analyzers.kernels import KernelsByShape
-from traceanalyzer.knowledge.gpus import Gpu
-from traceanalyzer.knowledge.kernel_classes import KernelClass, kernel_class
-from traceanalyzer.knowledge.kernel_names import built_for, is_fp32, is_fp32_attention, is_tf32
-from traceanalyzer.knowledge.op_models import Family, family
+from traceanalyzer.analyzers.kernels import KernelsByShape, roofline
+from traceanalyzer.knowledge import kernel_names, op_models
+from traceanalyzer.knowledge.kernel_classes import KernelClass
+from traceanalyzer.knowledge.op_models import Family
 from traceanalyzer.report.message import Text
-from traceanalyzer.rules.engine import program
-from traceanalyzer.rules.engine.change import DeviceWork, Interval, summed
-from traceanalyzer.rules.engine.processor import intensities, roofline_rows
-from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, OfEvents, page
-from traceanalyzer.structure.events import EventSet
+from traceanalyzer.rules.engine import processor, program
+from traceanalyzer.rules.engine.event_times import EventTimes
+from traceanalyzer.rules.engine.rule import Draft, Drafts, Facts, Limits, Missing, page
 
 _MIXED = page("mixed-precision-unused")
 _UNUSED = page("tensor-cores-unused")
@@ -42,6 +39,9 @@ cores, and far less than the 12 times that one program's products gained (masks 
 _USED = 0.05
 """Own choice: a smaller share of the products' time on Tensor Cores is an accident."""
 PRODUCTS = frozenset({KernelClass.GEMM, KernelClass.MOE, KernelClass.CONVOLUTION})
+_MATRICES = frozenset({KernelClass.GEMM})
+_OF_TENSOR_CORES = PRODUCTS | {KernelClass.ATTENTION}
+_FAMILIES = frozenset({Family.GEMM, Family.CONVOLUTION})
 _FURTHER = 1.1, 1.5
 """Least and greatest speedup in 16 bits of what uses Tensor Cores in fp32 already: convolutions in TF32, attention (own
 choice: between a kernel that is bound by other things, and one that is bound by bytes and the exponentials of fp32)."""
@@ -68,63 +68,97 @@ class _Precision(msgspec.Struct, frozen=True):
         return is_new and self.uses_tensor_cores and not self.is_fp32_only
 
 
-class _Fp32Work(msgspec.Struct, frozen=True):
-    """Work in fp32, summed over the typical steps."""
+class _Narrower(msgspec.Struct, frozen=True):
+    """A type for products in fp32, and which of them it is for."""
 
-    time_ns: int
-    saved_ns: Interval
-    claims: Mapping[EventSet, float]
-    places: tuple[CodePlace, ...]
-    """The longest first."""
+    is_tf32: bool
+    """Whether that is TF32, else half precision."""
+    kinds: frozenset[KernelClass] = PRODUCTS
+    """The classes of kernels that count."""
+    least: float = _LEAST
+    """Least speedup of a product."""
+
+    def peak(self, facts: Facts) -> float | None:
+        """Peak rate of the device in TFLOP/s; None if unknown."""
+        if facts.gpu is None:
+            return None
+        return facts.gpu.tf32 if self.is_tf32 else facts.gpu.fp16
+
+    def ratio(self, facts: Facts) -> float:
+        """Greatest speedup of a product."""
+        peak, fp32 = self.peak(facts), facts.gpu.fp32 if facts.gpu else None
+        return max(_LEAST, min(_MOST, peak / fp32)) if peak and fp32 else _MOST
+
+
+class _Fp32Work(msgspec.Struct, frozen=True):
+    """Work in fp32, in all typical steps."""
+
+    work: EventTimes
+    saved: EventTimes
+    """What a narrower type saves at most, of each set."""
+    saved_ns: tuple[float, float]
+    """What it saves at least and at most, of all."""
+    shown: EventTimes
+    """Where the work is, the longest first."""
+
+    @classmethod
+    def faster(cls, work: EventTimes, least: float, most: float, shown: EventTimes) -> _Fp32Work:
+        """Work that all gets faster by the same factor, at least and at most."""
+        saved_ns = (1 - 1 / least) * work.total_ns, (1 - 1 / most) * work.total_ns
+        return cls(work, work.part(1 - 1 / most), saved_ns, shown)
 
 
 def _mixed(facts: Facts, limits: Limits) -> Drafts:
     if not _precision(facts).is_fp32_only:
         return
-    products = _fp32_products(facts, limits, tf32=False, least=_LEAST_MIXED)
-    attention, tf32 = _further(facts, limits, is_fp32_attention), _further(facts, limits, is_tf32)
-    parts = [products, attention, tf32]
-    time = sum(part.time_ns for part in parts)
-    share = facts.gpu_share(time)
-    if share <= limits["fp32_share"]:
+    products = _fp32_products(facts, limits, _Narrower(is_tf32=False, least=_LEAST_MIXED))
+    attention = _further(facts, limits, kernel_names.is_fp32_attention)
+    tf32 = _further(facts, limits, kernel_names.is_tf32)
+    every = _together(facts, (products, attention, tf32))
+    if every.work.share <= limits["fp32_share"]:
         return
-    low, high = (facts.on_device(fsum(part.saved_ns[end] for part in parts)) for end in (0, 1))
-    texts = _MIXED.text("of-products"), _MIXED.text("of-attention"), _MIXED.text("of-tf32")
-    named = zip(texts, parts, strict=True)
-    told = tuple(text(time=facts.on_device(part.time_ns)) for text, part in named if part.time_ns)
-    places = sorted((place for part in parts for place in part.places), key=lambda place: -(place.value or 0))
-    needs_tf32 = products.time_ns > 0 and not program.matmul_tf32(facts)
+    texts = (
+        (_MIXED.text("of-products"), products),
+        (_MIXED.text("of-attention"), attention),
+        (_MIXED.text("of-tf32"), tf32),
+    )
+    told = tuple(text(time=part.work.time) for text, part in texts if part.work.total_ns)
+    needs_tf32 = products.work.total_ns > 0 and not program.matmul_tf32(facts)
     second = _MIXED.text("second-tf32") if needs_tf32 else _MIXED.text("second-used")
     trains = program.may_train(facts)
     yield Draft(
-        (Evidence(_MIXED.text("subject")(), share, limits["fp32_share"], "share", tuple(places)),),
-        DeviceWork(
-            (low, high),
-            _MIXED.text("basis")(),
-            claims=summed(claim for part in parts for claim in part.claims.items()),
-        ),
-        {"time": OfEvents(facts.on_device(time)), "share": share, "parts": told, "second": second},
+        (_MIXED.evidence(limits, "fp32_share", every.work.share, every.shown.places),),
+        every.saved.removed(every.saved_ns, _MIXED.text("basis")()),
+        {**every.work.figures(), "parts": told, "second": second},
         advice=None if trains else _MIXED.text("advice-inference"),
         code=_CODE_TRAINING if trains else _CODE_INFERENCE.format(kind="bfloat16"),
     )
+
+
+def _together(facts: Facts, parts: Sequence[_Fp32Work]) -> _Fp32Work:
+    """Several kinds of work as one."""
+    work, saved, shown = (
+        EventTimes.on_device(facts, chain.from_iterable(times.ns.items() for times in kinds))
+        for kinds in zip(*((part.work, part.saved, part.shown) for part in parts), strict=True)
+    )
+    least, most = (fsum(part.saved_ns[end] for part in parts) for end in (0, 1))
+    return _Fp32Work(work, saved, (least, most), shown.longest_first)
 
 
 def _unused(facts: Facts, limits: Limits) -> Drafts:
     used = _precision(facts)
     if used.is_fp32_only or used.is_a_switch or (used.capability is not None and used.capability < _VOLTA):
         return
-    products = _fp32_products(facts, limits, tf32=False)
-    share = facts.gpu_share(products.time_ns)
-    if share <= limits["product_share"]:
+    products = _fp32_products(facts, limits, _Narrower(is_tf32=False))
+    if products.work.share <= limits["product_share"]:
         return
-    low, high = map(facts.on_device, products.saved_ns)
     summary, advice, code = _texts(facts, used)
     if not program.may_train(facts):
         advice, code = _of_inference(advice, code)
     yield Draft(
-        (Evidence(_UNUSED.text("subject")(), share, limits["product_share"], "share", products.places),),
-        DeviceWork((low, high), _UNUSED.text("basis")(), claims=products.claims),
-        {"time": OfEvents(facts.on_device(products.time_ns)), "share": share},
+        (_UNUSED.evidence(limits, "product_share", products.work.share, products.shown.places),),
+        products.saved.removed(products.saved_ns, _UNUSED.text("basis")()),
+        products.work.figures(),
         confidence="C" if used.capability is None else None,
         summary=summary,
         advice=advice,
@@ -155,16 +189,12 @@ def _of_inference(advice: Text | None, code: str | None) -> tuple[Text | None, s
 def _tf32_disabled(facts: Facts, limits: Limits) -> Drafts:
     if not _precision(facts).is_a_switch or program.matmul_tf32(facts):
         return
-    products = _fp32_products(facts, limits, tf32=True, only=frozenset({KernelClass.GEMM}))
-    share = facts.gpu_share(products.time_ns)
-    if share <= limits["product_share"]:
+    products = _fp32_products(facts, limits, _Narrower(is_tf32=True, kinds=_MATRICES))
+    if products.work.share <= limits["product_share"]:
         return
-    low, high = map(facts.on_device, products.saved_ns)
-    yield Draft(
-        (Evidence(_TF32.text("subject")(), share, limits["product_share"], "share", products.places),),
-        DeviceWork((low, high), _TF32.text("basis")(), claims=products.claims),
-        {"time": OfEvents(facts.on_device(products.time_ns)), "share": share},
-    )
+    evidence = _TF32.evidence(limits, "product_share", products.work.share, products.shown.places)
+    change = products.saved.removed(products.saved_ns, _TF32.text("basis")())
+    yield Draft((evidence,), change, products.work.figures())
 
 
 def _precision(facts: Facts) -> _Precision:
@@ -174,11 +204,10 @@ def _precision(facts: Facts) -> _Precision:
         Missing: There are no kernels, or the GPU is not NVIDIA's.
     """
     generation = capability(facts)
-    classes = [(kernel, kernel_class(kernel.name)) for kernel in facts.kernels]
-    products = [kernel for kernel, kind in classes if kind in PRODUCTS or kind is KernelClass.ATTENTION]
+    products = [kernel for kernel in facts.kernels if kernel.kind in _OF_TENSOR_CORES]
     on_tensor_cores = sum(kernel.total_ns for kernel in products if kernel.tensor_cores)
     in_fp32 = sum(kernel.total_ns for kernel in products if kernel.tensor_cores and _is_further(kernel.name))
-    fp32 = sum(kernel.total_ns for kernel in products if is_fp32(kernel.name, kernel.tensor_cores))
+    fp32 = sum(kernel.total_ns for kernel in products if kernel_names.is_fp32(kernel.name, kernel.tensor_cores))
     limit = _USED * (on_tensor_cores + fp32)
     is_new = generation is not None and generation >= _AMPERE
     is_fp32_only = is_new and on_tensor_cores - in_fp32 <= limit and not program.uses_autocast(facts)
@@ -187,7 +216,7 @@ def _precision(facts: Facts) -> _Precision:
 
 def _is_further(kernel: str) -> bool:
     """Whether a kernel computes fp32 numbers on Tensor Cores."""
-    return is_tf32(kernel) or is_fp32_attention(kernel)
+    return kernel_names.is_tf32(kernel) or kernel_names.is_fp32_attention(kernel)
 
 
 def capability(facts: Facts) -> tuple[int, int] | None:
@@ -202,100 +231,75 @@ def capability(facts: Facts) -> tuple[int, int] | None:
     known = [device.compute_capability.split(".") for device in devices if device.compute_capability]
     if known:
         return min((int(major), int(minor)) for major, minor in known)
-    generations = (built_for(kernel.name) for kernel in facts.kernels)
+    generations = (kernel_names.built_for(kernel.name) for kernel in facts.kernels)
     return max((number for number in generations if number is not None), default=None)
 
 
-def _fp32_products(
-    facts: Facts,
-    limits: Limits,
-    *,
-    tf32: bool,
-    only: frozenset[KernelClass] = PRODUCTS,
-    least: float = _LEAST,
-) -> _Fp32Work:
-    """Products that could get faster: bound neither by memory nor by their launch.
-
-    Args:
-        facts: The facts of the run.
-        limits: The thresholds of the rule.
-        tf32: Whether the products would be computed in TF32, else in half precision.
-        only: The classes of kernels that count.
-        least: Their least speedup.
-    """
+def _fp32_products(facts: Facts, limits: Limits, narrower: _Narrower) -> _Fp32Work:
+    """Products that could get faster: bound neither by memory nor by their launch."""
     by_shape = facts.find("kernels_by_shape", KernelsByShape)
     if by_shape is None:
-        return _by_kernel(facts, limits, tf32, only, least)
-    flops_per_byte = intensities(facts)
-    times: defaultdict[tuple[str, str], int] = defaultdict(int)
-    for row in by_shape.rows:
-        key = row.operator, row.input_shapes
-        counts = kernel_class(row.kernel) in only and is_fp32(row.kernel, row.tensor_cores)
-        busy = row.total_ns >= limits["kernel_ns"] * row.calls
-        if counts and busy and flops_per_byte.get(key, limits["flops_per_byte"]) >= limits["flops_per_byte"]:
-            times[key] += row.total_ns
-    order = sorted(times, key=lambda key: (-times[key], key))
-    saved = {key: _saved(facts, key, times[key], tf32=tf32, least=least) for key in order}
-    return _Fp32Work(
-        sum(times.values()),
-        (fsum(low for low, _ in saved.values()), fsum(high for _, high in saved.values())),
-        {EventSet.operator(name, shapes): facts.on_device(high) for (name, shapes), (_, high) in saved.items()},
-        tuple(CodePlace("operator", key[0], key[1] or None, facts.at_place(times[key]), "ns") for key in order),
+        return _by_kernel(facts, limits, narrower)
+    flops_per_byte, least = processor.intensities(facts), limits["flops_per_byte"]
+    rows = (
+        row
+        for row in by_shape.rows
+        if row.kind in narrower.kinds
+        and kernel_names.is_fp32(row.kernel, row.tensor_cores)
+        and row.total_ns >= limits["kernel_ns"] * row.calls
+        and flops_per_byte.get((row.operator, row.input_shapes), least) >= least
     )
+    work = EventTimes.on_device(facts, ((row.events, row.total_ns) for row in rows)).longest_first
+    measured = processor.roofline_rows(facts)
+    most = {
+        events: _most_ns(facts, measured.get((events.name, events.shapes or "")), ns, narrower)
+        for events, ns in work.ns.items()
+    }
+    surely = 1 - 1 / narrower.least
+    least = fsum(min(most[events], surely * ns) for events, ns in work.ns.items())
+    return _Fp32Work(work, EventTimes.on_device(facts, most.items()), (least, fsum(most.values())), shown=work)
+
+
+def _most_ns(facts: Facts, row: roofline.RooflineRow | None, time_ns: float, narrower: _Narrower) -> float:
+    """Saving of a product by the ratio of the peak rates, within what peak rate and memory bandwidth allow."""
+    most = (1 - 1 / narrower.ratio(facts)) * time_ns
+    bandwidth = facts.gpu.bandwidth if facts.gpu else None
+    peak = narrower.peak(facts)
+    if row is None or row.bytes is None or not peak or not bandwidth:
+        return most
+    size = row.bytes if narrower.is_tf32 else row.bytes / 2
+    bound = max(row.flops / peak / 1000, size / bandwidth) * time_ns / row.device_ns
+    return min(most, max(0.0, time_ns - bound))
 
 
 def _further(facts: Facts, limits: Limits, is_wanted: Callable[[str], bool]) -> _Fp32Work:
     """Work in fp32 that uses Tensor Cores already, by the names of kernels."""
     kernels = [k for k in facts.kernels if is_wanted(k.name) and k.total_ns >= limits["kernel_ns"] * k.calls]
-    time, (least, most) = sum(kernel.total_ns for kernel in kernels), _FURTHER
-    return _Fp32Work(
-        time,
-        ((1 - 1 / least) * time, (1 - 1 / most) * time),
-        {kernel.events: facts.on_device((1 - 1 / most) * kernel.total_ns) for kernel in kernels},
-        facts.kernel_places(kernels),
-    )
+    work = EventTimes.on_device(facts, ((kernel.events, kernel.total_ns) for kernel in kernels))
+    return _Fp32Work.faster(work, *_FURTHER, shown=work)
 
 
-def _by_kernel(facts: Facts, limits: Limits, tf32: bool, only: frozenset[KernelClass], least: float) -> _Fp32Work:
-    kernels = [k for k in facts.kernels if kernel_class(k.name) in only and is_fp32(k.name, k.tensor_cores)]
+def _by_kernel(facts: Facts, limits: Limits, narrower: _Narrower) -> _Fp32Work:
+    kernels = [k for k in facts.kernels if k.kind in narrower.kinds and kernel_names.is_fp32(k.name, k.tensor_cores)]
     kernels = [k for k in kernels if k.calls and k.total_ns >= limits["kernel_ns"] * k.calls]
-    time = sum(kernel.total_ns for kernel in kernels)
-    counted = min(time, _arithmetic(facts, limits, time))
-    ratio = _ratio(facts.gpu, tf32=tf32)
-    part = (1 - 1 / ratio) * counted / time if time else 0.0
-    return _Fp32Work(
-        counted,
-        ((1 - 1 / min(least, ratio)) * counted, (1 - 1 / ratio) * counted),
-        {kernel.events: facts.on_device(part * kernel.total_ns) for kernel in kernels},
-        facts.kernel_places(sorted(kernels, key=lambda k: (-k.total_ns, k.name))),
-    )
+    every = EventTimes.on_device(facts, ((kernel.events, kernel.total_ns) for kernel in kernels)).longest_first
+    total = every.total_ns
+    counted = min(total, _arithmetic(facts, limits, total))
+    ratio = narrower.ratio(facts)
+    work = EventTimes.on_device(facts, ((events, ns * counted / max(1.0, total)) for events, ns in every.ns.items()))
+    return _Fp32Work.faster(work, min(narrower.least, ratio), ratio, shown=every)
 
 
-def _arithmetic(facts: Facts, limits: Limits, otherwise: int) -> int:
+def _arithmetic(facts: Facts, limits: Limits, otherwise: float) -> float:
     """Time of products that are not bound by memory, from a table with shapes, which links no kernels to products."""
-    flops_per_byte = intensities(facts)
+    flops_per_byte = processor.intensities(facts)
     if not flops_per_byte:
         return otherwise
     limit = limits["flops_per_byte"]
-    products = [op for op in facts.shaped if family(op.name) in (Family.GEMM, Family.CONVOLUTION)]
-    return sum(op.device_self_ns for op in products if flops_per_byte.get((op.name, op.shapes or ""), limit) >= limit)
-
-
-def _saved(facts: Facts, key: tuple[str, str], time: int, *, tf32: bool, least: float) -> Interval:
-    """Saving by the ratio of the peak rates, within what peak rate and memory bandwidth allow."""
-    device, row = facts.gpu, roofline_rows(facts).get(key)
-    most = (1 - 1 / _ratio(device, tf32=tf32)) * time
-    peak = (device.tf32 if tf32 else device.fp16) if device else None
-    if row is not None and device is not None and peak and device.bandwidth and row.bytes is not None:
-        size = row.bytes if tf32 else row.bytes / 2
-        bound = max(row.flops / peak / 1000, size / device.bandwidth) * time / row.device_ns
-        most = min(most, max(0.0, time - bound))
-    return min(most, (1 - 1 / least) * time), most
-
-
-def _ratio(device: Gpu | None, *, tf32: bool) -> float:
-    peak = (device.tf32 if tf32 else device.fp16) if device else None
-    return max(_LEAST, min(_MOST, peak / device.fp32)) if device and peak and device.fp32 else _MOST
+    products = [row for row in facts.shaped if op_models.family(row.name) in _FAMILIES]
+    return sum(
+        row.device_self_ns for row in products if flops_per_byte.get((row.name, row.shapes or ""), limit) >= limit
+    )
 
 
 RULES = (

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from math import fsum
 
 import msgspec
 
-from traceanalyzer.analyzers.kernels import KernelsByShape
-from traceanalyzer.analyzers.kernels.roofline import Roofline, RooflineRow
+from traceanalyzer.analyzers.kernels import KernelsByShape, roofline
 from traceanalyzer.knowledge.inputs import Inputs
 from traceanalyzer.knowledge.op_shapes import sides
-from traceanalyzer.rules.engine import program
-from traceanalyzer.rules.engine.change import DeviceWork, Interval
-from traceanalyzer.rules.engine.facts import OperatorFact
-from traceanalyzer.rules.engine.processor import bandwidths, moved
-from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, OfEvents, page
+from traceanalyzer.rules.engine import processor, program
+from traceanalyzer.rules.engine.change import StepChange
+from traceanalyzer.rules.engine.event_times import EventTimes
+from traceanalyzer.rules.engine.facts import KernelFact, OperatorFact
+from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Facts, Limits, Missing, page
 
 _MISALIGNED = page("matmul-dims-misaligned")
 _DEGENERATE = page("gemm-degenerate")
@@ -50,44 +50,43 @@ _INFERENCE = "torchao.quantization.quantize_(model, torchao.quantization.Float8D
 
 
 class _Slow(msgspec.Struct, frozen=True):
-    row: RooflineRow
+    row: roofline.RooflineRow
     share: float
     """Share of the peak that the product reaches, divided by the share that aligned products reach."""
-    saved_ns: Interval
+    least_ns: float
+    most_ns: float
+    """What alignment saves, in all calls."""
     has_peer: bool
     """Whether there are aligned products of its type to compare with; else it is compared with the roof itself."""
 
 
 def _misaligned(facts: Facts, limits: Limits) -> Drafts:
     slow = _slow(facts, limits)
-    time = sum(entry.row.device_ns for entry in slow)
-    share = facts.gpu_share(time)
-    if not slow or share <= limits["gpu_share"]:
+    work = _work(facts, (entry.row for entry in slow))
+    if not slow or work.share <= limits["gpu_share"]:
         return
+    saved = EventTimes.on_device(facts, ((entry.row.events, entry.most_ns) for entry in slow))
+    least = fsum(entry.least_ns for entry in slow)
     worst = slow[0]
-    low, high = (facts.on_device(fsum(entry.saved_ns[end] for entry in slow)) for end in (0, 1))
-    claims = {entry.row.events: facts.on_device(entry.saved_ns[1]) for entry in slow}
-    where = _places(facts, (entry.row for entry in slow))
     params = {
-        "time": OfEvents(facts.on_device(time)),
-        "share": share,
+        **work.figures(),
         "operator": worst.row.name,
         "shapes": worst.row.input_shapes,
         "pace": worst.share,
     }
     subject = _MISALIGNED.text("subject") if worst.has_peer else _MISALIGNED.text("subject-alone")
     yield Draft(
-        (Evidence(subject(), worst.share, limits["pace"], "share", where),),
-        DeviceWork((low, high), _MISALIGNED.text("basis")(most=_WITHOUT_PEER), claims=claims),
+        (_MISALIGNED.evidence(limits, "pace", worst.share, work.places, subject=subject()),),
+        saved.removed((least, saved.total_ns), _MISALIGNED.text("basis")(most=_WITHOUT_PEER)),
         params,
         ceiling="medium",
         summary=None if worst.has_peer else _MISALIGNED.text("summary-alone"),
     )
 
 
-def _places(facts: Facts, rows: Iterable[RooflineRow]) -> tuple[CodePlace, ...]:
-    times = ((row, facts.at_place(row.device_ns)) for row in rows)
-    return tuple(CodePlace("operator", row.name, row.input_shapes, time, "ns") for row, time in times)
+def _work(facts: Facts, rows: Iterable[roofline.RooflineRow]) -> EventTimes:
+    """Products with all of their time."""
+    return EventTimes.on_device(facts, ((row.events, row.device_ns) for row in rows))
 
 
 def _slow(facts: Facts, limits: Limits) -> list[_Slow]:
@@ -96,19 +95,19 @@ def _slow(facts: Facts, limits: Limits) -> list[_Slow]:
     Raises:
         Missing: There are misaligned products, but the limits of the GPU are unknown.
     """
-    roofline = facts.need("roofline", Roofline)
-    products = [row for row in roofline.rows if _is_candidate(row, limits["call_ns"])]
+    measured = facts.need("roofline", roofline.Roofline)
+    products = [row for row in measured.rows if _is_candidate(row, limits["call_ns"])]
     odd = [row for row in products if not _is_aligned(row)]
     if not odd:
         return []
-    if roofline.roof is None:
+    if measured.roof is None:
         raise Missing(_MISALIGNED.text("no-roof")())
     loads = _loaded_at_once(facts)
     aligned = [row for row in products if _is_aligned(row) and row.roofline_share is not None]
     return [entry for row in odd if (entry := _judge(row, aligned, loads, limits["pace"])) is not None]
 
 
-def _is_candidate(row: RooflineRow, call_ns: float) -> bool:
+def _is_candidate(row: roofline.RooflineRow, call_ns: float) -> bool:
     """Whether it is a product in 8 or 16 bits that is long enough, and not limited by its launch or by a tiny side."""
     unit = _multiple(row) if row.family == "gemm" else None
     product = None if unit is None else sides(row.name, row.input_shapes)
@@ -117,19 +116,19 @@ def _is_candidate(row: RooflineRow, call_ns: float) -> bool:
     return min(product.n, product.k) >= unit and row.device_ns >= call_ns * row.calls
 
 
-def _is_aligned(row: RooflineRow) -> bool:
+def _is_aligned(row: roofline.RooflineRow) -> bool:
     """Whether the inner and the last side are multiples of what is loaded at once; the first one does not matter."""
     product, unit = sides(row.name, row.input_shapes), _multiple(row)
     return product is None or unit is None or (product.n % unit == 0 and product.k % unit == 0)
 
 
-def _multiple(row: RooflineRow) -> int | None:
+def _multiple(row: roofline.RooflineRow) -> int | None:
     """The number of which the sides must be multiples; None for types without such a number."""
     kind = _type(row)
     return _UNIT_FP8 if "Float8" in kind else _UNIT.get(kind)
 
 
-def _type(row: RooflineRow) -> str:
+def _type(row: roofline.RooflineRow) -> str:
     return Inputs(row.input_shapes, row.input_types).type(0)
 
 
@@ -145,7 +144,10 @@ def _loaded_at_once(facts: Facts) -> dict[tuple[str, str], int]:
 
 
 def _judge(
-    row: RooflineRow, aligned: Sequence[RooflineRow], loads: Mapping[tuple[str, str], int], pace: float
+    row: roofline.RooflineRow,
+    aligned: Sequence[roofline.RooflineRow],
+    loads: Mapping[tuple[str, str], int],
+    pace: float,
 ) -> _Slow | None:
     """Slow against aligned products of its type, by as much as alignment can explain."""
     load = loads.get((row.name, row.input_shapes))
@@ -160,17 +162,23 @@ def _judge(
         return None
     share = row.roofline_share / reference
     most = (1 - share) * row.device_ns
-    return _Slow(row, share, (0.0, most if alike else min(most, _WITHOUT_PEER * row.device_ns)), bool(peers))
+    return _Slow(
+        row,
+        share=share,
+        least_ns=0.0,
+        most_ns=most if alike else min(most, _WITHOUT_PEER * row.device_ns),
+        has_peer=bool(peers),
+    )
 
 
-def _is_alike(peer: RooflineRow, row: RooflineRow) -> bool:
+def _is_alike(peer: roofline.RooflineRow, row: roofline.RooflineRow) -> bool:
     ratios = [peer.flops * row.calls / (row.flops * peer.calls)] if row.flops else []
     if peer.flops_per_byte and row.flops_per_byte:
         ratios.append(peer.flops_per_byte / row.flops_per_byte)
     return bool(ratios) and all(1 / _SAME_SIZE <= ratio <= _SAME_SIZE for ratio in ratios)
 
 
-def _mean_share(rows: Sequence[RooflineRow]) -> float | None:
+def _mean_share(rows: Sequence[roofline.RooflineRow]) -> float | None:
     """Mean share of the roof, weighted by time."""
     time = sum(row.device_ns for row in rows)
     return fsum((row.roofline_share or 0.0) * row.device_ns for row in rows) / time if time else None
@@ -180,27 +188,25 @@ def _degenerate(facts: Facts, limits: Limits) -> Drafts:
     rows = [row for row in facts.shaped if _has_side_of_one(row, limits)]
     if not rows or not facts.gpu_total_ns:
         return
-    known = bandwidths(facts)
+    known = processor.bandwidths(facts)
     if known is None:
         raise Missing(_DEGENERATE.text("no-bandwidth")())
     slow, fast = known
     rows = [row for row in rows if row.device_self_ns > limits["excess"] * _floor(row, fast)]
-    time = sum(row.device_self_ns for row in rows)
-    share = facts.gpu_share(time)
-    if share <= limits["gpu_share"]:
-        return
     rows.sort(key=lambda row: (-row.device_self_ns, row.name, row.shapes or ""))
-    excess = [row.device_self_ns - _floor(row, fast) for row in rows]
+    work = EventTimes.on_device(facts, ((row.events, row.device_self_ns) for row in rows))
+    if work.share <= limits["gpu_share"]:
+        return
+    excess = EventTimes.on_device(facts, ((row.events, row.device_self_ns - _floor(row, fast)) for row in rows))
     least = fsum(max(0.0, row.device_self_ns - _floor(row, slow)) for row in rows)
-    saved = facts.on_device(least), facts.on_device(fsum(excess))
-    claims = {row.events: facts.on_device(part) for row, part in zip(rows, excess, strict=True)}
-    times = ((row, facts.at_place(row.device_self_ns)) for row in rows)
-    where = tuple(CodePlace("operator", row.name, row.shapes, time, "ns") for row, time in times)
-    yield Draft(
-        (Evidence(_DEGENERATE.text("subject")(), share, limits["gpu_share"], "share", where),),
-        DeviceWork(saved, _DEGENERATE.text("basis")(slow=slow, fast=fast), claims=claims),
-        {"time": OfEvents(facts.on_device(time)), "share": share, "operator": rows[0].name, "shapes": rows[0].shapes},
-    )
+    change = excess.removed((least, excess.total_ns), _DEGENERATE.text("basis")(slow=slow, fast=fast))
+    where = tuple(_place(facts, row) for row in rows)
+    evidence = _DEGENERATE.evidence(limits, "gpu_share", work.share, where)
+    yield Draft((evidence,), change, {**work.figures(), "operator": rows[0].name, "shapes": rows[0].shapes})
+
+
+def _place(facts: Facts, row: OperatorFact) -> CodePlace:
+    return CodePlace("operator", row.name, row.shapes, facts.at_place(row.device_self_ns), "ns")
 
 
 def _has_side_of_one(row: OperatorFact, limits: Limits) -> bool:
@@ -215,35 +221,29 @@ def _has_side_of_one(row: OperatorFact, limits: Limits) -> bool:
 
 def _floor(row: OperatorFact, bandwidth: float) -> float:
     """Time to move the bytes of all calls once, in ns."""
-    return (moved(row) or 0) * row.calls / bandwidth
+    return (processor.moved(row) or 0) * row.calls / bandwidth
 
 
 def _below_roof(facts: Facts, limits: Limits) -> Drafts:
-    roofline = facts.need("roofline", Roofline)
-    rows = [row for row in roofline.rows if _is_large(row, limits["call_ns"])]
-    if rows and roofline.roof is None:
+    measured = facts.need("roofline", roofline.Roofline)
+    rows = [row for row in measured.rows if _is_large(row, limits["call_ns"])]
+    if rows and measured.roof is None:
         raise Missing(_BELOW_ROOF.text("no-roof")())
-    time = sum(row.device_ns for row in rows)
-    share = facts.gpu_share(time)
-    reached = fsum((row.compute_share or 0.0) * row.device_ns for row in rows) / time if time else 1.0
-    if share <= limits["gpu_share"] or reached >= limits["pace"]:
+    work = _work(facts, rows)
+    reached = fsum(_reached(row) * row.device_ns for row in rows) / work.total_ns if work.total_ns else 1.0
+    if work.share <= limits["gpu_share"] or reached >= limits["pace"]:
         return
-    best = max(_REACHABLE, *(row.compute_share or 0.0 for row in rows))
-    excess = {row: row.device_ns * max(0.0, 1 - (row.compute_share or 0.0) / best) for row in rows}
-    saved = facts.on_device(fsum(excess.values()))
-    claims = {row.events: facts.on_device(ns) for row, ns in excess.items() if ns}
     params = {
-        "time": OfEvents(facts.on_device(time)),
-        "share": share,
-        "rate": sum(row.flops for row in rows) / time / 1000,
+        **work.figures(),
+        "rate": sum(row.flops for row in rows) / work.total_ns / 1000,
         "peak": rows[0].peak_tflops_per_s,
         "reached": reached,
         "shapes": rows[0].input_shapes,
     }
-    is_amd = any(device.vendor == "AMD" for device in facts.summary.devices) if facts.summary else False
+    is_amd = _is_amd(facts)
     yield Draft(
-        (Evidence(_BELOW_ROOF.text("subject")(), reached, limits["pace"], "share", _places(facts, rows)),),
-        DeviceWork((0.0, saved), _BELOW_ROOF.text("basis")(best=best), claims=claims),
+        (_BELOW_ROOF.evidence(limits, "pace", reached, work.places),),
+        _at_best_pace(facts, rows),
         params,
         ceiling="medium",
         advice=_BELOW_ROOF.text("advice-amd") if is_amd else None,
@@ -251,7 +251,24 @@ def _below_roof(facts: Facts, limits: Limits) -> Drafts:
     )
 
 
-def _is_large(row: RooflineRow, least_ns: float) -> bool:
+def _reached(row: roofline.RooflineRow) -> float:
+    """Share of the peak that a product reaches; 0 if unknown."""
+    return row.compute_share or 0.0
+
+
+def _at_best_pace(facts: Facts, rows: Sequence[roofline.RooflineRow]) -> StepChange:
+    """The change if all of these products reached the pace of the best, at most."""
+    best = max(_REACHABLE, *map(_reached, rows))
+    slower = ((row, row.device_ns * max(0.0, 1 - _reached(row) / best)) for row in rows)
+    saved = EventTimes.on_device(facts, ((row.events, ns) for row, ns in slower))
+    return saved.shorter((0.0, 1.0), _BELOW_ROOF.text("basis")(best=best))
+
+
+def _is_amd(facts: Facts) -> bool:
+    return facts.summary is not None and any(device.vendor == "AMD" for device in facts.summary.devices)
+
+
+def _is_large(row: roofline.RooflineRow, least_ns: float) -> bool:
     """Whether arithmetic bounds a product, and its calls are long enough to fill the device."""
     narrow = any(name in row.input_types for name in _NARROW)
     known = row.compute_share is not None and row.bound == "compute"
@@ -259,32 +276,35 @@ def _is_large(row: RooflineRow, least_ns: float) -> bool:
 
 
 def _fp8_eligible(facts: Facts, limits: Limits) -> Drafts:
-    kernels, resources = facts.kernels, facts.need_step_resources()
-    roofline = facts.need("roofline", Roofline)
+    kernels, busy = facts.kernels, facts.busy_share
+    measured = facts.need("roofline", roofline.Roofline).rows
     if facts.gpu is None:
         raise Missing(_FP8.text("unknown")())
-    rows = [row for row in roofline.rows if _is_eligible(row)]
-    used = any(_IN_FP8.search(name) for row in roofline.rows for name in (row.name, row.input_types))
-    if not rows or not facts.gpu.fp8 or used or any(_IN_FP8.search(kernel.name) for kernel in kernels):
+    rows = [row for row in measured if _is_eligible(row)]
+    if not rows or not facts.gpu.fp8 or _uses_fp8(measured, kernels):
         return
-    time, busy = sum(row.device_ns for row in rows), (resources.gpu_ns or 0) / resources.step_ns
-    share = facts.gpu_share(time)
-    if share <= limits["gpu_share"] or busy <= limits["busy_share"]:
+    work = _work(facts, rows)
+    if work.share <= limits["gpu_share"] or busy <= limits["busy_share"]:
         return
     evidence = (
-        Evidence(_FP8.text("subject")(), share, limits["gpu_share"], "share", _places(facts, rows)),
-        Evidence(_FP8.text("busy")(), busy, limits["busy_share"], "share", ()),
+        _FP8.evidence(limits, "gpu_share", work.share, work.places),
+        _FP8.evidence(limits, "busy_share", busy, subject=_FP8.text("busy")()),
     )
-    rates = {"fp8": facts.gpu.fp8, "half": rows[0].peak_tflops_per_s}
+    params = {**work.figures(), "fp8": facts.gpu.fp8, "half": rows[0].peak_tflops_per_s}
     summary = advice = None
     if facts.gpu.fp4 and not program.may_train(facts):
-        rates["fp4"] = facts.gpu.fp4
+        params["fp4"] = facts.gpu.fp4
         summary, advice = _FP8.text("summary-fp4"), _FP8.text("advice-fp4")
-    params = {"time": OfEvents(facts.on_device(time)), "share": share, **rates}
     yield Draft(evidence, params=params, severity="info", code=_code(facts), summary=summary, advice=advice)
 
 
-def _is_eligible(row: RooflineRow) -> bool:
+def _uses_fp8(rows: Iterable[roofline.RooflineRow], kernels: Iterable[KernelFact]) -> bool:
+    """Whether an operator, a type or a kernel is in FP8 already."""
+    names = (name for row in rows for name in (row.name, row.input_types))
+    return any(map(_IN_FP8.search, chain(names, (kernel.name for kernel in kernels))))
+
+
+def _is_eligible(row: roofline.RooflineRow) -> bool:
     """Whether it is a product of two matrices in 16 bits that arithmetic bounds and whose sides FP8 kernels take."""
     product = sides(row.name, row.input_shapes)
     if product is None or row.bound != "compute" or not any(name in row.input_types for name in _HALF):

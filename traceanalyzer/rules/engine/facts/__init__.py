@@ -23,6 +23,7 @@ from traceanalyzer.analyzers.tables.kinds import RowKind
 from traceanalyzer.analyzers.tables.runs import PrintedRun
 from traceanalyzer.knowledge.gpus import Gpu
 from traceanalyzer.knowledge.inputs import Inputs
+from traceanalyzer.knowledge.kernel_classes import KernelClass, kernel_class
 from traceanalyzer.knowledge.kernel_names import uses_tensor_cores
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import CodePlace, Resources, TraceSummary
@@ -95,6 +96,11 @@ class KernelFact(msgspec.Struct, frozen=True):
     def events(self) -> EventSet:
         """The runs of the kernel as a set of events."""
         return EventSet.kernel(self.name)
+
+    @property
+    def kind(self) -> KernelClass:
+        """What the kernel does, by its name."""
+        return kernel_class(self.name)
 
 
 def if_known(rows: Callable[[], tuple[R, ...]]) -> tuple[R, ...]:
@@ -177,6 +183,16 @@ class Facts:
         """
         found = self.step_resources
         return self.need("resources", StepResources) if found is None else found
+
+    @property
+    def busy_share(self) -> float:
+        """Share of the typical step in which the device works; 0 where no device was recorded.
+
+        Raises:
+            Missing: The recording has no step of any length.
+        """
+        own = self.need_step_resources()
+        return (own.gpu_ns or 0.0) / own.step_ns if own.step_ns else 0.0
 
     @property
     def is_graph_capture(self) -> bool:
