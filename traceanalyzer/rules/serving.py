@@ -15,15 +15,15 @@ from statistics import fmean, median
 from traceanalyzer.analyzers.kernels.accelerators import Accelerators
 from traceanalyzer.analyzers.phases import Phases
 from traceanalyzer.analyzers.phases.kinds import StepKind
-from traceanalyzer.analyzers.serving.decode_graphs import DecodeBatch, DecodeGraphs
+from traceanalyzer.analyzers.serving import decode_graphs
 from traceanalyzer.analyzers.waits import Synchronizations
 from traceanalyzer.knowledge.inputs import Shape
-from traceanalyzer.rules.engine.change import DeviceWork, summed
+from traceanalyzer.rules.engine import places, program
+from traceanalyzer.rules.engine.change import DeviceWork
+from traceanalyzer.rules.engine.event_times import EventTimes
 from traceanalyzer.rules.engine.facts import OperatorFact
-from traceanalyzer.rules.engine.places import longest_steps
-from traceanalyzer.rules.engine.program import workload
-from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, OfEvents, page
-from traceanalyzer.structure.recording import Recording
+from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, page
+from traceanalyzer.structure.recording import RecordedStep, Recording
 from traceanalyzer.structure.recording.left_out import COMMUNICATION, OTHER_PHASE, UNKNOWN
 from traceanalyzer.structure.typical import mean
 
@@ -86,31 +86,46 @@ def _small(facts: Facts, limits: Limits) -> Drafts:
         return
     time = fmean(step.duration_ns for step in steps)
     params = {"tokens": round(tokens), "time": time, "rate": round(tokens / time * 1e9)}
-    evidence = Evidence(_SMALL.text("subject")(), tokens, limits["tokens"], "number", longest_steps(steps))
+    evidence = Evidence(_SMALL.text("subject")(), tokens, limits["tokens"], "number", places.longest_steps(steps))
     yield Draft((evidence,), params=params, severity="info")
 
 
 def _mixed(facts: Facts, limits: Limits) -> Drafts:
     recording = facts.need("recording", Recording)
-    counted = [step for step in recording.steps if step.reason in _COUNTS]
-    mixed, decode = ([step for step in counted if step.phase == phase] for phase in ("mixed", "decode"))
+    mixed, decode = (_steps(recording, phase) for phase in ("mixed", "decode"))
     if not mixed or not decode:
         raise Missing(_MIXED.text("no-steps")())
-    duration, usual = (float(median(step.duration_ns for step in steps)) for steps in (mixed, decode))
-    kind, other = (_kind(facts, recording, phase) for phase in ("mixed", "decode"))
-    if kind is None or other is None or not kind.median_device_ns or not other.median_device_ns:
+    kind = _kind(facts, recording, "mixed")
+    of_device = _device_ratio(kind, _kind(facts, recording, "decode"))
+    if kind is None or of_device is None:
         raise Missing(_MIXED.text("no-device")())
-    whole, of_device = duration / usual, kind.median_device_ns / other.median_device_ns
+    params = {"mixed": _median_ns(mixed), "decode": _median_ns(decode)}
+    whole = params["mixed"] / params["decode"]
     ratio = min(whole, of_device)
     if ratio < limits["ratio"]:
         return
     subject = _MIXED.text("subject") if ratio == whole else _MIXED.text("subject-device")
-    evidence = Evidence(subject(), ratio, limits["ratio"], "number", longest_steps(mixed))
-    params: dict[str, float] = {"mixed": duration, "decode": usual}
+    evidence = _MIXED.evidence(limits, "ratio", ratio, places.longest_steps(mixed), subject=subject())
     if kind.generation_requests is not None:
         params["requests"] = round(mean(kind.generation_requests, kind.steps))
     summary = _MIXED.text("summary-unknown") if kind.generation_requests is None else None
     yield Draft((evidence,), params=params, severity="info", summary=summary)
+
+
+def _steps(recording: Recording, phase: str) -> list[RecordedStep]:
+    """Steps of a phase without those that something else makes longer."""
+    return [step for step in recording.steps if step.reason in _COUNTS and step.phase == phase]
+
+
+def _median_ns(steps: Sequence[RecordedStep]) -> float:
+    return float(median(step.duration_ns for step in steps))
+
+
+def _device_ratio(mixed: StepKind | None, decode: StepKind | None) -> float | None:
+    """How much longer the device works for a mixed step than for one of decoding; None if unknown."""
+    if mixed is None or decode is None or not mixed.median_device_ns or not decode.median_device_ns:
+        return None
+    return mixed.median_device_ns / decode.median_device_ns
 
 
 def _kind(facts: Facts, recording: Recording, phase: str) -> StepKind | None:
@@ -121,57 +136,63 @@ def _kind(facts: Facts, recording: Recording, phase: str) -> StepKind | None:
 
 
 def _padded(facts: Facts, limits: Limits) -> Drafts:
-    batches = facts.need("decode_graphs", DecodeGraphs).batches
+    batches = facts.need("decode_graphs", decode_graphs.DecodeGraphs).batches
     if all(batch.size is None for batch in batches):
         raise Missing(_PADDED.text("no-size")())
-    padded = [batch for batch in batches if _padding_ns(batch)]
-    rows = sorted(padded, key=lambda batch: (-_padding_ns(batch), batch.requests, batch.start_ns))
-    time, padding = (
-        math.fsum(batch.steps * batch.median_device_ns for batch in batches),
-        math.fsum(map(_padding_ns, rows)),
-    )
+    rows = [batch for batch in batches if _padding_ns(batch)]
+    rows.sort(key=lambda batch: (-_padding_ns(batch), batch.requests, batch.start_ns))
+    time = fsum(batch.steps * batch.median_device_ns for batch in batches)
+    padding = fsum(map(_padding_ns, rows))
     share = padding / time if time else 0.0
     if share < limits["share"] or not rows:
         return
-    first, steps = rows[0], sum(batch.steps for batch in batches)
+    first, steps = rows[0], _count(batches)
     params = {
-        "padded": sum(batch.steps for batch in rows),
+        "padded": _count(rows),
         "steps": steps,
         "requests": first.requests,
         "size": first.size,
         "share": share,
     }
-    where = tuple(_place(row, row.median_device_ns) for row in rows)
-    evidence = Evidence(_PADDED.text("subject")(), share, limits["share"], "share", where)
-    change = DeviceWork((0.0, mean(padding, steps)), _PADDED.text("basis")())
-    summary = None if first.is_exact else _PADDED.text("summary-at-least")
-    yield Draft((evidence,), change, params, ceiling="low", summary=summary)
+    where = tuple(_place(batch, batch.median_device_ns) for batch in rows)
+    yield Draft(
+        (_PADDED.evidence(limits, "share", share, where),),
+        DeviceWork((0.0, mean(padding, steps)), _PADDED.text("basis")()),
+        params,
+        ceiling="low",
+        summary=None if first.is_exact else _PADDED.text("summary-at-least"),
+    )
 
 
-def _padding_ns(batch: DecodeBatch) -> float:
+def _count(batches: Sequence[decode_graphs.DecodeBatch]) -> int:
+    """Number of steps of some batches."""
+    return sum(batch.steps for batch in batches)
+
+
+def _padding_ns(batch: decode_graphs.DecodeBatch) -> float:
     """Time of the GPU in all steps of a batch, times the padded share of the graph's batch."""
     return batch.steps * batch.median_device_ns * (batch.size - batch.requests) / batch.size if batch.size else 0.0
 
 
-def _place(batch: DecodeBatch, ns: float) -> CodePlace:
+def _place(batch: decode_graphs.DecodeBatch, ns: float) -> CodePlace:
     """The longest step of a batch, with a time in ns."""
     return CodePlace("step", batch.longest, None, ns, "ns", batch.start_ns)
 
 
 def _eager(facts: Facts, limits: Limits) -> Drafts:
-    batches = facts.need("decode_graphs", DecodeGraphs).batches
+    batches = facts.need("decode_graphs", decode_graphs.DecodeGraphs).batches
     graphs = [batch for batch in batches if batch.in_graph]
     if not graphs:
         raise Missing(_EAGER.text("no-graph")())
-    eager = [batch for batch in batches if not batch.in_graph]
+    eager = (batch for batch in batches if not batch.in_graph)
     rows = [batch for batch in eager if _excess(batch, graphs) >= limits["idle_share"]]
     if not rows:
         return
     rows.sort(key=lambda batch: (-batch.steps * batch.median_idle_ns, batch.requests))
     first, other = rows[0], _nearest(rows[0], graphs)
     params = {
-        "eager": sum(batch.steps for batch in rows),
-        "steps": sum(batch.steps for batch in batches),
+        "eager": _count(rows),
+        "steps": _count(batches),
         "requests": first.requests,
         "time": first.median_duration_ns,
         "idle": first.median_idle_ns,
@@ -179,20 +200,26 @@ def _eager(facts: Facts, limits: Limits) -> Drafts:
         "usual": other.median_duration_ns,
         "rest": other.median_idle_ns,
     }
-    where = tuple(_place(row, row.median_idle_ns) for row in rows)
-    evidence = Evidence(_EAGER.text("subject")(), _excess(first, graphs), limits["idle_share"], "share", where)
-    largest = max(max(batch.requests, batch.size or 0) for batch in graphs)
-    is_above = min(batch.requests for batch in rows) > largest
-    advice = None if is_above else _EAGER.text("advice-between")
+    where = tuple(_place(batch, batch.median_idle_ns) for batch in rows)
+    evidence = _EAGER.evidence(limits, "idle_share", _excess(first, graphs), where)
+    advice = None if _are_larger(rows, graphs) else _EAGER.text("advice-between")
     yield Draft((evidence,), params=params, severity="low", advice=advice)
 
 
-def _nearest(batch: DecodeBatch, graphs: Sequence[DecodeBatch]) -> DecodeBatch:
+def _are_larger(rows: Sequence[decode_graphs.DecodeBatch], graphs: Sequence[decode_graphs.DecodeBatch]) -> bool:
+    """Whether all batches are above the largest size that a graph has."""
+    largest = max(max(batch.requests, batch.size or 0) for batch in graphs)
+    return min(batch.requests for batch in rows) > largest
+
+
+def _nearest(
+    batch: decode_graphs.DecodeBatch, graphs: Sequence[decode_graphs.DecodeBatch]
+) -> decode_graphs.DecodeBatch:
     """The steps in graphs whose number of requests is nearest."""
     return min(graphs, key=lambda other: (abs(other.requests - batch.requests), other.requests, other.start_ns))
 
 
-def _excess(batch: DecodeBatch, graphs: Sequence[DecodeBatch]) -> float:
+def _excess(batch: decode_graphs.DecodeBatch, graphs: Sequence[decode_graphs.DecodeBatch]) -> float:
     """Idle time of the GPU beyond that of the nearest steps in graphs, over the duration of the step."""
     if not batch.median_duration_ns:
         return 0.0
@@ -201,21 +228,33 @@ def _excess(batch: DecodeBatch, graphs: Sequence[DecodeBatch]) -> float:
 
 def _queue(facts: Facts, limits: Limits) -> Drafts:
     waits = facts.need("synchronizations", Synchronizations)
-    recording = facts.find("recording", Recording)
-    if recording is None or all(sign.kind != _IN_FLIGHT for sign in recording.evidence):
+    if not _serves_at_once(facts):
         raise Missing(_QUEUE.text("no-server")())
     busy, span = _device(facts)
     rows = sorted(waits.rows, key=lambda row: (-row.waiting_ns, row.call))
     # runtime calls are nested, so only calls of one name are summed
-    call = rows[0].call if rows else ""
-    time, calls = sum(r.waiting_ns for r in rows if r.call == call), sum(r.calls for r in rows if r.call == call)
+    alike = [row for row in rows if row.call == rows[0].call]
+    time = sum(row.waiting_ns for row in alike)
+    calls = sum(row.calls for row in alike)
     waiting = time / span
     if calls < 2 or busy < limits["busy_share"] * span or waiting <= limits["waiting"]:
         return
     where = tuple(CodePlace("call", row.call, None, row.waiting_ns, "ns") for row in rows)
-    evidence = Evidence(_QUEUE.text("subject")(), waiting, limits["waiting"], "number", where)
-    params = {"waiting": waiting, "calls": calls, "call": call, "time": time, "span": span, "busy": busy / span}
-    yield Draft((evidence,), params=params, severity="info")
+    params = {
+        "waiting": waiting,
+        "calls": calls,
+        "call": rows[0].call,
+        "time": time,
+        "span": span,
+        "busy": busy / span,
+    }
+    yield Draft((_QUEUE.evidence(limits, "waiting", waiting, where),), params=params, severity="info")
+
+
+def _serves_at_once(facts: Facts) -> bool:
+    """Whether several threads serve requests at the same time."""
+    recording = facts.find("recording", Recording)
+    return recording is not None and any(sign.kind == _IN_FLIGHT for sign in recording.evidence)
 
 
 def _device(facts: Facts) -> tuple[float, float]:
@@ -234,29 +273,28 @@ def _device(facts: Facts) -> tuple[float, float]:
 
 
 def _logits(facts: Facts, limits: Limits) -> Drafts:
-    if workload(facts) == "training":
+    if program.workload(facts) == "training":
         return
+    products = _large_products(facts, limits)
+    rows = [entry.row for entry in products]
+    work = EventTimes.on_device(facts, ((row.events, row.device_self_ns) for row in rows))
+    if work.share <= limits["gpu_share"]:
+        return
+    saved = EventTimes.on_device(facts, ((entry.row.events, entry.most_ns) for entry in products))
+    least = fsum(entry.least_ns for entry in products)
+    change = saved.removed((least, saved.total_ns), _LOGITS.text("basis")())
+    where = places.of_operators(facts, rows, lambda row: facts.on_device(row.device_self_ns))
+    evidence = _LOGITS.evidence(limits, "gpu_share", work.share, where)
+    params = {"rows": products[0].count, "chosen": products[0].chosen, **work.figures()}
+    yield Draft((evidence,), change, params)
+
+
+def _large_products(facts: Facts, limits: Limits) -> list[_Logits]:
+    """Products with a vocabulary that compute far more rows than are used, the longest first."""
     rows = [(row, shapes) for row in facts.shaped if (shapes := row.inputs.tensors)]
     products = (_product(row, shapes, rows, limits["outputs"]) for row, shapes in rows)
     large = [entry for entry in products if entry and entry.count >= limits["rows_per_choice"] * entry.chosen]
-    total = sum(entry.row.device_self_ns for entry in large)
-    share = facts.gpu_share(total)
-    if share <= limits["gpu_share"]:
-        return
-    large.sort(key=lambda entry: (-entry.row.device_self_ns, entry.row.shapes or ""))
-    saved = facts.on_device(fsum(e.least_ns for e in large)), facts.on_device(fsum(e.most_ns for e in large))
-    claims = summed((entry.row.events, facts.on_device(entry.most_ns)) for entry in large)
-    kind = facts.place_kind("operator")
-    times = [(entry.row, facts.on_device(entry.row.device_self_ns)) for entry in large]
-    where = tuple(CodePlace(kind, row.name, row.shapes, ns, "ns") for row, ns in times)
-    params = {
-        "rows": large[0].count,
-        "chosen": large[0].chosen,
-        "time": OfEvents(facts.on_device(total)),
-        "share": share,
-    }
-    evidence = Evidence(_LOGITS.text("subject")(), share, limits["gpu_share"], "share", where)
-    yield Draft((evidence,), DeviceWork(saved, _LOGITS.text("basis")(), claims=claims), params)
+    return sorted(large, key=lambda entry: (-entry.row.device_self_ns, entry.row.shapes or ""))
 
 
 def _product(row: OperatorFact, tensors: Sequence[Shape], rows: _Rows, least: float) -> _Logits | None:
