@@ -30,7 +30,7 @@ def model(calls: Sequence[Call], *, layers: int = 4, kinds: Mapping[str, str | N
     Args:
         calls: Of each layer.
         layers: How many.
-        kinds: Element type of all tensors, or of those of each operator; None where it is not recorded.
+        kinds: Element type of all tensors, or of those of each operator or kernel; None where it is not recorded.
     """
     trace = TraceBuilder(options=("record_shapes",))
     host, stream = Host(trace, at=10), Stream()
@@ -38,7 +38,7 @@ def model(calls: Sequence[Call], *, layers: int = 4, kinds: Mapping[str, str | N
     for number in range(3):
         with host.annotation(f"ProfilerStep#{number}"):
             for name, kernel, shapes, dur in [*calls, dense] * layers:
-                kind = kinds if isinstance(kinds, str) else kinds.get(name, HALF)
+                kind = kinds if isinstance(kinds, str) else kinds.get(kernel, kinds.get(name, HALF))
                 types = None if kind is None else [kind] * len(shapes)
                 with host.op(name, shapes=[list(s) for s in shapes], types=types):
                     host.launch(Work(kernel, dur), stream)
@@ -300,3 +300,11 @@ def test_on_a_cpu_products_take_no_less_than_at_the_best_rate() -> None:
     (finding,) = findings(on_a_cpu(others=(200, 300), products=2000, dense=2000), RULE)
     assert finding.saving is not None
     assert finding.saving.direct_ns_per_step[1] == pytest.approx(500_000), "not 0.55 * 0.5 and 0.1 * 4 ms"
+
+
+def test_calls_with_the_same_shapes_count_together_whatever_their_types_are() -> None:
+    """The scores are scaled twice, the second time in single precision."""
+    twice = [*attention(16, 2048, 2048, 64), ("aten::mul", "MulFunctor<float>", ([16, 2048, 2048], []), 200)]
+    (alike,) = findings(model(twice), "attention-unfused")
+    (mixed,) = findings(model(twice, kinds={"MulFunctor<float>": "float"}), "attention-unfused")
+    assert mixed.saving == alike.saving

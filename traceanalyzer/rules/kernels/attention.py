@@ -79,8 +79,7 @@ def _unfused(facts: Facts, limits: Limits) -> Drafts:
     if work.share <= processor.limit(limits) or (processor.is_cpu and not _helps_on_cpu(facts)):
         return
     least = _least_ns(rows, members, _NOTICEABLE * processor.total_ns)
-    claimed = EventTimes(processor, {row.operator.events: row.ns for row in members})
-    change = (_fused_on_cpu if processor.is_cpu else _fused_on_gpu)(claimed, members, least)
+    change = (_fused_on_cpu if processor.is_cpu else _fused_on_gpu)(work, members, least)
     largest = max(scores, key=lambda matrix: (matrix.batch * matrix.queries * matrix.keys, matrix.queries))
     params = {**work.figures(), "shape": str([largest.batch, largest.queries, largest.keys])}
     is_averaged = _are_averaged(members)
@@ -149,18 +148,17 @@ def _least_ns(rows: Sequence[ShapedOperator], members: Sequence[ShapedOperator],
     return min(sum(row.ns for row in products), sum(row.flops for row in products) / best_per_ns)
 
 
-def _fused_on_gpu(claimed: EventTimes, members: Sequence[ShapedOperator], least_ns: float) -> StepChange:
+def _fused_on_gpu(work: EventTimes, members: Sequence[ShapedOperator], least_ns: float) -> StepChange:
     """The time saved on a GPU: all but that of fused operators, one for each softmax, forward and backward."""
-    total = sum(row.ns for row in members)
     softmax = [row.operator for row in members if "softmax" in row.operator.name]
     again = _RECOMPUTED if any("softmax_backward" in operator.name for operator in softmax) else 1.0
     slower = _SLOWER_IN_FP32 if _is_fp32(members) else 1.0
     products = min(_products_ns(members), _SLOWEST * least_ns)
     left = slower * again * products + _FUSED_NS * sum(operator.calls for operator in softmax)
-    high = max(0.0, total - again * least_ns)
-    low = min(high, max(0.0, total - left))
-    basis = _UNFUSED.text("basis-kernels")(floor=claimed.processor.per_step(least_ns), fused=_FUSED_NS)
-    return claimed.removed((low, high), basis, host=ITS_OWN)
+    high = max(0.0, work.total_ns - again * least_ns)
+    low = min(high, max(0.0, work.total_ns - left))
+    basis = _UNFUSED.text("basis-kernels")(floor=work.processor.per_step(least_ns), fused=_FUSED_NS)
+    return work.removed((low, high), basis, host=ITS_OWN)
 
 
 def _products_ns(members: Sequence[ShapedOperator]) -> int:
@@ -172,14 +170,14 @@ def _is_fp32(members: Sequence[ShapedOperator]) -> bool:
     return all(row.operator.inputs.type(0) == "float" for row in members if row.is_product)
 
 
-def _fused_on_cpu(claimed: EventTimes, members: Sequence[ShapedOperator], least_ns: float) -> StepChange:
+def _fused_on_cpu(work: EventTimes, members: Sequence[ShapedOperator], least_ns: float) -> StepChange:
     """The time saved on a CPU: most of the time outside of products, and a part of the products."""
-    total, products = sum(row.ns for row in members), _products_ns(members)
-    low, high = (share * (total - products) for share in _OF_OTHERS)
-    high = min(high + _OF_PRODUCTS * products, total - least_ns)
+    products = _products_ns(members)
+    low, high = (share * (work.total_ns - products) for share in _OF_OTHERS)
+    high = min(high + _OF_PRODUCTS * products, work.total_ns - least_ns)
     least, most = _OF_OTHERS
     basis = _UNFUSED.text("basis-cpu")(least=least, most=most, products=_OF_PRODUCTS)
-    return claimed.removed((min(low, high), high), basis)
+    return work.removed((min(low, high), high), basis)
 
 
 def _sdpa(facts: Facts, limits: Limits) -> Drafts:
