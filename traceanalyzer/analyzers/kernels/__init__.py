@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers.kernels.figures import Figures, figures_of
 from traceanalyzer.knowledge.inputs import Inputs
 from traceanalyzer.knowledge.kernel_classes import KernelClass, generated, kernel_class
-from traceanalyzer.knowledge.kernel_names import is_communication, uses_tensor_cores
-from traceanalyzer.report.message import Text
+from traceanalyzer.knowledge.kernel_names import uses_tensor_cores
 from traceanalyzer.structure import typical
-from traceanalyzer.structure.analysis import KERNELS, SHAPES, Analysis, Need
+from traceanalyzer.structure.analysis import KERNELS, SHAPES, Analysis
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.events import EventSet, Occurrences, event_set
+from traceanalyzer.structure.events import EventSet
 from traceanalyzer.structure.operator_times import launched_by
 from traceanalyzer.structure.resources import recorded
 from traceanalyzer.structure.sums import count_by, group, sum_by
 from traceanalyzer.trace.model import KernelSource, Trace
-from traceanalyzer.trace.table import F64, I64, UNKNOWN, Array, Bool, take_or
+from traceanalyzer.trace.table import I64, UNKNOWN, take_or
 from traceanalyzer.trace.tables import Category, DeviceEvents
 from traceanalyzer.trace.tree import NO_PARENT
 
