@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 import numpy as np
 
-from traceanalyzer.knowledge.inputs import Inputs
+from traceanalyzer.knowledge.inputs import Inputs, Shape
 from traceanalyzer.knowledge.op_shapes import words
 from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.analysis import OPERATORS, Analysis
@@ -85,6 +85,11 @@ class Conversion(msgspec.Struct, frozen=True):
     def events(self) -> EventSet:
         """The calls that copy tensors of these shapes and types, whatever asked for them, as a set of events."""
         return EventSet.operator(_COPY, self.input_shapes)
+
+    @property
+    def shape(self) -> Shape | None:
+        """The shape of the copied tensor; None where it is unknown."""
+        return Inputs(self.input_shapes).shape(0)
 
 
 class Conversions(msgspec.Struct, frozen=True):

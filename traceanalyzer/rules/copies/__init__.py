@@ -5,18 +5,18 @@ The rules here are h2d-pageable, h2d-blocking and tensor-created-on-cpu.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import fsum
 
-from traceanalyzer.analyzers.copies import Copies, Copy
-from traceanalyzer.analyzers.copies.host_tensors import HostOrigin, HostOrigins, tensors_at
+from traceanalyzer.analyzers import copies
+from traceanalyzer.analyzers.copies import host_tensors
 from traceanalyzer.analyzers.tables.kinds import RowKind
 from traceanalyzer.analyzers.waits import Synchronizations
 from traceanalyzer.report.message import Text
 from traceanalyzer.rules.copies import within_memory
 from traceanalyzer.rules.engine import avoidable_waits, program
 from traceanalyzer.rules.engine.change import DeviceWork, HostTime, summed
-from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, OfEvents, page
+from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Facts, Limits, Missing, OfEvents, page
 from traceanalyzer.structure.events import ITS_OWN, EventSet
 from traceanalyzer.trace.document import TableRow
 
@@ -38,65 +38,91 @@ _NO_MEMORY = Text(
 )
 
 
-def _host_to_device_copies(facts: Facts) -> list[Copy]:
+def _host_to_device_copies(facts: Facts) -> list[copies.Copy]:
     """Select the copies that go from the host to a device.
 
     Raises:
         Missing: There are such copies, but none says which kind of host memory it reads.
     """
-    rows = [row for row in facts.need("copies", Copies).rows if row.kind == "HtoD"]
+    rows = [row for row in facts.need("copies", copies.Copies).rows if row.kind == "HtoD"]
     if rows and all(row.host_memory is None for row in rows):
         raise Missing(_NO_MEMORY())
     return rows
+
+
+def _printed_copies(facts: Facts, memory: str) -> list[TableRow]:
+    """The rows of a table about copies to a device from one kind of host memory."""
+    return [row for row in facts.rows(RowKind.COPY) if "HtoD" in row.name and memory in row.name]
 
 
 def _pageable_in_trace(facts: Facts, limits: Limits) -> Drafts:
     from_host = _host_to_device_copies(facts)
     rows = [row for row in from_host if row.host_memory == "pageable" and row.calls > row.small_calls]
     exposed = facts.on_device(fsum(row.exposed_ns for row in rows))
-    share = exposed / facts.step_ns if facts.step_ns else 0.0
+    share = facts.step_share(exposed)
     if not rows or share <= limits["copy_share"]:
         return
-    measured = _fastest([row for row in from_host if row.host_memory == "pinned"])
-    bandwidth = measured or max(_PCIE_3, _fastest(rows))
-    size = sum(row.bytes or 0 for row in rows)
-    low = max(0.0, exposed - facts.on_device(size / bandwidth))
-    fastest = measured or max(_PCIE_5, _fastest(rows))
-    high = max(0.0, exposed - facts.on_device(size / fastest))
-    high += facts.per_step(fsum(row.avoidable_ns or 0 for row in rows))
-    time, interval = fsum(row.time_ns for row in rows), (low, high)
-    claims = {row.events: high * row.time_ns / time for row in rows}
-    between = _PAGEABLE.text("basis-2")(least=bandwidth, most=fastest)
-    basis = _PAGEABLE.text("basis")(bandwidth=bandwidth) if measured else between
-    change = DeviceWork(interval, basis, interval, claims)
+    pinned = _fastest(row for row in from_host if row.host_memory == "pinned")
     where = tuple(CodePlace("copy", row.name, value=facts.per_step(row.time_ns), unit="ns") for row in rows)
-    evidence = Evidence(_PAGEABLE.text("subject")(), share, limits["copy_share"], "share", where)
-    params = {"time": OfEvents(exposed), "share": OfEvents(exposed, is_share=True), "bytes": facts.per_step(size)}
+    params = {
+        "time": OfEvents(exposed),
+        "share": OfEvents(exposed, is_share=True),
+        "bytes": facts.per_step(_bytes(rows)),
+    }
     advice = None if program.has_loader(facts) else _PAGEABLE.text("advice-own")
     if program.all_pinned(facts):
         advice = _PAGEABLE.text("advice-pinned")
-    confidence, code = "A" if measured else "B", _CODE_PINNED if advice else None
-    yield Draft((evidence,), change, params, ceiling="medium", confidence=confidence, advice=advice, code=code)
+    yield Draft(
+        (_PAGEABLE.evidence(limits, "copy_share", share, where),),
+        _from_pinned_memory(facts, rows, exposed, pinned),
+        params,
+        ceiling="medium",
+        confidence="A" if pinned else "B",
+        advice=advice,
+        code=_CODE_PINNED if advice else None,
+    )
 
 
-def _fastest(rows: Sequence[Copy]) -> float:
+def _from_pinned_memory(facts: Facts, rows: Sequence[copies.Copy], exposed: float, pinned: float) -> DeviceWork:
+    """The copies as fast as pinned ones of the recording, else as fast as PCIe allows at least and at most."""
+    slow = pinned or max(_PCIE_3, _fastest(rows))
+    fast = pinned or max(_PCIE_5, _fastest(rows))
+    size = _bytes(rows)
+    least = max(0.0, exposed - facts.on_device(size / slow))
+    most = max(0.0, exposed - facts.on_device(size / fast))
+    most += facts.per_step(fsum(row.avoidable_ns or 0 for row in rows))
+    time = fsum(row.time_ns for row in rows)
+    basis = _PAGEABLE.text("basis")(bandwidth=slow) if pinned else _PAGEABLE.text("basis-2")(least=slow, most=fast)
+    return DeviceWork((least, most), basis, (least, most), {row.events: most * row.time_ns / time for row in rows})
+
+
+def _fastest(rows: Iterable[copies.Copy]) -> float:
     """Greatest bandwidth of the copies in GB/s; 0 if there are none."""
     return max((row.max_bandwidth_gb_per_s or 0 for row in rows), default=0)
 
 
+def _bytes(rows: Iterable[copies.Copy]) -> int:
+    return sum(row.bytes or 0 for row in rows)
+
+
 def _pageable_in_table(facts: Facts, limits: Limits) -> Drafts:
-    rows = [row for row in facts.rows(RowKind.COPY) if "HtoD" in row.name and "Pageable" in row.name]
+    rows = _printed_copies(facts, "Pageable")
     large = [row for row in rows if row.self_device_ns and row.self_device_ns > limits["call_ns"] * (row.calls or 1)]
     time = facts.on_device(fsum(row.self_device_ns or 0 for row in large))
     share = time / facts.step_ns
     if share <= limits["copy_share"]:
         return
     where = tuple(CodePlace("row", row.name, value=row.self_device_ns, unit="ns") for row in large)
-    evidence = Evidence(_PAGEABLE.text("subject-table")(), share, limits["copy_share"], "share", where)
+    subject = _PAGEABLE.text("subject-table")()
     claims = {EventSet.copies(row.name): facts.on_device(row.self_device_ns or 0) for row in large}
-    change = _held_up(facts)((0.0, time), _PAGEABLE.text("basis-table")(), claims=claims)
-    params, summary = {"time": time, "share": share}, _PAGEABLE.text("summary-table")
-    yield Draft((evidence,), change, params, ceiling="medium", confidence="B", summary=summary)
+    yield Draft(
+        (_PAGEABLE.evidence(limits, "copy_share", share, where, subject=subject),),
+        _held_up(facts)((0.0, time), _PAGEABLE.text("basis-table")(), claims=claims),
+        {"time": time, "share": share},
+        ceiling="medium",
+        confidence="B",
+        summary=_PAGEABLE.text("summary-table"),
+    )
 
 
 def _held_up(facts: Facts) -> type[HostTime | DeviceWork]:
@@ -108,16 +134,17 @@ def _held_up(facts: Facts) -> type[HostTime | DeviceWork]:
 def _blocking_in_trace(facts: Facts, limits: Limits) -> Drafts:
     rows = [row for row in _host_to_device_copies(facts) if row.host_memory == "pinned" and row.synchronized_calls]
     avoidable = avoidable_waits.avoidable_per_step(facts, fsum(row.avoidable_ns or 0 for row in rows))
-    share = avoidable / facts.step_ns if facts.step_ns else 0.0
+    share = facts.step_share(avoidable)
     if not rows or share <= limits["gain_share"]:
         return
-    times = {row.name: facts.per_step(row.avoidable_ns or 0) for row in rows}
-    where = _callers(facts) or tuple(CodePlace("copy", name, value=time, unit="ns") for name, time in times.items())
-    evidence = Evidence(avoidable_waits.SUBJECT(), share, limits["gain_share"], "share", where)
-    claims = {EventSet.copies(name): time for name, time in times.items()}
-    wait = facts.per_step(fsum(row.synchronized_ns or 0 for row in rows))
-    calls = facts.per_step(sum(row.synchronized_calls or 0 for row in rows))
-    params = {"calls": calls, "wait": wait, "gain": OfEvents(avoidable)}
+    claims = {row.events: facts.per_step(row.avoidable_ns or 0) for row in rows}
+    where = _callers(facts) or _copies_that_wait(facts, rows)
+    params = {
+        "calls": facts.per_step(sum(row.synchronized_calls or 0 for row in rows)),
+        "wait": facts.per_step(fsum(row.synchronized_ns or 0 for row in rows)),
+        "gain": OfEvents(avoidable),
+    }
+    evidence = _BLOCKING.evidence(limits, "gain_share", share, where, subject=avoidable_waits.SUBJECT())
     yield Draft((evidence,), avoidable_waits.change(avoidable, claims), params, ceiling="medium")
 
 
@@ -130,22 +157,38 @@ def _callers(facts: Facts) -> tuple[CodePlace, ...]:
     return tuple(map(avoidable_waits.place, rows[:5]))
 
 
+def _copies_that_wait(facts: Facts, rows: Sequence[copies.Copy]) -> tuple[CodePlace, ...]:
+    """The copies with the time that each makes the host wait although it need not."""
+    times = {row.name: facts.per_step(row.avoidable_ns or 0) for row in rows}
+    return tuple(CodePlace("copy", name, value=time, unit="ns") for name, time in times.items())
+
+
 def _blocking_in_table(facts: Facts, limits: Limits) -> Drafts:
-    copies = [row for row in facts.rows(RowKind.COPY) if "HtoD" in row.name and "Pinned" in row.name and row.calls]
+    pinned = [row for row in _printed_copies(facts, "Pinned") if row.calls]
     waits = [row for row in facts.rows(RowKind.RUNTIME) if row.name in _SYNCHRONIZE and row.calls]
-    copied, waited = _calls(copies), _calls(waits)
-    lowest = limits["waits_per_copy"]
-    if not copied or not lowest < waited / copied or lowest * waited >= copied:
+    copied = _calls(pinned)
+    waited = _calls(waits)
+    if not copied or not _wait_for_copies(waited, copied, limits["waits_per_copy"]):
         return
     wait = facts.per_step(fsum(row.self_cpu_ns or 0 for row in waits))
     if wait <= limits["gain_share"] * facts.step_ns:
         return
-    where = tuple(CodePlace("row", row.name, value=row.calls, unit="count") for row in (*waits, *copies))
-    evidence = Evidence(_BLOCKING.text("subject-table")(), waited / copied, lowest, "number", where)
-    claims = {EventSet.copies(row.name): wait * (row.calls or 0) / copied for row in copies}
-    change = avoidable_waits.printed_change(facts, wait, claims)
-    params = {"calls": facts.per_step(waited), "wait": wait}
-    yield Draft((evidence,), change, params, ceiling="medium", confidence="B", summary=_BLOCKING.text("summary-table"))
+    where = tuple(CodePlace("row", row.name, value=row.calls, unit="count") for row in (*waits, *pinned))
+    subject = _BLOCKING.text("subject-table")()
+    claims = {EventSet.copies(row.name): wait * (row.calls or 0) / copied for row in pinned}
+    yield Draft(
+        (_BLOCKING.evidence(limits, "waits_per_copy", waited / copied, where, subject=subject),),
+        avoidable_waits.printed_change(facts, wait, claims),
+        {"calls": facts.per_step(waited), "wait": wait},
+        ceiling="medium",
+        confidence="B",
+        summary=_BLOCKING.text("summary-table"),
+    )
+
+
+def _wait_for_copies(waited: int, copied: int, lowest: float) -> bool:
+    """Whether about each copy is waited for: there are at least so many waits for a copy, and not far more."""
+    return lowest < waited / copied and lowest * waited < copied
 
 
 def _calls(rows: Sequence[TableRow]) -> int:
@@ -153,34 +196,33 @@ def _calls(rows: Sequence[TableRow]) -> int:
 
 
 def _created_in_trace(facts: Facts, limits: Limits) -> Drafts:
-    origins = facts.need("host_origins", HostOrigins).rows
+    origins = facts.need("host_origins", host_tensors.HostOrigins).rows
     if origins and (facts.summary is None or facts.summary.steps_from != "ProfilerStep"):
         raise Missing(_CREATED.text("no-steps")())
     often = limits["calls_per_step"] * facts.steps
-    rows = [row for row in origins if row.calls >= often and 2 * row.steps >= facts.steps]
-    if not rows:
-        return
+    rows = tuple(row for row in origins if row.calls >= often and 2 * row.steps >= facts.steps)
     time = facts.per_step(fsum(row.making_ns + row.moving_ns for row in rows))
-    share = time / facts.step_ns
-    if share <= limits["host_share"]:
+    if not rows or time / facts.step_ns <= limits["host_share"]:
         return
-    calls = facts.per_step(fsum(row.calls for row in rows))
     where = tuple(_origin(row, facts.per_step(row.making_ns + row.moving_ns)) for row in rows)
-    evidence = Evidence(_CREATED.text("subject")(), share, limits["host_share"], "share", where)
-    claims = summed((row.events, facts.per_step(row.making_ns + row.moving_ns)) for row in rows)
-    least = max(0.0, time - calls * _LAUNCH_NS)
-    basis, within = _CREATED.text("basis")(launch=_LAUNCH_NS), tensors_at(rows=tuple(rows))
-    change = HostTime((least, time), basis, claims=claims, within=within, device=ITS_OWN)
+    calls = facts.per_step(fsum(row.calls for row in rows))
     params = {
         "calls": calls,
         "time": OfEvents(time),
         "share": OfEvents(time, is_share=True),
         "operator": rows[0].operator,
     }
-    yield Draft((evidence,), change, params, ceiling="low")
+    change = HostTime(
+        (max(0.0, time - calls * _LAUNCH_NS), time),
+        _CREATED.text("basis")(launch=_LAUNCH_NS),
+        claims=summed((row.events, facts.per_step(row.making_ns + row.moving_ns)) for row in rows),
+        within=host_tensors.tensors_at(rows=rows),
+        device=ITS_OWN,
+    )
+    yield Draft((_CREATED.evidence(limits, "host_share", time / facts.step_ns, where),), change, params, ceiling="low")
 
 
-def _origin(row: HostOrigin, time_ns: float) -> CodePlace:
+def _origin(row: host_tensors.HostOrigin, time_ns: float) -> CodePlace:
     kind, name = ("operator", row.operator) if row.python_line is None else ("python", row.python_line)
     return CodePlace(kind, name, row.shapes, time_ns, "ns", row.first_start_ns)
 

@@ -232,6 +232,10 @@ class Facts:
         """The mean over the typical steps of what they have in all: time of the host, or a number of events."""
         return mean(total, self.steps)
 
+    def step_share(self, ns_per_step: float) -> float:
+        """Part of the step that some time per step takes; 0 where the step has no length."""
+        return ns_per_step / self.step_ns if self.step_ns else 0.0
+
     def on_device(self, total_ns: float) -> float:
         """Device time of the typical steps, per step: its share of the time in which the device computes in a step.
 
