@@ -1,6 +1,7 @@
-"""Detects copies that need not be, or that hold the program up: here to devices, in `within_memory` within one memory.
+"""Detects copies that need not be, or that hold the program up.
 
-The rules here are h2d-pageable, h2d-blocking and tensor-created-on-cpu.
+The rules here are about copies to devices: h2d-pageable, h2d-blocking and tensor-created-on-cpu. Those about copies
+within one memory are in `within_memory`, and in `keys` where attention needs none.
 """
 
 from __future__ import annotations

@@ -6,24 +6,24 @@ The rules here are optimizer-not-fused, optimizer-expensive and zero-grad-fill.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import fsum
 
+from traceanalyzer.analyzers import optimizer as optimizers
 from traceanalyzer.analyzers.launches import LaunchFigures
-from traceanalyzer.analyzers.optimizer import IN_PLACE, Optimizer, Optimizers, optimizers_at
 from traceanalyzer.analyzers.optimizer.autograd_passes import Passes
 from traceanalyzer.analyzers.tables.kinds import RowKind
 from traceanalyzer.knowledge import marks
-from traceanalyzer.rules.engine import program
+from traceanalyzer.rules.engine import idle_time, program
 from traceanalyzer.rules.engine.change import HostTime, Interval
-from traceanalyzer.rules.engine.idle_time import claims
+from traceanalyzer.rules.engine.event_times import EventTimes
 from traceanalyzer.rules.engine.processor import Processor
-from traceanalyzer.rules.engine.program import has_torch
-from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, OfEvents, page
+from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Facts, Limits, OfEvents, page
 from traceanalyzer.rules.optimizer import passes
 from traceanalyzer.structure.autograd import is_zero_grad
 from traceanalyzer.structure.events import ITS_OWN
 from traceanalyzer.structure.owners import EVALUATION
+from traceanalyzer.trace.document import TableRow
 
 _NOT_FUSED = page("optimizer-not-fused")
 _EXPENSIVE = page("optimizer-expensive")
@@ -85,89 +85,99 @@ _MOST_ON_CPU = 1.4
 
 
 def _not_fused(facts: Facts, limits: Limits) -> Drafts:
-    rows = facts.need("optimizers", Optimizers).rows
-    if Processor.of(facts).is_cpu:
-        for row in rows:
-            yield from _not_fused_on_cpu(facts, row, limits)
+    detect = _not_fused_on_cpu if Processor.of(facts).is_cpu else _not_fused_beside_device
+    for row in facts.need("optimizers", optimizers.Optimizers).rows:
+        yield from detect(facts, row, limits)
+
+
+def _not_fused_beside_device(facts: Facts, row: optimizers.Optimizer, limits: Limits) -> Drafts:
+    host = facts.per_step(row.host_ns)
+    launches = row.launches / _updates(facts, row)
+    share = host / facts.step_ns
+    if launches < limits["launches"] or share <= limits["host_share"] or not _could_use_lists(row):
         return
-    for row in rows:
-        host = facts.per_step(row.host_ns)
-        launches, share = row.launches / _updates(facts, row), host / facts.step_ns
-        if launches < limits["launches"] or share <= limits["host_share"] or not _could_use_lists(row):
-            continue
-        evidence = (
-            Evidence(_NOT_FUSED.text("subject")(), launches, limits["launches"], "count", _places(facts, (row,))),
-            Evidence(_NOT_FUSED.text("host")(), share, limits["host_share"], "share", _places(facts, (row,))),
-        )
-        ended = claims(facts, row.exposed)
-        least, most = _saved_beside_device(row)
-        direct, idle = (least * host, most * host), fsum(ended.values())
-        exposed = min(direct[0], idle), min(direct[1], idle)
-        basis = _NOT_FUSED.text("basis")(least=least, most=most)
-        within, shares = optimizers_at(rows=(row,)), (row.events,)
-        change = HostTime(direct, basis, exposed, ended, within=within, shares=shares)
-        params = {
-            "optimizer": row.name,
-            "launches": round(launches),
-            "host": OfEvents(host),
-            "share": OfEvents(host, is_share=True),
-        }
-        params |= {"device": facts.per_step(row.device_ns)}
-        advice = _NOT_FUSED.text("advice-refused") if program.refuses_lists(facts) else None
-        yield Draft(evidence, change, params, advice=advice, code=_fused_code(row.name))
+    where = _places(facts, (row,))
+    evidence = (
+        _NOT_FUSED.evidence(limits, "launches", launches, where),
+        _NOT_FUSED.evidence(limits, "host_share", share, where, subject=_NOT_FUSED.text("host")()),
+    )
+    params = {
+        "optimizer": row.name,
+        "launches": round(launches),
+        "host": OfEvents(host),
+        "share": OfEvents(host, is_share=True),
+        "device": facts.per_step(row.device_ns),
+    }
+    advice = _NOT_FUSED.text("advice-refused") if program.refuses_lists(facts) else None
+    yield Draft(evidence, _fused(facts, row), params, advice=advice, code=_fused_code(row.name))
 
 
-def _saved_beside_device(row: Optimizer) -> Interval:
+def _fused(facts: Facts, row: optimizers.Optimizer) -> HostTime:
+    """All parameters updated at once, beside a device."""
+    host = facts.per_step(row.host_ns)
+    least, most = _saved_beside_device(row)
+    ended = idle_time.claims(facts, row.exposed)
+    idle = fsum(ended.values())
+    return HostTime(
+        (least * host, most * host),
+        _NOT_FUSED.text("basis")(least=least, most=most),
+        (min(least * host, idle), min(most * host, idle)),
+        ended,
+        within=optimizers.optimizers_at(rows=(row,)),
+        shares=(row.events,),
+    )
+
+
+def _saved_beside_device(row: optimizers.Optimizer) -> Interval:
     """Least and most of the host time that the fused form saves: as measured with short calls on a CPU."""
     named = _CLASS.search(row.name)
     short = _SAVED[named[1]][0] if named and named[1] in _SAVED else None
     return short or (_LEAST, _MOST)
 
 
-def _updates(facts: Facts, row: Optimizer) -> float:
+def _updates(facts: Facts, row: optimizers.Optimizer) -> float:
     """Number of updates of the model: all calls of a step are one, where each parameter has an optimizer of its own."""
     return facts.steps if row.calls >= _MANY * facts.steps else row.calls
 
 
-def _could_use_lists(row: Optimizer) -> bool:
+def _could_use_lists(row: optimizers.Optimizer) -> bool:
     """Whether it does arithmetic on one parameter at a time, and could do it on lists."""
     arithmetic = row.elementwise_launches >= _ARITHMETIC * row.launches
     own = row.kind == "step" and not row.closures
     return own and not row.list_operators and arithmetic and not _is_sparse(row)
 
 
-def _not_fused_on_cpu(facts: Facts, row: Optimizer, limits: Limits) -> Drafts:
+def _not_fused_on_cpu(facts: Facts, row: optimizers.Optimizer, limits: Limits) -> Drafts:
     """Without a GPU calls of operators take the time that launches take elsewhere."""
-    processor = Processor.of(facts)
-    each, share = row.in_place / _updates(facts, row), processor.share(row.host_ns)
+    work = EventTimes.of(Processor.of(facts), ((row.events, row.host_ns),))
     saved = _saved_on_cpu(facts, row, limits["launches"])
-    if saved is None or share <= limits["host_share"]:
+    if saved is None or work.share <= limits["host_share"]:
         return
-    evidence = [Evidence(_NOT_FUSED.text("host")(), share, limits["host_share"], "share", _places(facts, (row,)))]
+    where = _places(facts, (row,))
+    evidence = [_NOT_FUSED.evidence(limits, "host_share", work.share, where, subject=_NOT_FUSED.text("host")())]
+    each = row.in_place / _updates(facts, row)
     if each >= limits["launches"]:
         subject = _NOT_FUSED.text("subject-table")()
-        evidence.insert(0, Evidence(subject, each, limits["launches"], "count", _places(facts, (row,))))
-    host = processor.per_step(row.host_ns)
+        evidence.insert(0, _NOT_FUSED.evidence(limits, "launches", each, where, subject=subject))
     least, most = saved
     basis = _NOT_FUSED.text("basis-cpu")(least=least, most=most)
-    refused = program.refuses_lists(facts)
-    advice = _NOT_FUSED.text("advice-cpu-refused") if refused else _NOT_FUSED.text("advice-cpu")
+    at = optimizers.optimizers_at(rows=(row,))
     yield Draft(
         tuple(evidence),
-        HostTime(
-            (least * host, most * host),
-            basis,
-            claims={row.events: host},
-            at=optimizers_at(rows=(row,)),
-        ),
-        {"optimizer": row.name, "calls": round(each), "host": OfEvents(host), "share": OfEvents(host, is_share=True)},
+        work.processor.less_work((least * work.time, most * work.time), basis, work.claims(), at),
+        {
+            "optimizer": row.name,
+            "calls": round(each),
+            "host": OfEvents(work.time),
+            "share": OfEvents(work.time, is_share=True),
+        },
         summary=_NOT_FUSED.text("summary-cpu"),
-        advice=advice,
+        advice=_NOT_FUSED.text("advice-cpu-refused" if program.refuses_lists(facts) else "advice-cpu"),
         code=_fused_code(row.name),
     )
 
 
-def _saved_on_cpu(facts: Facts, row: Optimizer, fewest: float = FEWEST_CALLS) -> Interval | None:
+def _saved_on_cpu(facts: Facts, row: optimizers.Optimizer, fewest: float = FEWEST_CALLS) -> Interval | None:
     """Least and most of the time of the updates that the fused form saves; None if there is none, or no loop.
 
     Args:
@@ -178,7 +188,7 @@ def _saved_on_cpu(facts: Facts, row: Optimizer, fewest: float = FEWEST_CALLS) ->
     named = _CLASS.search(row.name)
     if named is None or row.kind != "step" or row.list_operators or not row.in_place or _is_sparse(row):
         return None
-    if row.closures or not has_torch(facts, _SINCE):
+    if row.closures or not program.has_torch(facts, _SINCE):
         return None
     plain = named[1] == "SGD" and all(entry.name != _MOMENTUM for entry in row.operators)
     short, long, longest = _SAVED_WITHOUT_MOMENTUM if plain else _SAVED.get(named[1], (None, None, None))
@@ -190,37 +200,53 @@ def _saved_on_cpu(facts: Facts, row: Optimizer, fewest: float = FEWEST_CALLS) ->
     return long if is_long else short
 
 
-def _is_sparse(row: Optimizer) -> bool:
+def _is_sparse(row: optimizers.Optimizer) -> bool:
     return any(_SPARSE.search(name) for name in (row.name, *(entry.name for entry in row.operators)))
 
 
 def _not_fused_in_table(facts: Facts, limits: Limits) -> Drafts:
-    rows = [row for row in facts.rows(RowKind.ANNOTATION) if marks.is_optimizer_step(row.name) and row.cpu_total_ns]
+    rows = _printed_steps(facts)
     calls = max((row.calls or 0 for row in rows), default=0)
-    uses_lists = any("_foreach_" in row.name or "_fused_" in row.name for row in facts.operators)
-    if not calls or uses_lists or facts.table is None or not facts.table.cpu_ns:
+    if not _may_be_loops(facts, rows) or not calls or facts.table is None or not facts.table.cpu_ns:
         return
-    optimizer = sum(row.cpu_total_ns or 0 for row in rows)
-    if any(_SPARSE.search(row.name) for row in rows) or _has_closure(facts, optimizer):
-        return
-    updates = [row for row in facts.operators if row.name in IN_PLACE]
+    updates = [row for row in facts.operators if row.name in optimizers.IN_PLACE]
     each = sum(row.calls for row in updates) / calls
-    host = facts.per_step(optimizer)
+    host = facts.per_step(_cpu_ns(rows))
     share = host * facts.steps / facts.table.cpu_ns
     if each < limits["launches"] or share <= limits["host_share"]:
         return
     where = [CodePlace("row", row.name, value=row.cpu_total_ns, unit="ns") for row in rows[:1]]
     longest = sorted(updates, key=lambda row: (-row.host_total_ns, row.name))[:4]
     where += [CodePlace("row", row.name, value=row.host_total_ns, unit="ns") for row in longest]
-    evidence = (
-        Evidence(_NOT_FUSED.text("subject-table")(), each, limits["launches"], "count", tuple(where)),
-        Evidence(_NOT_FUSED.text("host")(), share, limits["host_share"], "share", tuple(where[:1])),
+    subject, time = _NOT_FUSED.text("subject-table")(), _NOT_FUSED.text("host")()
+    yield Draft(
+        (
+            _NOT_FUSED.evidence(limits, "launches", each, tuple(where), subject=subject),
+            _NOT_FUSED.evidence(limits, "host_share", share, tuple(where[:1]), subject=time),
+        ),
+        HostTime((_LEAST * host, _MOST * host), _NOT_FUSED.text("basis-table")(least=_LEAST, most=_MOST)),
+        {"optimizer": rows[0].name, "launches": round(each), "host": host, "share": share},
+        confidence="C",
+        summary=_NOT_FUSED.text("summary-table"),
+        code=_fused_code(rows[0].name),
     )
-    basis = _NOT_FUSED.text("basis-table")(least=_LEAST, most=_MOST)
-    change = HostTime((_LEAST * host, _MOST * host), basis)
-    params = {"optimizer": rows[0].name, "launches": round(each), "host": host, "share": share}
-    summary, code = _NOT_FUSED.text("summary-table"), _fused_code(rows[0].name)
-    yield Draft(evidence, change, params, confidence="C", summary=summary, code=code)
+
+
+def _printed_steps(facts: Facts) -> list[TableRow]:
+    """The rows of a table about steps of optimizers."""
+    marked = facts.rows(RowKind.ANNOTATION)
+    return [row for row in marked if marks.is_optimizer_step(row.name) and row.cpu_total_ns]
+
+
+def _cpu_ns(rows: Iterable[TableRow]) -> int:
+    return sum(row.cpu_total_ns or 0 for row in rows)
+
+
+def _may_be_loops(facts: Facts, rows: Sequence[TableRow]) -> bool:
+    """Whether printed optimizers may update one parameter after the other, and could update all at once."""
+    uses_lists = any("_foreach_" in row.name or "_fused_" in row.name for row in facts.operators)
+    is_sparse = any(_SPARSE.search(row.name) for row in rows)
+    return not uses_lists and not is_sparse and not _has_closure(facts, _cpu_ns(rows))
 
 
 def _has_closure(facts: Facts, optimizer_ns: int) -> bool:
@@ -240,7 +266,7 @@ def _fused_code(call: str) -> str:
 
 
 def _expensive(facts: Facts, limits: Limits) -> Drafts:
-    for row in facts.need("optimizers", Optimizers).rows:
+    for row in facts.need("optimizers", optimizers.Optimizers).rows:
         host = facts.per_step(row.host_ns)
         share = host / facts.step_ns
         if row.kind != "step" or row.closures or share <= limits["host_share"]:
@@ -250,7 +276,7 @@ def _expensive(facts: Facts, limits: Limits) -> Drafts:
         is_second_order = _SECOND_ORDER.search(row.name) is not None
         is_fused = any("_fused_" in operator.name for operator in row.operators)
         yield Draft(
-            (Evidence(_EXPENSIVE.text("subject")(), share, limits["host_share"], "share", _places(facts, (row,))),),
+            (_EXPENSIVE.evidence(limits, "host_share", share, _places(facts, (row,))),),
             params={"optimizer": row.name, "host": host, "share": share},
             severity="low",
             advice=_EXPENSIVE.text("advice-second-order") if is_second_order else None,
@@ -258,33 +284,33 @@ def _expensive(facts: Facts, limits: Limits) -> Drafts:
         )
 
 
-def _is_loop(facts: Facts, row: Optimizer) -> bool:
+def _is_loop(facts: Facts, row: optimizers.Optimizer) -> bool:
     """Whether it is a loop over single parameters, which optimizer-not-fused reports."""
     if Processor.of(facts).is_cpu:
         return _saved_on_cpu(facts, row) is not None
     return row.launches >= FEWEST_CALLS * row.calls and _could_use_lists(row)
 
 
-def _is_hidden(facts: Facts, row: Optimizer) -> bool:
+def _is_hidden(facts: Facts, row: optimizers.Optimizer) -> bool:
     """Whether the device works meanwhile; unknown if events are missing."""
     if facts.resources.gpu_ns is None or facts.resources.host_ns is None:
         return False
-    return fsum(claims(facts, row.exposed).values()) < _HIDDEN * facts.per_step(row.host_ns)
+    return fsum(idle_time.claims(facts, row.exposed).values()) < _HIDDEN * facts.per_step(row.host_ns)
 
 
 def _zero_grad(facts: Facts, limits: Limits) -> Drafts:
     graphs = facts.find("launches", LaunchFigures)
     if graphs is not None and graphs.graphs.launches:
         return
-    rows = [row for row in facts.need("optimizers", Optimizers).rows if row.kind == "zero_grad" and _fills(row)]
+    rows = _zeroing(facts)
     host = facts.per_step(fsum(row.host_ns for row in rows))
     share = host / facts.step_ns
     if share <= limits["host_share"]:
         return
     if Processor.of(facts).is_cpu:
-        yield _zero_grad_on_cpu(facts, rows, limits["host_share"])
+        yield _zero_grad_on_cpu(facts, rows, limits)
         return
-    ended = claims(facts, (idle for row in rows for idle in row.exposed))
+    ended = idle_time.claims(facts, (idle for row in rows for idle in row.exposed))
     exposed = fsum(ended.values())
     starved = min(facts.per_step(fsum(row.starved_ns for row in rows)), exposed)
     change = HostTime(
@@ -292,33 +318,47 @@ def _zero_grad(facts: Facts, limits: Limits) -> Drafts:
         _ZERO_GRAD.text("basis-2")(loop=_LOOP, part=_OF_ADDING),
         None if facts.resources.gpu_ns is None else ((1 - _LOOP) * starved, exposed),
         ended,
-        within=optimizers_at(rows=tuple(rows)),
+        within=optimizers.optimizers_at(rows=rows),
         shares=tuple(row.events for row in rows),
         device=ITS_OWN,
     )
-    evidence = Evidence(_ZERO_GRAD.text("subject")(), share, limits["host_share"], "share", _places(facts, rows))
-    params = {"fills": _each(rows), "host": OfEvents(host), "idle": starved, "share": OfEvents(host, is_share=True)}
-    yield Draft((evidence,), change, params)
+    params = {
+        "fills": _each(rows),
+        "host": OfEvents(host),
+        "idle": starved,
+        "share": OfEvents(host, is_share=True),
+    }
+    yield Draft((_ZERO_GRAD.evidence(limits, "host_share", share, _places(facts, rows)),), change, params)
 
 
-def _zero_grad_on_cpu(facts: Facts, rows: Sequence[Optimizer], limit: float) -> Draft:
+def _zeroing(facts: Facts) -> tuple[optimizers.Optimizer, ...]:
+    """The calls of zero_grad that fill gradients with zeros."""
+    rows = facts.need("optimizers", optimizers.Optimizers).rows
+    return tuple(row for row in rows if row.kind == "zero_grad" and _fills(row))
+
+
+def _zero_grad_on_cpu(facts: Facts, rows: Sequence[optimizers.Optimizer], limits: Limits) -> Draft:
     """Without a GPU the fills take their full time, and so does adding to them."""
-    processor, total = Processor.of(facts), sum(row.host_ns for row in rows)
-    host, added, share = processor.per_step(total), _added_ns(facts, rows), processor.share(total)
-    least, most = (1 - _LOOP) * (host + added), _MOST_ON_CPU * (host + added)
+    work = EventTimes.of(Processor.of(facts), ((row.events, row.host_ns) for row in rows))
+    added = _added_ns(facts, rows)
+    least, most = (1 - _LOOP) * (work.time + added), _MOST_ON_CPU * (work.time + added)
     basis = _ZERO_GRAD.text("basis-cpu")(least=1 - _LOOP, most=_MOST_ON_CPU)
-    change = HostTime(
-        (least, most),
-        basis,
-        claims={rows[0].events: most},
-        at=optimizers_at(rows=tuple(rows)),
+    at = optimizers.optimizers_at(rows=tuple(rows))
+    params = {
+        "fills": _each(rows),
+        "host": OfEvents(work.time),
+        "added": added,
+        "share": OfEvents(work.time, is_share=True),
+    }
+    return Draft(
+        (_ZERO_GRAD.evidence(limits, "host_share", work.share, _places(facts, rows)),),
+        work.processor.less_work((least, most), basis, {rows[0].events: most}, at),
+        params,
+        summary=_ZERO_GRAD.text("summary-cpu"),
     )
-    params = {"fills": _each(rows), "host": OfEvents(host), "added": added, "share": OfEvents(host, is_share=True)}
-    evidence = Evidence(_ZERO_GRAD.text("subject")(), share, limit, "share", _places(facts, rows))
-    return Draft((evidence,), change, params, summary=_ZERO_GRAD.text("summary-cpu"))
 
 
-def _added_ns(facts: Facts, rows: Sequence[Optimizer]) -> float:
+def _added_ns(facts: Facts, rows: Sequence[optimizers.Optimizer]) -> float:
     """Host time per step in ns of adding gradients to zeros, which goes with the zeros.
 
     Of several backward passes after one call, only the first adds to zeros.
@@ -329,34 +369,37 @@ def _added_ns(facts: Facts, rows: Sequence[Optimizer]) -> float:
     return processor.per_step(added) if processor.is_cpu else facts.per_step(added)
 
 
-def _each(rows: Sequence[Optimizer]) -> int:
+def _each(rows: Sequence[optimizers.Optimizer]) -> int:
     """Fills of one call."""
     return round(sum(_fills(row) for row in rows) / fsum(row.calls for row in rows))
 
 
-def _fills(row: Optimizer) -> int:
+def _fills(row: optimizers.Optimizer) -> int:
     """The fills of a row: launches, or calls of the operators if nothing ran on a device."""
     return row.launches or sum(entry.calls for entry in row.operators if entry.name in _FILLS)
 
 
 def _zero_grad_in_table(facts: Facts, limits: Limits) -> Drafts:
-    rows = [row for row in facts.rows(RowKind.ANNOTATION) if is_zero_grad(row.name) and row.calls and row.cpu_total_ns]
+    marked = facts.rows(RowKind.ANNOTATION)
+    rows = [row for row in marked if is_zero_grad(row.name) and row.calls and row.cpu_total_ns]
     calls = sum(row.calls or 0 for row in rows)
-    inside = facts.per_step(fsum((row.cpu_total_ns or 0) - (row.self_cpu_ns or 0) for row in rows))
     fills = sum(row.calls for row in facts.operators if row.name in _FILLS - {"aten::fill_"})
     if not calls or fills < calls or facts.table is None or not facts.table.cpu_ns:
         return
+    inside = facts.per_step(float(_cpu_ns(rows) - sum(row.self_cpu_ns or 0 for row in rows)))
     share = inside * facts.steps / facts.table.cpu_ns
     if share <= limits["host_share"]:
         return
     where = tuple(CodePlace("row", row.name, value=row.cpu_total_ns, unit="ns") for row in rows)
-    evidence = Evidence(_ZERO_GRAD.text("subject")(), share, limits["host_share"], "share", where)
-    change = HostTime(((1 - _LOOP) * inside, inside), _ZERO_GRAD.text("basis-table")())
-    params = {"host": inside, "share": share}
-    yield Draft((evidence,), change, params, summary=_ZERO_GRAD.text("summary-table"))
+    yield Draft(
+        (_ZERO_GRAD.evidence(limits, "host_share", share, where),),
+        HostTime(((1 - _LOOP) * inside, inside), _ZERO_GRAD.text("basis-table")()),
+        {"host": inside, "share": share},
+        summary=_ZERO_GRAD.text("summary-table"),
+    )
 
 
-def _places(facts: Facts, rows: Sequence[Optimizer]) -> tuple[CodePlace, ...]:
+def _places(facts: Facts, rows: Sequence[optimizers.Optimizer]) -> tuple[CodePlace, ...]:
     """Calls of optimizers with their host time per step in ns, as places of findings."""
     times = ((row, facts.per_step(row.host_ns)) for row in rows)
     return tuple(CodePlace("operator", row.name, None, time, "ns", row.start_ns) for row, time in times)
