@@ -382,9 +382,9 @@ def _fills(row: optimizers.Optimizer) -> int:
 def _zero_grad_in_table(facts: Facts, limits: Limits) -> Drafts:
     marked = facts.rows(RowKind.ANNOTATION)
     rows = [row for row in marked if is_zero_grad(row.name) and row.calls and row.cpu_total_ns]
+    fills = _printed_fills(facts)
     calls = sum(row.calls or 0 for row in rows)
-    fills = sum(row.calls for row in facts.operators if row.name in _FILLS - {"aten::fill_"})
-    if not calls or fills < calls or facts.table is None or not facts.table.cpu_ns:
+    if not fills >= calls > 0 or facts.table is None or not facts.table.cpu_ns:
         return
     inside = facts.per_step(float(_cpu_ns(rows) - sum(row.self_cpu_ns or 0 for row in rows)))
     share = inside * facts.steps / facts.table.cpu_ns
@@ -397,6 +397,11 @@ def _zero_grad_in_table(facts: Facts, limits: Limits) -> Drafts:
         {"host": inside, "share": share},
         summary=_ZERO_GRAD.text("summary-table"),
     )
+
+
+def _printed_fills(facts: Facts) -> int:
+    """Fills with zeros in a table; what fills with other numbers is not told apart there."""
+    return sum(row.calls for row in facts.operators if row.name in _FILLS - {"aten::fill_"})
 
 
 def _places(facts: Facts, rows: Sequence[optimizers.Optimizer]) -> tuple[CodePlace, ...]:

@@ -6,14 +6,13 @@ The rules are redundant-passes, autograd-in-inference, anomaly-mode and activati
 from __future__ import annotations
 
 from traceanalyzer.analyzers.memory import MemoryUse
-from traceanalyzer.analyzers.optimizer.autograd_passes import Discarded, Passes, UnusedForward, passes_at
-from traceanalyzer.analyzers.optimizer.backward_pass import NanChecks, Recomputation, nan_checks_at, recomputed_at
+from traceanalyzer.analyzers.optimizer import autograd_passes, backward_pass
 from traceanalyzer.analyzers.optimizer.repeated_passes import RepeatedForward
-from traceanalyzer.rules.engine.change import DeviceWork, HostTime, StepChange
+from traceanalyzer.rules.engine.change import DeviceWork, HostTime
 from traceanalyzer.rules.engine.host_work import need_cpu_steps
 from traceanalyzer.rules.engine.places import BACKWARD, FORWARD
 from traceanalyzer.rules.engine.processor import Processor
-from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, OfEvents, page
+from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Facts, Limits, Missing, OfEvents, page
 from traceanalyzer.structure.recording import Recording
 from traceanalyzer.structure.typical import mean
 
@@ -47,42 +46,49 @@ _RECOMPUTED_ON_GPU = 0.9, 1.1
 
 
 def _redundant(facts: Facts, limits: Limits) -> Drafts:
-    passes = facts.need("passes", Passes)
+    passes = facts.need("passes", autograd_passes.Passes)
     if passes.discarded is not None and passes.discarded.passes >= limits["discarded_passes"]:
-        yield _discarded(facts, passes, passes.discarded, limits["discarded_passes"])
+        yield _discarded(facts, passes, passes.discarded, limits)
     for row in passes.unused:
         if row.updates >= limits["unused_updates"]:
-            yield _unused(facts, row, limits["unused_updates"])
+            yield _unused(facts, row, limits)
     repeated = passes.repeated
     if repeated is not None and repeated.updates >= max(limits["unused_updates"], _OF_UPDATES * passes.updates):
-        yield _repeated(facts, passes, repeated, limits["unused_updates"])
+        yield _repeated(facts, passes, repeated, limits)
 
 
-def _discarded(facts: Facts, passes: Passes, row: Discarded, limit: float) -> Draft:
+def _discarded(facts: Facts, passes: autograd_passes.Passes, row: autograd_passes.Discarded, limits: Limits) -> Draft:
     where = tuple(CodePlace("time", "backward", None, w.host_ns, "ns", w.start_ns, BACKWARD()) for w in row.examples)
-    evidence = Evidence(_REDUNDANT.text("discarded")(), row.passes, limit, "count", where)
-    params: dict[str, float | OfEvents] = {
+    subject = _REDUNDANT.text("discarded")()
+    evidence = _REDUNDANT.evidence(limits, "discarded_passes", row.passes, where, subject=subject)
+    params = {
         "passes": row.passes,
         "all": passes.backward_passes,
         "updates": passes.updates,
+        "time": OfEvents(_time(facts, row)),
     }
-    params["time"] = OfEvents(_time(facts, row))
     return Draft((evidence,), _without_passes(facts, row), params)
 
 
-def _unused(facts: Facts, row: UnusedForward, limit: float) -> Draft:
+def _unused(facts: Facts, row: autograd_passes.UnusedForward, limits: Limits) -> Draft:
     place = CodePlace("module", row.name, row.input_shapes or None, row.host_ns, "ns", row.start_ns)
-    evidence = Evidence(_REDUNDANT.text("unused")(), row.updates, limit, "count", (place,))
-    params = {"module": row.name.removeprefix("nn.Module: "), "calls": row.calls, "unused": row.unused_calls}
-    params |= {"updates": row.updates, "time": OfEvents(_time(facts, row))}
+    subject = _REDUNDANT.text("unused")()
+    evidence = _REDUNDANT.evidence(limits, "unused_updates", row.updates, (place,), subject=subject)
+    params = {
+        "module": row.name.removeprefix("nn.Module: "),
+        "calls": row.calls,
+        "unused": row.unused_calls,
+        "updates": row.updates,
+        "time": OfEvents(_time(facts, row)),
+    }
     summary = _REDUNDANT.text("summary-unused")
     return Draft((evidence,), _without_passes(facts, row), params, confidence="C", summary=summary)
 
 
-def _repeated(facts: Facts, passes: Passes, row: RepeatedForward, limit: float) -> Draft:
+def _repeated(facts: Facts, passes: autograd_passes.Passes, row: RepeatedForward, limits: Limits) -> Draft:
     """A forward pass without autograd, beside the same one that trains."""
     place = CodePlace("operator", row.name, row.input_shapes or None, row.host_ns, "ns", row.start_ns)
-    evidence = Evidence(_REDUNDANT.text("repeated")(), row.updates, limit, "count", (place,))
+    subject = _REDUNDANT.text("repeated")()
     params = {
         "passes": row.passes,
         "operators": row.operators,
@@ -90,7 +96,7 @@ def _repeated(facts: Facts, passes: Passes, row: RepeatedForward, limit: float) 
         "time": OfEvents(_time(facts, row)),
     }
     return Draft(
-        (evidence,),
+        (_REDUNDANT.evidence(limits, "unused_updates", row.updates, (place,), subject=subject),),
         _without_passes(facts, row),
         params,
         ceiling="medium",
@@ -100,13 +106,13 @@ def _repeated(facts: Facts, passes: Passes, row: RepeatedForward, limit: float) 
     )
 
 
-_Pass = Discarded | UnusedForward | RepeatedForward
+_Pass = autograd_passes.Discarded | autograd_passes.UnusedForward | RepeatedForward
 
 
-def _without_passes(facts: Facts, row: _Pass) -> StepChange:
+def _without_passes(facts: Facts, row: _Pass) -> DeviceWork | HostTime:
     """The saving on the resource that bounds the step, because a pass takes both host and GPU time."""
     time, on_device = _time(facts, row), _bounds_on_gpu(facts, row)
-    at = passes_at(row=row, on_device=on_device)
+    at = autograd_passes.passes_at(row=row, on_device=on_device)
     if Processor.of(facts).is_cpu:
         basis = _REDUNDANT.text("basis-cpu")(least=_LEAST, most=_MOST_ON_CPU)
         return HostTime((_LEAST * time, min(_MOST_ON_CPU * time, facts.step_ns)), basis, at=at)
@@ -125,11 +131,16 @@ def _time(facts: Facts, row: _Pass) -> float:
 
 def _bounds_on_gpu(facts: Facts, row: _Pass) -> bool:
     """Whether the passes ran on a GPU, and the GPU works longer in a step than the host."""
-    return bool(row.device_ns) and (facts.resources.gpu_ns or 0) >= (facts.resources.host_ns or 0)
+    return bool(row.device_ns) and _is_gpu_busier(facts)
+
+
+def _is_gpu_busier(facts: Facts) -> bool:
+    """Whether the GPU works at least as long in a step as the host."""
+    return (facts.resources.gpu_ns or 0) >= (facts.resources.host_ns or 0)
 
 
 def _autograd(facts: Facts, limits: Limits) -> Drafts:
-    passes = facts.find("passes", Passes)
+    passes = facts.find("passes", autograd_passes.Passes)
     if passes is None:  # nothing has a number of autograd, so gradients are off
         facts.need("operators", object)
         return
@@ -139,68 +150,73 @@ def _autograd(facts: Facts, limits: Limits) -> Drafts:
     if passes.backward_passes or passes.updates or passes.graph_passes < limits["forward_passes"]:
         return
     where = CodePlace("time", "forward", None, passes.graph_host_ns, "ns", passes.graph_start_ns, FORWARD())
-    evidence = Evidence(_AUTOGRAD.text("subject")(), passes.graph_passes, limits["forward_passes"], "count", (where,))
     part = _BOOKKEEPING if facts.resources.gpu_ns is not None else _BOOKKEEPING_ON_CPU
     most = part * facts.per_step(passes.graph_host_ns)
-    host = facts.resources.host_ns or 0.0
-    params = {"passes": passes.graph_passes, "functions": passes.graph_functions, "time": OfEvents(host)}
+    params = {
+        "passes": passes.graph_passes,
+        "functions": passes.graph_functions,
+        "time": OfEvents(facts.resources.host_ns or 0.0),
+    }
+    evidence = _AUTOGRAD.evidence(limits, "forward_passes", passes.graph_passes, (where,))
     change = HostTime((0.0, most), _AUTOGRAD.text("basis")(most=part))
     yield Draft((evidence,), change, params, severity="low")
 
 
 def _anomaly(facts: Facts, limits: Limits) -> Drafts:
-    checks = facts.find("nan_checks", NanChecks)
+    checks = facts.find("nan_checks", backward_pass.NanChecks)
     if checks is None or not checks.functions or not checks.steps:
         facts.need("operators", object)
         return
     share = checks.checked / checks.functions
     if share < limits["checked_share"] or checks.checked < limits["functions"]:
         return
-    stacks = mean(checks.stacks_ns, checks.steps)
     time = mean(checks.checks_ns + checks.stacks_ns, checks.steps)
-    interval = (min(time, facts.step_ns), min(_MORE * time, facts.step_ns))
     where = CodePlace("operator", "aten::isnan", None, mean(checks.checks_ns, checks.steps), "ns", checks.start_ns)
-    evidence = Evidence(_ANOMALY.text("subject")(), share, limits["checked_share"], "share", (where,))
-    change = HostTime(interval, _ANOMALY.text("basis")(), at=nan_checks_at())
+    interval = (min(time, facts.step_ns), min(_MORE * time, facts.step_ns))
+    change = HostTime(interval, _ANOMALY.text("basis")(), at=backward_pass.nan_checks_at())
     params = {
         "checks": mean(checks.checked, checks.steps),
         "time": OfEvents(time),
         "step": facts.step_ns,
-        "stacks": stacks,
+        "stacks": mean(checks.stacks_ns, checks.steps),
     }
+    evidence = _ANOMALY.evidence(limits, "checked_share", share, (where,))
     yield Draft((evidence,), change, params, severity="medium")
 
 
 def _recomputed(facts: Facts, limits: Limits) -> Drafts:
-    again = facts.find("recomputation", Recomputation)
+    again = facts.find("recomputation", backward_pass.Recomputation)
     if again is None or not again.steps:
         facts.need("operators", object)
         return
-    device_ns = again.device_ns if facts.resources.gpu_ns is not None else None
-    if device_ns is None:
+    is_recorded = facts.resources.gpu_ns is not None and again.device_ns is not None
+    if not is_recorded:
         need_cpu_steps(facts)
-    used = None if device_ns is None else _used_memory(facts)
-    on_device = device_ns is not None and (facts.resources.gpu_ns or 0.0) >= (facts.resources.host_ns or 0.0)
-    time = mean(device_ns if on_device and device_ns is not None else again.host_ns, again.steps)
+    used = _used_memory(facts) if is_recorded else None
+    on_device = is_recorded and _is_gpu_busier(facts)
+    time = mean((again.device_ns or 0) if on_device else again.host_ns, again.steps)
     share = time / facts.step_ns
     if share <= limits["share"] or (used or 0.0) >= limits["used_share"]:
         return
     where = CodePlace("time", "backward", None, mean(again.host_ns, again.steps), "ns", again.start_ns, BACKWARD())
-    evidence = Evidence(_RECOMPUTED.text("subject")(), share, limits["share"], "share", (where,))
-    least, most = _RECOMPUTED_ON_GPU if on_device else _RECOMPUTED_ON_HOST
-    basis = _RECOMPUTED.text("basis-gpu-2") if on_device else _RECOMPUTED.text("basis-cpu")
-    at = recomputed_at(on_device=on_device)
-    interval = least * time, min(most * time, facts.step_ns)
-    kind = DeviceWork if on_device else HostTime
-    change = kind(interval, basis(least=least, more=most - 1), at=at)
-    operators = ", ".join(again.names[:3])
     params = {
         "segments": mean(again.segments, again.steps),
         "time": OfEvents(time),
         "share": OfEvents(time, is_share=True),
-        "operators": operators,
+        "operators": ", ".join(again.names[:3]),
     }
+    evidence = _RECOMPUTED.evidence(limits, "share", share, (where,))
+    change = _kept(time, facts.step_ns, on_device=on_device)
     yield Draft((evidence,), change, params, ceiling="info" if used is None else "medium")
+
+
+def _kept(time: float, step_ns: float, *, on_device: bool) -> DeviceWork | HostTime:
+    """The saving where activations are kept, in the resource that bounds the step."""
+    least, most = _RECOMPUTED_ON_GPU if on_device else _RECOMPUTED_ON_HOST
+    basis = _RECOMPUTED.text("basis-gpu-2") if on_device else _RECOMPUTED.text("basis-cpu")
+    kind = DeviceWork if on_device else HostTime
+    interval = least * time, min(most * time, step_ns)
+    return kind(interval, basis(least=least, more=most - 1), at=backward_pass.recomputed_at(on_device=on_device))
 
 
 def _used_memory(facts: Facts) -> float | None:
