@@ -9,13 +9,12 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from math import fsum
 from statistics import fmean, median
-from typing import Any
 
-from traceanalyzer.analyzers.launches.runtime_calls import RuntimeCalls, SetUp, set_up_at
+from traceanalyzer.analyzers.launches import runtime_calls
 from traceanalyzer.analyzers.memory import DeviceMemory, MemoryUse
 from traceanalyzer.rules.engine import idle_time, program
 from traceanalyzer.rules.engine.change import HostTime
-from traceanalyzer.rules.engine.facts import if_known
+from traceanalyzer.rules.engine.facts import OperatorFact, if_known
 from traceanalyzer.rules.engine.places import of_set_up
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, OfEvents, page
 from traceanalyzer.structure.events import EventSet
@@ -60,7 +59,8 @@ def _near_limit(facts: Facts, limits: Limits) -> Drafts:
         used = peak / capacity
         if used <= limits["used_share"]:
             continue
-        evidence = Evidence(_NEAR_LIMIT.text("allocated")(), used, limits["used_share"], "share", _place(device, peak))
+        subject = _NEAR_LIMIT.text("allocated")()
+        evidence = _NEAR_LIMIT.evidence(limits, "used_share", used, _place(device, peak), subject=subject)
         params = {"device": device.device, "used": peak, "capacity": capacity, "share": used}
         advice = None if program.may_train(facts) else _NEAR_LIMIT.text("advice-inference")
         yield Draft((evidence,), params=params, severity="high", advice=advice)
@@ -84,12 +84,19 @@ def _headroom(facts: Facts, limits: Limits) -> Drafts:
         used = peak / capacity
         if used >= limits["used_share"]:
             continue
+        where = _place(device, peak)
         evidence = (
-            Evidence(_HEADROOM.text("peak")(), used, limits["used_share"], "share", _place(device, peak)),
-            Evidence(_HEADROOM.text("busy")(), busy, limits["busy_share"], "share", ()),
+            _HEADROOM.evidence(limits, "used_share", used, where, subject=_HEADROOM.text("peak")()),
+            _HEADROOM.evidence(limits, "busy_share", busy, subject=_HEADROOM.text("busy")()),
         )
-        params = {"device": device.device, "peak": peak, "capacity": capacity, "used": used, "busy": busy}
-        params["idle"] = resources.step_ns * (1 - busy)
+        params = {
+            "device": device.device,
+            "peak": peak,
+            "capacity": capacity,
+            "used": used,
+            "busy": busy,
+            "idle": resources.step_ns * (1 - busy),
+        }
         yield Draft(evidence, params=params, severity="info")
 
 
@@ -105,34 +112,48 @@ def _growth(facts: Facts, limits: Limits) -> Drafts:
         raise Missing(_GROWTH.text("few-steps")(count=needed + 1))
     for device in devices:
         if len(device.steps) - 1 >= needed:
-            yield from _growing(device, limits["growth_share"])
+            yield from _growing(device, limits)
 
 
-def _growing(device: DeviceMemory, limit: float) -> Drafts:
+def _growing(device: DeviceMemory, limits: Limits) -> Drafts:
     steps, is_cpu = device.steps[1:], device.device == _CPU
     ends = [step.end_bytes for step in steps]
-    rises = [after > before for before, after in pairwise(ends)]
-    peak = device.peak_allocated_bytes or max(step.peak_bytes for step in steps)
-    slope, is_relative = _slope(ends), is_cpu or device.is_relative
-    held = peak if is_relative else median(ends)  # activations come and go; what stays is held between steps
-    if held <= 0 or slope / held <= limit or sum(rises) < _RISING * len(rises):
+    slope = _slope(ends)
+    is_relative = is_cpu or device.is_relative
+    held = _peak(device) if is_relative else median(ends)  # activations come and go; what stays is held between steps
+    if held <= 0 or slope / held <= limits["growth_share"] or not _mostly_rises(ends):
         return
     if is_cpu and slope < _LEAST_ON_CPU:
         return
     shown = (*steps[:2], *steps[-3:])
     where = tuple(CodePlace("step", step.name, value=step.end_bytes, unit="bytes") for step in shown)
-    params = {"device": device.device, "growth": round(slope), "share": slope / held}
     subject = _GROWTH.text("subject") if is_relative else _GROWTH.text("subject-held")
-    evidence = Evidence(subject(), slope / held, limit, "share", where)
-    if device.capacity_bytes is None or is_relative:
-        advice = _GROWTH.text("advice-cpu") if is_cpu else None
-        summary = None if is_relative else _GROWTH.text("summary-held")
-        yield Draft((evidence,), params=params, severity="medium", summary=summary, advice=advice)
+    evidence = _GROWTH.evidence(limits, "growth_share", slope / held, where, subject=subject())
+    params = {"device": device.device, "growth": round(slope), "share": slope / held}
+    if device.capacity_bytes is not None and not is_relative:
+        left = max(0, int((device.capacity_bytes - _peak(device)) / slope))
+        severity = "high" if left < _SOON else "medium"
+        summary = _GROWTH.text("summary-known-held")
+        yield Draft((evidence,), params={**params, "left": left}, severity=severity, summary=summary)
         return
-    left = max(0, int((device.capacity_bytes - peak) / slope))
-    severity = "high" if left < _SOON else "medium"
-    summary = _GROWTH.text("summary-known-held")
-    yield Draft((evidence,), params={**params, "left": left}, severity=severity, summary=summary)
+    yield Draft(
+        (evidence,),
+        params=params,
+        severity="medium",
+        summary=None if is_relative else _GROWTH.text("summary-held"),
+        advice=_GROWTH.text("advice-cpu") if is_cpu else None,
+    )
+
+
+def _peak(device: DeviceMemory) -> int:
+    """Most memory that the device had, in bytes: of the recording, else of the steps after the first."""
+    return device.peak_allocated_bytes or max(step.peak_bytes for step in device.steps[1:])
+
+
+def _mostly_rises(values: Sequence[int]) -> bool:
+    """Whether most values are above the one before."""
+    rises = [after > before for before, after in pairwise(values)]
+    return sum(rises) >= _RISING * len(rises)
 
 
 def _slope(values: Sequence[int]) -> float:
@@ -144,25 +165,31 @@ def _slope(values: Sequence[int]) -> float:
 
 def _churn(facts: Facts, limits: Limits) -> Drafts:
     rows = [row for row in facts.operators if row.name in _ALLOCATING and row.calls]
+    evidence = (*_calling(facts, rows, limits), *_turnover(facts, limits))
+    if not evidence or not rows:
+        return
     host = facts.per_step(fsum(row.host_self_ns for row in rows))
-    share = host / facts.step_ns if facts.step_ns else 0.0
-    evidence = []
-    # Recording memory makes every allocation slower than it is.
+    claims = {row.events: facts.per_step(row.host_self_ns) for row in rows}
+    change = HostTime((0.0, host), _CHURN.text("basis")(), claims=claims)
+    params = {
+        "calls": round(facts.per_step(fsum(row.calls for row in rows))),
+        "host": OfEvents(host),
+        "share": OfEvents(host, is_share=True),
+    }
+    yield Draft(evidence, change, params, ceiling="low")
+
+
+def _calling(facts: Facts, rows: Sequence[OperatorFact], limits: Limits) -> Iterator[Evidence]:
+    """The host time of the calls that allocate, which is longer than usual where memory was recorded."""
+    share = facts.step_share(facts.per_step(fsum(row.host_self_ns for row in rows)))
     if share > limits["host_share"] and facts.find("memory", MemoryUse) is None:
         longest = sorted(rows, key=lambda row: (-row.host_self_ns, row.name))[:5]
         times = ((row, facts.per_step(row.host_self_ns)) for row in longest)
         where = tuple(CodePlace("operator", row.name, value=time, unit="ns") for row, time in times)
-        evidence.append(Evidence(_CHURN.text("host")(), share, limits["host_share"], "share", where))
-    evidence += _turnover(facts, limits["turnover"])
-    if evidence and rows:
-        calls = facts.per_step(fsum(row.calls for row in rows))
-        claims = {row.events: facts.per_step(row.host_self_ns) for row in rows}
-        change = HostTime((0.0, host), _CHURN.text("basis")(), claims=claims)
-        params = {"calls": round(calls), "host": OfEvents(host), "share": OfEvents(host, is_share=True)}
-        yield Draft(tuple(evidence), change, params, ceiling="low")
+        yield _CHURN.evidence(limits, "host_share", share, where, subject=_CHURN.text("host")())
 
 
-def _turnover(facts: Facts, limit: float) -> Iterator[Evidence]:
+def _turnover(facts: Facts, limits: Limits) -> Iterator[Evidence]:
     """Devices of which a step allocates far more memory than they ever hold."""
     memory = facts.find("memory", MemoryUse)
     for device in memory.devices if memory else ():
@@ -170,40 +197,53 @@ def _turnover(facts: Facts, limit: float) -> Iterator[Evidence]:
         if device.device == _CPU or not peak or not device.steps:
             continue
         taken = fmean(step.allocated_bytes for step in device.steps)
-        if taken / peak > limit:
-            yield Evidence(_CHURN.text("turnover")(), taken / peak, limit, "number", _place(device, round(taken)))
+        if taken / peak > limits["turnover"]:
+            where = _place(device, round(taken))
+            yield _CHURN.evidence(limits, "turnover", taken / peak, where, subject=_CHURN.text("turnover")())
 
 
 def _malloc(facts: Facts, limits: Limits) -> Drafts:
-    calls = facts.need("runtime_calls", RuntimeCalls)
-    rows = [row for row in calls.rows if row.kind == "allocation"]
+    calls = facts.need("runtime_calls", runtime_calls.RuntimeCalls)
     usual = calls.usual_steps
-    if rows and not usual:
+    if not usual and any(row.kind == "allocation" for row in calls.rows):
         raise Missing(_MALLOC.text("one-step")())
-    rows = [row for row in rows if _recurs(row, usual) and row.usual_steps >= limits["steps_share"] * usual]
+    rows = [row for row in calls.rows if _recurs(row, usual) and row.usual_steps >= limits["steps_share"] * usual]
     times = [min(_per_step(row.recurring_ns, row, usual), row.usual_ns / usual) for row in rows]
     time = fsum(times)
-    share = time / facts.step_ns if facts.step_ns else 0.0
+    share = facts.step_share(time)
     if share <= limits["time_share"]:
         return
     where = tuple(of_set_up(row, each) for row, each in zip(rows, times, strict=True))
-    evidence = Evidence(_MALLOC.text("subject")(), share, limits["time_share"], "share", where)
+    params = {
+        "time": time,
+        "all": OfEvents(time),
+        "call": rows[0].name,
+        "calls": fsum(_per_step(row.recurring_calls, row, usual) for row in rows),
+    }
+    is_uncached = _is_uncached(facts, rows, usual)
+    yield Draft(
+        (_MALLOC.evidence(limits, "time_share", share, where),),
+        _without_calls(facts, rows, time, calls),
+        params,
+        ceiling="high",
+        summary=_MALLOC.text("summary-uncached") if is_uncached else None,
+        advice=_MALLOC.text("advice-uncached") if is_uncached else None,
+        code=_CODE_CACHED if is_uncached else None,
+    )
+
+
+def _without_calls(
+    facts: Facts, rows: Sequence[runtime_calls.SetUp], time: float, calls: runtime_calls.RuntimeCalls
+) -> HostTime:
+    """The time of the calls; beside a device, that and the idle time that they explain."""
     idle = _idle_ns(facts, time, calls)
+    direct = (time, time) if idle is None else (min(time, idle), max(time, idle))
     exposed = None if idle is None else (min(time, idle), idle)
-    direct = (time, time) if exposed is None else (exposed[0], max(time, idle or 0.0))
-    claims, at = {EventSet.idle("allocation"): direct[1]}, set_up_at(names=frozenset(row.name for row in rows))
-    change = HostTime(direct, _MALLOC.text("basis")(), exposed, claims, at=at)
-    params: dict[str, Any] = {"time": time, "all": OfEvents(time), "call": rows[0].name}
-    params["calls"] = fsum(_per_step(row.recurring_calls, row, usual) for row in rows)
-    if _is_uncached(facts, rows, usual):
-        summary, advice = _MALLOC.text("summary-uncached"), _MALLOC.text("advice-uncached")
-        texts: dict[str, Any] = {"summary": summary, "advice": advice, "code": _CODE_CACHED}
-    else:
-        texts = {}
-    yield Draft((evidence,), change, params, ceiling="high", **texts)
+    at = runtime_calls.set_up_at(names=frozenset(row.name for row in rows))
+    return HostTime(direct, _MALLOC.text("basis")(), exposed, {EventSet.idle("allocation"): direct[1]}, at=at)
 
 
-def _is_uncached(facts: Facts, rows: Sequence[SetUp], usual: int) -> bool:
+def _is_uncached(facts: Facts, rows: Sequence[runtime_calls.SetUp], usual: int) -> bool:
     """Whether about every tensor is taken from the driver and given back: the caching allocator is switched off."""
     calls = [(row.name, _per_step(row.recurring_calls, row, usual)) for row in rows]
     taken = fsum(count for name, count in calls if "Malloc" in name and "Host" not in name)
@@ -212,17 +252,19 @@ def _is_uncached(facts: Facts, rows: Sequence[SetUp], usual: int) -> bool:
     return taken >= _UNCACHED * allocates > 0 and freed >= _KEPT * taken
 
 
-def _recurs(row: SetUp, usual: int) -> bool:
-    """Whether calls come in two usual steps, or in the only one and in the first recorded step."""
+def _recurs(row: runtime_calls.SetUp, usual: int) -> bool:
+    """Whether calls that allocate come in two usual steps, or in the only one and in the first recorded step."""
+    if row.kind != "allocation":
+        return False
     return row.usual_steps > 1 or (usual == row.usual_steps == 1 and row.calls > row.later_calls)
 
 
-def _per_step(recurring: float, row: SetUp, usual: int) -> float:
+def _per_step(recurring: float, row: runtime_calls.SetUp, usual: int) -> float:
     """What a step has on average of what comes back in the steps that have any."""
     return recurring * row.usual_steps / usual
 
 
-def _idle_ns(facts: Facts, time: float, calls: RuntimeCalls) -> float | None:
+def _idle_ns(facts: Facts, time: float, calls: runtime_calls.RuntimeCalls) -> float | None:
     """The GPU's idle time per step that the calls that come back explain, in proportion; None if unknown."""
     idle = idle_time.per_later_step(facts, "allocation")
     every = mean(sum(row.usual_ns for row in calls.rows if row.kind == "allocation"), calls.usual_steps)

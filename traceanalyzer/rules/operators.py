@@ -9,16 +9,16 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from traceanalyzer.analyzers.kernels.roofline import Roofline
-from traceanalyzer.analyzers.operators import ShapeCosts, operators_at
-from traceanalyzer.analyzers.operators.loops import Repeat, Repeats, loop_at
-from traceanalyzer.knowledge.inputs import Inputs, Shape
-from traceanalyzer.knowledge.op_shapes import BINARY, broadcast, sides_of
-from traceanalyzer.report.message import Text
+from traceanalyzer.analyzers.operators import ShapeCosts, loops, operators_at
+from traceanalyzer.knowledge import op_shapes
+from traceanalyzer.knowledge.inputs import Inputs
+from traceanalyzer.report.message import Message, Text
 from traceanalyzer.rules.engine.change import DeviceWork, HostTime, Interval, StepChange
+from traceanalyzer.rules.engine.event_times import EventTimes
 from traceanalyzer.rules.engine.facts import OperatorFact
 from traceanalyzer.rules.engine.places import at_line
 from traceanalyzer.rules.engine.processor import FP32_BYTES, Processor, memory_bandwidth
-from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, OfEvents, page
+from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Facts, Limits, Missing, OfEvents, page
 from traceanalyzer.structure.events import ITS_OWN, EventSet
 from traceanalyzer.structure.operator_times import Peer
 
@@ -72,41 +72,45 @@ class _Gap(msgspec.Struct, frozen=True):
 
 
 def _loops(facts: Facts, limits: Limits) -> Drafts:
-    for row in facts.need("repeats", Repeats).rows:
+    for row in facts.need("repeats", loops.Repeats).rows:
         if not row.is_carrying and row.most_turns >= limits["turns"]:
             yield from _loop(facts, row, limits)
 
 
-def _loop(facts: Facts, row: Repeat, limits: Limits) -> Drafts:
-    taken = row.host_ns + row.backward_ns
+def _loop(facts: Facts, row: loops.Repeat, limits: Limits) -> Drafts:
     processor = Processor.of(facts)
     per_step = processor.per_step if processor.is_cpu else facts.per_step
+    taken = row.host_ns + row.backward_ns
     removed = per_step(taken * (1 - row.runs / row.turns))
     if removed <= limits["host_share"] * facts.step_ns:
         return
+    operators = ", ".join(row.operators)
     where = at_line(row.python_line, "operator", " ".join(row.operators), row.host_ns, row.longest_start_ns)
-    evidence = Evidence(_LOOP.text("subject")(), row.most_turns, limits["turns"], "count", (where,))
-    exposed = None
-    if row.idle_ns is not None:
-        idle = facts.per_step(row.idle_ns * (1 - row.runs / row.turns))
-        exposed = (_KEPT * idle, idle)
-    # not only the operator: on a CPU, time outside of operators is saved as well
-    claims = {(EventSet.other if processor.is_cpu else EventSet.operator)(row.operators[0]): removed}
+    params = {"turns": row.most_turns, "operators": operators, "time": OfEvents(per_step(taken))}
+    evidence = _LOOP.evidence(limits, "turns", row.most_turns, (where,))
+    yield Draft((evidence,), _without_loop(processor, row, removed), params, ceiling="high")
+
+
+def _without_loop(processor: Processor, row: loops.Repeat, removed: float) -> HostTime:
+    """The host time of all turns but one, and what they launch beside a device."""
+    facts = processor.facts
     least, most, basis = _KEPT, 1.0, _LOOP.text("basis")()
     if _is_call_bound(row, is_cpu=processor.is_cpu):
         least, most = _WITH_GRADIENTS if row.backward_ns else _OF_SMALL
         basis = _LOOP.text("basis-calls")(least=least, most=most)
-    beside = not processor.is_cpu  # with the calls goes what they launch
-    direct, at = (least * removed, min(most * removed, facts.step_ns)), loop_at(row=row)
-    if beside:
-        change = HostTime(direct, basis, exposed, claims, within=at, device=ITS_OWN)
-    else:
-        change = HostTime(direct, basis, exposed, claims, at)
-    params = {"turns": row.most_turns, "operators": ", ".join(row.operators), "time": OfEvents(per_step(taken))}
-    yield Draft((evidence,), change, params, ceiling="high")
+    exposed = None
+    if row.idle_ns is not None:
+        idle = facts.per_step(row.idle_ns * (1 - row.runs / row.turns))
+        exposed = (_KEPT * idle, idle)
+    direct = least * removed, min(most * removed, facts.step_ns)
+    at = loops.loop_at(row=row)
+    if processor.is_cpu:  # not only the operator: time outside of operators is saved as well
+        return HostTime(direct, basis, exposed, {EventSet.other(row.operators[0]): removed}, at)
+    claims = {EventSet.operator(row.operators[0]): removed}
+    return HostTime(direct, basis, exposed, claims, within=at, device=ITS_OWN)
 
 
-def _is_call_bound(row: Repeat, *, is_cpu: bool) -> bool:
+def _is_call_bound(row: loops.Repeat, *, is_cpu: bool) -> bool:
     """Whether calling its operators is what takes most of a loop's time: they are short, or leave a device idle."""
     if is_cpu:
         return row.host_ns <= _SMALL_NS * row.turns * len(row.operators)
@@ -116,96 +120,122 @@ def _is_call_bound(row: Repeat, *, is_cpu: bool) -> bool:
 def _blowups(facts: Facts, limits: Limits) -> Drafts:
     """One finding for each size of tensors that are far larger than what they are made of, and summed up again."""
     processor = Processor.of(facts)
-    used = [row for row in facts.shaped if row.calls and processor.self_ns(row)]
-    rows = [(row, shapes) for row in used if (shapes := row.inputs.shapes)]
-    least = limits["host_result_bytes" if processor.is_cpu else "result_bytes"]
-    roots: dict[int, tuple[float, OperatorFact]] = {}
-    for row, shapes in rows:
-        made = _blown_up(row.name, shapes, limits["expansion"])
-        if made is not None and made[0] * FP32_BYTES >= least:
-            elements, factor = made
-            best = roots.get(elements)
-            if best is None or processor.self_ns(row) > processor.self_ns(best[1]):
-                roots[elements] = (factor, row)
-    reduced = {_reduced(row.name, shapes) for row, shapes in rows}
-    for elements in sorted(roots.keys() & reduced, reverse=True):
-        factor, root = roots[elements]
-        members = [row for row, shapes in rows if _belongs(row.name, shapes, elements)]
+    rows = [row for row in facts.shaped if row.calls and processor.self_ns(row) and row.inputs.shapes]
+    roots = _roots(processor, rows, limits)
+    for elements in sorted(roots.keys() & set(map(_reduced, rows)), reverse=True):
+        members = [row for row in rows if _belongs(row, elements)]
         members.sort(key=lambda row: (-processor.self_ns(row), row.name, row.shapes or ""))
-        time = sum(map(processor.self_ns, members))
-        share = processor.share(time)
-        if share <= processor.limit(limits):
-            continue
-        where = processor.places([root, *(row for row in members if row is not root)])
-        params = {
-            "operator": root.name,
-            "shapes": root.shapes,
-            "factor": factor,
-            "elements": elements,
-            "count": len(members),
-            "time": OfEvents(processor.per_step(time)),
-            "share": OfEvents(processor.per_step(time), is_share=True) if processor.is_cpu else share,
-        }
-        yield Draft(
-            (Evidence(_BLOWUP.text("subject")(), factor, limits["expansion"], "number", where),),
-            _without_blowup(processor, elements, time, members),
-            params,
-            summary=_BLOWUP.text("summary-cpu") if processor.is_cpu else None,
-            code=_einsum(root),
-        )
+        work = EventTimes.of(processor, ((row.events, processor.self_ns(row)) for row in members))
+        if work.share > processor.limit(limits):
+            yield _blowup(work, roots[elements], members, limits)
 
 
-def _blown_up(name: str, shapes: Sequence[Shape], expansion: float) -> tuple[int, float] | None:
-    """Elements of the result, and their ratio to those of the largest input, if the result is that much larger."""
-    base, tensors = name.removeprefix("aten::"), [shape for shape in shapes if shape]
-    if base in BINARY and len(tensors) > 1:
-        result = broadcast(tensors)
+class _Root(msgspec.Struct, frozen=True):
+    """The operator that makes a tensor which is far larger than its inputs."""
+
+    row: OperatorFact
+    elements: int
+    """Elements of its result."""
+    factor: float
+    """Their ratio to those of the largest input."""
+
+
+def _roots(processor: Processor, rows: Sequence[OperatorFact], limits: Limits) -> dict[int, _Root]:
+    """The operators that make large tensors, by their elements; of each size the one that takes longest."""
+    least = limits["host_result_bytes" if processor.is_cpu else "result_bytes"]
+    roots: dict[int, _Root] = {}
+    for row in rows:
+        root = _blown_up(row, limits["expansion"])
+        if root is not None and root.elements * FP32_BYTES >= least:
+            best = roots.get(root.elements)
+            if best is None or processor.self_ns(row) > processor.self_ns(best.row):
+                roots[root.elements] = root
+    return roots
+
+
+def _blowup(work: EventTimes, root: _Root, members: Sequence[OperatorFact], limits: Limits) -> Draft:
+    """The finding about operators on tensors of one size, that which makes them first."""
+    where = work.processor.places([root.row, *(row for row in members if row is not root.row)])
+    params = {
+        "operator": root.row.name,
+        "shapes": root.row.shapes,
+        "factor": root.factor,
+        "elements": root.elements,
+        "count": len(members),
+        **work.figures(),
+    }
+    without = _without_blowup_on_cpu if work.processor.is_cpu else _without_blowup_on_gpu
+    return Draft(
+        (_BLOWUP.evidence(limits, "expansion", root.factor, where),),
+        without(work, root.elements, members),
+        params,
+        summary=_BLOWUP.text("summary-cpu") if work.processor.is_cpu else None,
+        code=_einsum(root.row),
+    )
+
+
+def _blown_up(row: OperatorFact, expansion: float) -> _Root | None:
+    """The tensor that a call makes, if it is larger than the largest input by that factor."""
+    shapes = row.inputs.shapes or ()
+    base, tensors = row.name.removeprefix("aten::"), [shape for shape in shapes if shape]
+    if base in op_shapes.BINARY and len(tensors) > 1:
+        result = op_shapes.broadcast(tensors)
         made = math.prod(result) if result else 0
     else:
-        product = sides_of(name, shapes)
+        product = op_shapes.sides_of(row.name, shapes)
         made = product.batch * product.m * product.n if product is not None and product.k == 1 else 0
     largest = max((math.prod(shape) for shape in tensors), default=0)
-    return (made, made / largest) if largest and made >= expansion * largest else None
+    return _Root(row, made, made / largest) if largest and made >= expansion * largest else None
 
 
-def _reduced(name: str, shapes: Sequence[Shape]) -> int | None:
+def _reduced(row: OperatorFact) -> int | None:
     """Elements of the tensor that a reduction sums up, as `sum` or as a product with one column."""
-    if name.removeprefix("aten::") in _REDUCTIONS:
+    shapes = row.inputs.shapes or ()
+    if row.name.removeprefix("aten::") in _REDUCTIONS:
         return math.prod(shapes[0]) if shapes and shapes[0] else None
-    product = sides_of(name, shapes)
+    product = op_shapes.sides_of(row.name, shapes)
     return product.batch * product.m * product.k if product is not None and product.n == 1 else None
 
 
-def _belongs(name: str, shapes: Sequence[Shape], elements: int) -> bool:
+def _belongs(row: OperatorFact, elements: int) -> bool:
     """Whether an operator reads or writes a tensor of that size, and is not a real matrix product."""
-    product, base = sides_of(name, shapes), name.removeprefix("aten::")
+    shapes, base = row.inputs.shapes or (), row.name.removeprefix("aten::")
+    product = op_shapes.sides_of(row.name, shapes)
     tensors = [shape for shape in shapes if shape]
     sizes = set(map(math.prod, tensors))
     if product is not None:
         return 1 in (product.m, product.n, product.k) and elements in sizes | {product.batch * product.m * product.n}
-    if base not in BINARY:
+    if base not in op_shapes.BINARY:
         return base in _REDUCTIONS | _OTHERS and elements in sizes
-    result = broadcast(tensors) if tensors else None
+    result = op_shapes.broadcast(tensors) if tensors else None
     return elements in sizes or (result is not None and math.prod(result) == elements)
 
 
-def _without_blowup(processor: Processor, elements: int, time: int, members: Sequence[OperatorFact]) -> StepChange:
+def _without_blowup_on_cpu(work: EventTimes, elements: int, members: Sequence[OperatorFact]) -> HostTime:
     """The time of operators on tensors of that size, without a multiplication and an addition for each element."""
-    calls = sum(row.calls for row in members)
-    if processor.is_cpu:
-        remains = calls / 2 * _OPERATIONS * elements / _CPU_RATE  # a product and its sum are one
-        saved, (least, most) = processor.per_step(max(0.0, time - remains)), _ON_CPU
-        direct = least * saved, min(most * saved, processor.facts.step_ns)
-        basis = _BLOWUP.text("basis-cpu")(elements=elements, least=least, most=most)
+    remains = (
+        sum(row.calls for row in members) / 2 * _OPERATIONS * elements / _CPU_RATE
+    )  # a product and its sum are one
+    saved = work.processor.per_step(max(0.0, work.total_ns - remains))
+    least, most = _ON_CPU
+    direct = least * saved, min(most * saved, work.processor.facts.step_ns)
+    return HostTime(
+        direct,
+        _BLOWUP.text("basis-cpu")(elements=elements, least=least, most=most),
         # not only operators: time outside of them is saved as well
-        claims = {EventSet.other(f"tensor of {elements} elements"): direct[1]}
-        at = operators_at(rows=tuple((row.name, row.shapes, row.types) for row in members))
-        return HostTime(direct, basis, claims=claims, at=at)
-    device = processor.facts.gpu
-    rate = (device.fp32 if device and device.fp32 else _TFLOPS) * 1000  # operations per ns
-    high = max(0.0, time - calls * _OPERATIONS * elements / rate)
-    direct = processor.per_step(min(high, _FOR_SURE * time)), processor.per_step(high)
-    claims = {row.events: processor.per_step(processor.self_ns(row)) * high / time for row in members}
+        claims={EventSet.other(f"tensor of {elements} elements"): direct[1]},
+        at=operators_at(rows=tuple((row.name, row.shapes, row.types) for row in members)),
+    )
+
+
+def _without_blowup_on_gpu(work: EventTimes, elements: int, members: Sequence[OperatorFact]) -> DeviceWork:
+    """The same on a GPU, for the time of which as much is sure as surely belongs to the pattern."""
+    processor, time = work.processor, work.total_ns
+    gpu = processor.facts.gpu
+    rate = (gpu.fp32 if gpu and gpu.fp32 else _TFLOPS) * 1000  # operations per ns
+    most = max(0.0, time - sum(row.calls for row in members) * _OPERATIONS * elements / rate)
+    direct = processor.per_step(min(most, _FOR_SURE * time)), processor.per_step(most)
+    claims = {row.events: processor.per_step(processor.self_ns(row)) * most / time for row in members}
     return DeviceWork(direct, _BLOWUP.text("basis")(elements=elements, sure=_FOR_SURE), claims=claims)
 
 
@@ -226,38 +256,55 @@ def _gaps(facts: Facts, limits: Limits) -> Drafts:
     """One finding for each gap, because each has its own cause."""
     gaps = _recorded_gaps(facts, limits) if facts.table is None else _printed_gaps(facts, limits)
     for gap in sorted(gaps, key=lambda gap: (-gap.saved_ns[1], gap.name, gap.shapes)):
-        share = facts.gpu_share(gap.time_ns)
-        if share > limits["gpu_share"]:
-            yield _gap(facts, limits, gap, share)
+        work = EventTimes.on_device(facts, ((EventSet.operator(gap.name, gap.shapes), gap.time_ns),))
+        if work.share > limits["gpu_share"]:
+            yield (
+                _beside_peer(facts, limits, gap, gap.peer, work) if gap.peer else _beside_roof(facts, limits, gap, work)
+            )
 
 
-def _gap(facts: Facts, limits: Limits, gap: _Gap, share: float) -> Draft:
-    low, high = map(facts.on_device, gap.saved_ns)
-    peer, claims = gap.peer, {EventSet.operator(gap.name, gap.shapes): high}
-    time = facts.at_place(gap.time_ns) if peer is None else gap.ratio * peer.device_ns_per_call  # of one call each
-    where = [CodePlace("operator", gap.name, gap.shapes, time, "ns")]
-    if peer is not None:
-        where.append(CodePlace("operator", gap.name, peer.input_shapes, peer.device_ns_per_call, "ns"))
-    subject = _GAP.text("subject-roof") if peer is None else _GAP.text("subject-peer")
-    is_at_peer = peer is not None and gap.saved_ns[0] == gap.saved_ns[1]
+def _beside_peer(facts: Facts, limits: Limits, gap: _Gap, peer: Peer, work: EventTimes) -> Draft:
+    """The finding about calls that take longer than others of the same size."""
+    where = (  # one call of each
+        CodePlace("operator", gap.name, gap.shapes, gap.ratio * peer.device_ns_per_call, "ns"),
+        CodePlace("operator", gap.name, peer.input_shapes, peer.device_ns_per_call, "ns"),
+    )
+    is_at_peer = gap.saved_ns[0] == gap.saved_ns[1]
     basis = _GAP.text("basis-peer")() if is_at_peer else _GAP.text("basis-roof")(bandwidth=memory_bandwidth(facts))
-    params = {
+    evidence = _GAP.evidence(limits, "ratio", gap.ratio, where, subject=_GAP.text("subject-peer")())
+    return Draft((evidence,), _without_gap(gap, work, basis), _gap_figures(gap, work), code=_swapped(gap, peer))
+
+
+def _beside_roof(facts: Facts, limits: Limits, gap: _Gap, work: EventTimes) -> Draft:
+    """The finding about calls that take longer than moving their data."""
+    where = CodePlace("operator", gap.name, gap.shapes, facts.at_place(gap.time_ns), "ns")
+    basis = _GAP.text("basis-roof")(bandwidth=memory_bandwidth(facts))
+    return Draft(
+        (_GAP.evidence(limits, "ratio", gap.ratio, (where,), subject=_GAP.text("subject-roof")()),),
+        _without_gap(gap, work, basis),
+        _gap_figures(gap, work),
+        confidence="B",
+        code="",
+        summary=_GAP.text("summary-roof"),
+        advice=_GAP.text("advice-roof-aligned" if _is_aligned(gap) else "advice-roof"),
+    )
+
+
+def _without_gap(gap: _Gap, work: EventTimes, basis: Message) -> StepChange:
+    """The calls as fast as they might be."""
+    least, most = map(work.processor.per_step, gap.saved_ns)
+    return work.processor.less_work((least, most), basis, dict.fromkeys(work.ns, most))
+
+
+def _gap_figures(gap: _Gap, work: EventTimes) -> dict[str, object]:
+    """The quantities of a sentence about a gap."""
+    return {
         "operator": gap.name,
         "shapes": gap.shapes,
-        "peer": peer.input_shapes if peer else None,
+        "peer": gap.peer.input_shapes if gap.peer else None,
         "ratio": gap.ratio,
-        "time": OfEvents(facts.on_device(gap.time_ns)),
-        "share": share,
+        **work.figures(),
     }
-    return Draft(
-        (Evidence(subject(), gap.ratio, limits["ratio"], "number", tuple(where)),),
-        DeviceWork((low, high), basis, claims=claims),
-        params,
-        confidence=None if peer else "B",
-        code=_swapped(gap),
-        summary=None if peer else _GAP.text("summary-roof"),
-        advice=None if peer else _GAP.text("advice-roof-aligned") if _is_aligned(gap) else _GAP.text("advice-roof"),
-    )
 
 
 def _is_aligned(gap: _Gap) -> bool:
@@ -265,11 +312,11 @@ def _is_aligned(gap: _Gap) -> bool:
     return all(shape[-1] % 8 == 0 for shape in Inputs(gap.shapes).tensors)
 
 
-def _swapped(gap: _Gap) -> str:
+def _swapped(gap: _Gap, peer: Peer) -> str:
     """Code with the operands in the order of the faster call; empty where that is not the difference."""
     base = gap.name.removeprefix("aten::")
     slow = Inputs(gap.shapes).shapes or ()
-    fast = Inputs(gap.peer.input_shapes if gap.peer else None).shapes or ()
+    fast = Inputs(peer.input_shapes).shapes or ()
     is_swapped = base in _COMMUTATIVE and len(slow) >= 2 and slow[:2] == fast[1::-1] != fast[:2]
     return f"y = torch.{base}(b, a)  # instead of torch.{base}(a, b)" if is_swapped else ""
 
