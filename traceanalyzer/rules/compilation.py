@@ -5,14 +5,14 @@ The rules are compile-or-load-in-step, graph-breaks, recompilations and compile-
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from traceanalyzer.analyzers.compilation import CompiledCode, Compiling
-from traceanalyzer.analyzers.compilation.regions import GraphBreak, breaks_at
+from traceanalyzer.analyzers import compilation
+from traceanalyzer.analyzers.compilation import regions
 from traceanalyzer.analyzers.idle import Idle
-from traceanalyzer.analyzers.launches.runtime_calls import RuntimeCalls, SetUp, code_at
+from traceanalyzer.analyzers.launches import runtime_calls
 from traceanalyzer.report.names import code_place, named_code
-from traceanalyzer.rules.engine.change import HostTime, StepChange
+from traceanalyzer.rules.engine.change import HostTime
 from traceanalyzer.rules.engine.places import of_set_up
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, OfEvents, page
 from traceanalyzer.structure.events import EventSet
@@ -35,29 +35,23 @@ _JOINED = 2.0
 
 
 def _in_step(facts: Facts, limits: Limits) -> Drafts:
-    calls = facts.need("runtime_calls", RuntimeCalls)
+    calls = facts.need("runtime_calls", runtime_calls.RuntimeCalls)
     rows = [row for row in calls.rows if row.kind != "allocation"]
     if not rows:
         return
-    time = facts.recorded_steps_ns
     if calls.steps == 1:
-        yield from _only_set_up(_code_of_steps(facts, calls), rows, time, limits)
+        yield from _only_set_up(facts, calls, rows, limits)
         return
     later = [row for row in rows if row.later_calls]
-    later_ns = mean(time * (calls.steps - 1), calls.steps)
-    share = calls.later_code_ns / later_ns
+    share = calls.later_code_ns / mean(facts.recorded_steps_ns * (calls.steps - 1), calls.steps)
     if share <= limits["later_share"]:
         return
-    evidence = Evidence(_IN_STEP.text("later")(), share, limits["later_share"], "share", _places(later))
-    if calls.later_compiling_steps >= max(_fewest(facts), _EACH_STEP * (calls.steps - 1)):
-        change = _each_step(facts, calls)
-    else:
-        exposed = facts.spread(min(calls.later_code_ns, _idle_of(facts)))
-        basis = _IN_STEP.text("basis")(total=calls.later_code_ns, steps=calls.steps)
-        direct = 0.0, facts.spread(calls.later_code_ns)
-        change = HostTime(direct, basis, (0.0, exposed), {EventSet.idle("compilation"): exposed}, at=code_at())
-    params: dict[str, object] = {"time": calls.later_code_ns, "share": share}
-    params |= {
+    evidence = _IN_STEP.evidence(limits, "later_share", share, _places(later), subject=_IN_STEP.text("later")())
+    comes_back = calls.later_compiling_steps >= max(_fewest(facts), _EACH_STEP * (calls.steps - 1))
+    change = _each_step(facts, calls) if comes_back else _now_and_then(facts, calls)
+    params: dict[str, object] = {
+        "time": calls.later_code_ns,
+        "share": share,
         "calls": sum(row.later_calls for row in later),
         "what": later[0].name,
         "each": OfEvents(facts.spread(calls.later_code_ns)),
@@ -77,7 +71,16 @@ def _fewest(facts: Facts) -> int:
     return _FEWEST - 1 if asked is not None and asked.wait + asked.warmup >= _FEWEST else _FEWEST
 
 
-def _each_step(facts: Facts, calls: RuntimeCalls) -> StepChange:
+def _now_and_then(facts: Facts, calls: runtime_calls.RuntimeCalls) -> HostTime:
+    """The time saved if something is compiled in some steps."""
+    exposed = facts.spread(min(calls.later_code_ns, _idle_of(facts)))
+    basis = _IN_STEP.text("basis")(total=calls.later_code_ns, steps=calls.steps)
+    direct = 0.0, facts.spread(calls.later_code_ns)
+    claims = {EventSet.idle("compilation"): exposed}
+    return HostTime(direct, basis, (0.0, exposed), claims, at=runtime_calls.code_at())
+
+
+def _each_step(facts: Facts, calls: runtime_calls.RuntimeCalls) -> HostTime:
     """The time saved if something is compiled in each step."""
     time = calls.usual_compiling_ns_per_step or 0.0
     idle = time if facts.resources.gpu_ns is None else min(time, facts.idle_per_step("compilation"))
@@ -85,17 +88,18 @@ def _each_step(facts: Facts, calls: RuntimeCalls) -> StepChange:
         compiling=calls.later_compiling_steps, steps=calls.steps - 1, kept=1 - _LEAST, more=_MOST - 1
     )
     direct, exposed = ((_LEAST * part, min(_MOST * part, facts.step_ns)) for part in (time, idle))
-    return HostTime(direct, basis, exposed, {EventSet.idle("compilation"): exposed[1]}, at=code_at())
+    claims = {EventSet.idle("compilation"): exposed[1]}
+    return HostTime(direct, basis, exposed, claims, at=runtime_calls.code_at())
 
 
-def _again(facts: Facts) -> Compiling | None:
+def _again(facts: Facts) -> compilation.Compiling | None:
     """The longest recompilation of the recording whose reason is in the compile log."""
-    code = facts.find("compilation", CompiledCode)
+    code = facts.find("compilation", compilation.CompiledCode)
     rows = [] if code is None else [row for row in code.compilations if row.reasons and row.start_ns is not None]
     return max(rows, key=lambda row: row.time_ns or 0, default=None)
 
 
-def _code_of_steps(facts: Facts, calls: RuntimeCalls) -> int:
+def _code_of_steps(facts: Facts, calls: runtime_calls.RuntimeCalls) -> int:
     """Compiling and loading within the steps of the program, in ns; what came before them is in no figure.
 
     Where the profiler marked no steps, the program's may begin after most of the recording.
@@ -104,14 +108,17 @@ def _code_of_steps(facts: Facts, calls: RuntimeCalls) -> int:
     return calls.code_ns if recording is None else min(calls.code_ns, recording.startup_ns)
 
 
-def _only_set_up(code_ns: int, rows: list[SetUp], time: float, limits: Limits) -> Drafts:
+def _only_set_up(
+    facts: Facts, calls: runtime_calls.RuntimeCalls, rows: Sequence[runtime_calls.SetUp], limits: Limits
+) -> Drafts:
     """A recording that is mostly set-up."""
+    code_ns, time = _code_of_steps(facts, calls), facts.recorded_steps_ns
     share = code_ns / time if time else 0.0
     if share < limits["only_share"]:
         return
     rows = sorted(rows, key=lambda row: (-row.time_ns, row.name))
     yield Draft(
-        (Evidence(_IN_STEP.text("only")(), share, limits["only_share"], "share", _places(rows)),),
+        (_IN_STEP.evidence(limits, "only_share", share, _places(rows), subject=_IN_STEP.text("only")()),),
         params={"time": code_ns, "share": share, "calls": sum(row.calls for row in rows), "what": rows[0].name},
         confidence=_confidence(rows),
         summary=_IN_STEP.text("summary-only"),
@@ -128,52 +135,54 @@ def _idle_of(facts: Facts) -> float:
     return max(row.time_ns for device in idle.devices for row in device.causes if row.cause == "compilation")
 
 
-def _confidence(rows: Sequence[SetUp]) -> str:
+def _confidence(rows: Sequence[runtime_calls.SetUp]) -> str:
     """Lower if there are only slow launches, which may be slow for another reason."""
     return "C" if all(row.is_inferred for row in rows) else "A"
 
 
-def _places(rows: Sequence[SetUp]) -> tuple[CodePlace, ...]:
+def _places(rows: Sequence[runtime_calls.SetUp]) -> tuple[CodePlace, ...]:
     return tuple(of_set_up(row, row.later_ns or row.time_ns) for row in rows)
 
 
 def _breaks(facts: Facts, limits: Limits) -> Drafts:
-    code = facts.need("compilation", CompiledCode)
+    code = facts.need("compilation", compilation.CompiledCode)
     breaks, between = code.breaks_per_step, code.between_ns_per_step
     if breaks is None or between is None or breaks < limits["breaks"] or between < limits["share"] * facts.step_ns:
         return
-    where = tuple(
-        CodePlace("python", _line(row) or f"{row.before} > {row.behind}", value=row.between_ns, unit="ns")
-        for row in code.breaks[:5]
-    )
-    evidence = Evidence(_BREAKS.text("subject")(), breaks, limits["breaks"], "number", where)
     interval = _saved_by_joining(facts, code, between)
+    claims = {EventSet.other("breaks of graphs"): interval[1]}
     basis = _BREAKS.text("basis-cpu")(most=_JOINED)
-    change = HostTime(interval, basis, interval, {EventSet.other("breaks of graphs"): interval[1]}, at=breaks_at())
+    change = HostTime(interval, basis, interval, claims, at=regions.breaks_at())
     params: dict[str, object] = {"breaks": breaks, "time": OfEvents(between)}
-    longest, summary = code.breaks[0], None
-    place = _line(longest)
+    summary = None
+    place = _line(code.breaks[0])
     if place is not None:
         params["place"] = place
         summary = _BREAKS.text("summary-place")
-        if longest.reason is not None:
-            params["reason"] = longest.reason.rstrip(".")
-            summary = _BREAKS.text("summary-cause")
+    if place is not None and code.breaks[0].reason is not None:
+        params["reason"] = code.breaks[0].reason.rstrip(".")
+        summary = _BREAKS.text("summary-cause")
+    evidence = _BREAKS.evidence(limits, "breaks", breaks, tuple(map(_break, code.breaks[:_SHOWN])))
     yield Draft((evidence,), change, params, ceiling="medium", summary=summary)
 
 
-def _saved_by_joining(facts: Facts, code: CompiledCode, between: float) -> tuple[float, float]:
+def _break(row: regions.GraphBreak) -> CodePlace:
+    """Where a graph ends, with the time until the next one."""
+    return CodePlace("python", _line(row) or f"{row.before} > {row.behind}", value=row.between_ns, unit="ns")
+
+
+def _saved_by_joining(facts: Facts, code: compilation.CompiledCode, between: float) -> tuple[float, float]:
     """Least and most time of a step that fewer regions save, in ns."""
-    regions = code.regions_per_step or 0.0
+    count = code.regions_per_step or 0.0
     entering, behind = code.entering_ns_per_step or 0.0, code.entering_behind_ns_per_step or 0.0
     # The guards of a region after a break are checked between the two regions.
-    guards = max(0.0, (code.guards_ns_per_step or 0.0) * (1 - (code.breaks_per_step or 0.0) / max(1.0, regions)))
-    all_but_one = (entering + guards) * (1 - 1 / max(1.0, regions))
+    guards = max(0.0, (code.guards_ns_per_step or 0.0) * (1 - (code.breaks_per_step or 0.0) / max(1.0, count)))
+    all_but_one = (entering + guards) * (1 - 1 / max(1.0, count))
     most = between + all_but_one
     return min(behind, most), min(_JOINED * most, facts.step_ns)
 
 
-def _line(row: GraphBreak) -> str | None:
+def _line(row: regions.GraphBreak) -> str | None:
     """File and line of a break, as in `model.py:12`; None if they are unknown."""
     if row.file is None:
         return None
@@ -182,7 +191,7 @@ def _line(row: GraphBreak) -> str | None:
 
 
 def _logged_breaks(facts: Facts, limits: Limits) -> Drafts:
-    found = facts.need("compilation", CompiledCode).logged_breaks
+    found = facts.need("compilation", compilation.CompiledCode).logged_breaks
     if len(found) < max(1, limits["breaks"]):
         return
     places = (code_place(row.file, row.line) or row.function or row.compilation for row in found[:_SHOWN])
@@ -195,52 +204,86 @@ def _logged_breaks(facts: Facts, limits: Limits) -> Drafts:
 
 def _recompiled(facts: Facts, limits: Limits) -> Drafts:
     """Recompilations of a log, as far as a trace did not record them."""
-    code = facts.need("compilation", CompiledCode)
-    rows = [row for row in code.compilations if row.is_again and row.start_ns is None]
+    code = facts.need("compilation", compilation.CompiledCode)
+    rows = _logged_again(code)
     if code.log is None or len(rows) < max(1, limits["count"]):
         return
-    rows.sort(key=lambda row: -(row.time_ns or 0))
-    where = tuple(
-        CodePlace(
-            "python", code_place(*row.place) or row.function or row.compilation or "?", value=row.time_ns, unit="ns"
-        )
-        for row in rows[:_SHOWN]
-    )
-    evidence = Evidence(_AGAIN.text("subject")(), len(rows), limits["count"], "count", where)
-    time, whole = sum(row.time_ns or 0 for row in rows), code.log.compiling_ns
-    share = time / whole if whole else 0.0
+    time = sum(row.time_ns or 0 for row in rows)
+    share = _compiling_share(code, time)
     told = next((row for row in rows if row.reasons), rows[0])
-    reason = told.reasons[0].rstrip(".") if told.reasons else _AGAIN.text("unknown")()
-    params = {"count": len(rows), "time": time, "share": share, "reason": reason}
-    params["function"] = named_code(told.function, *told.place)
-    summary = None if time and told is rows[0] else _AGAIN.text("summary-untimed")
-    severity = "medium" if share >= limits["share"] else "low"
-    yield Draft((evidence,), None, params, severity=severity, summary=summary)
+    where = tuple(_compiled(row, row.compilation or "?") for row in rows[:_SHOWN])
+    params = {
+        "count": len(rows),
+        "time": time,
+        "share": share,
+        "reason": told.reasons[0].rstrip(".") if told.reasons else _AGAIN.text("unknown")(),
+        "function": named_code(told.function, *told.place),
+    }
+    yield Draft(
+        (_AGAIN.evidence(limits, "count", len(rows), where),),
+        None,
+        params,
+        severity="medium" if share >= limits["share"] else "low",
+        summary=None if time and told is rows[0] else _AGAIN.text("summary-untimed"),
+    )
+
+
+def _logged_again(code: compilation.CompiledCode) -> list[compilation.Compiling]:
+    """Recompilations that only the log has, the longest first."""
+    rows = [row for row in code.compilations if row.is_again and row.start_ns is None]
+    return sorted(rows, key=lambda row: -(row.time_ns or 0))
+
+
+def _compiled(row: compilation.Compiling, unnamed: str) -> CodePlace:
+    """Code that was compiled, with the time of that."""
+    name = code_place(*row.place) or row.function or unnamed
+    return CodePlace("python", name, value=row.time_ns, unit="ns")
+
+
+def _compiling_share(code: compilation.CompiledCode, time_ns: float) -> float:
+    """Part of all time of compiling in a log; 0 where there is none."""
+    whole = code.log.compiling_ns if code.log else None
+    return time_ns / whole if whole else 0.0
 
 
 def _missed(facts: Facts, limits: Limits) -> Drafts:
     """Graphs that a cache did not have, or could not have; of two caches of one graph, those of Inductor's count."""
-    code = facts.need("compilation", CompiledCode)
-    for cache in sorted(code.caches, key=lambda use: use.cache != "fx_graph")[:1]:
-        misses = cache.misses or cache.bypasses
-        rows = [row for row in code.compilations if (row.cache_misses if cache.misses else row.cache_bypasses)]
-        compiled = sum(row.phases.inductor_ns or 0 for row in rows if row.phases is not None)
-        time = (cache.missed_ns if cache.misses else None) or compiled
-        whole = code.log.compiling_ns if code.log else None
-        share = time / whole if whole else 0.0
-        if not misses or not time or share < limits["share"]:
-            return
-        where = tuple(
-            CodePlace("python", code_place(*row.place) or row.function or "?", value=row.time_ns, unit="ns")
-            for row in rows[:_SHOWN]
-        )
-        evidence = Evidence(_MISSED.text("subject")(), share, limits["share"], "share", where)
-        params = {"cache": cache.cache, "misses": misses, "time": time, "share": share}
-        params["lookups"] = cache.hits + cache.misses + cache.bypasses
-        params["reason"] = "; ".join(cache.bypass_reasons).rstrip(".") or "?"
-        severity = "medium" if share >= limits["severe"] else "low"
-        summary = None if cache.misses else _MISSED.text("summary-bypassed")
-        yield Draft((evidence,), None, params, severity=severity, summary=summary)
+    code = facts.need("compilation", compilation.CompiledCode)
+    cache = min(code.caches, key=lambda use: use.cache != "fx_graph", default=None)
+    if cache is None:
+        return
+    misses = cache.misses or cache.bypasses
+    rows = _not_cached(code, have_missed=bool(cache.misses))
+    time = (cache.missed_ns if cache.misses else None) or _inductor_ns(rows)
+    share = _compiling_share(code, time)
+    if not misses or not time or share < limits["share"]:
+        return
+    where = tuple(_compiled(row, "?") for row in rows[:_SHOWN])
+    params = {
+        "cache": cache.cache,
+        "misses": misses,
+        "time": time,
+        "share": share,
+        "lookups": cache.hits + cache.misses + cache.bypasses,
+        "reason": "; ".join(cache.bypass_reasons).rstrip(".") or "?",
+    }
+    yield Draft(
+        (_MISSED.evidence(limits, "share", share, where),),
+        None,
+        params,
+        severity="medium" if share >= limits["severe"] else "low",
+        summary=None if cache.misses else _MISSED.text("summary-bypassed"),
+    )
+
+
+def _not_cached(code: compilation.CompiledCode, *, have_missed: bool) -> list[compilation.Compiling]:
+    """What a cache did not have, or else could not have."""
+    return [row for row in code.compilations if (row.cache_misses if have_missed else row.cache_bypasses)]
+
+
+def _inductor_ns(rows: Iterable[compilation.Compiling]) -> int:
+    """Time in which Inductor compiled, in ns."""
+    return sum(row.phases.inductor_ns or 0 for row in rows if row.phases is not None)
 
 
 RULES = (

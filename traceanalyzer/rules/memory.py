@@ -116,21 +116,16 @@ def _growth(facts: Facts, limits: Limits) -> Drafts:
 
 
 def _growing(device: DeviceMemory, limits: Limits) -> Drafts:
-    steps, is_cpu = device.steps[1:], device.device == _CPU
-    ends = [step.end_bytes for step in steps]
+    ends = [step.end_bytes for step in device.steps[1:]]
     slope = _slope(ends)
-    is_relative = is_cpu or device.is_relative
-    held = _peak(device) if is_relative else median(ends)  # activations come and go; what stays is held between steps
+    held = _peak(device) if _is_relative(device) else median(ends)  # activations come and go; the rest stays
     if held <= 0 or slope / held <= limits["growth_share"] or not _mostly_rises(ends):
         return
-    if is_cpu and slope < _LEAST_ON_CPU:
+    if device.device == _CPU and slope < _LEAST_ON_CPU:
         return
-    shown = (*steps[:2], *steps[-3:])
-    where = tuple(CodePlace("step", step.name, value=step.end_bytes, unit="bytes") for step in shown)
-    subject = _GROWTH.text("subject") if is_relative else _GROWTH.text("subject-held")
-    evidence = _GROWTH.evidence(limits, "growth_share", slope / held, where, subject=subject())
+    evidence = _growth_seen(device, slope / held, limits)
     params = {"device": device.device, "growth": round(slope), "share": slope / held}
-    if device.capacity_bytes is not None and not is_relative:
+    if device.capacity_bytes is not None and not _is_relative(device):
         left = max(0, int((device.capacity_bytes - _peak(device)) / slope))
         severity = "high" if left < _SOON else "medium"
         summary = _GROWTH.text("summary-known-held")
@@ -140,9 +135,22 @@ def _growing(device: DeviceMemory, limits: Limits) -> Drafts:
         (evidence,),
         params=params,
         severity="medium",
-        summary=None if is_relative else _GROWTH.text("summary-held"),
-        advice=_GROWTH.text("advice-cpu") if is_cpu else None,
+        summary=None if _is_relative(device) else _GROWTH.text("summary-held"),
+        advice=_GROWTH.text("advice-cpu") if device.device == _CPU else None,
     )
+
+
+def _growth_seen(device: DeviceMemory, share: float, limits: Limits) -> Evidence:
+    """The growth, with what the first and the last steps leave."""
+    subject = _GROWTH.text("subject") if _is_relative(device) else _GROWTH.text("subject-held")
+    shown = (*device.steps[1:3], *device.steps[1:][-3:])
+    where = tuple(CodePlace("step", step.name, value=step.end_bytes, unit="bytes") for step in shown)
+    return _GROWTH.evidence(limits, "growth_share", share, where, subject=subject())
+
+
+def _is_relative(device: DeviceMemory) -> bool:
+    """Whether only changes since the start of the recording are known, not what was held before."""
+    return device.device == _CPU or device.is_relative
 
 
 def _peak(device: DeviceMemory) -> int:

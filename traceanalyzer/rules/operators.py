@@ -12,8 +12,8 @@ from traceanalyzer.analyzers.kernels.roofline import Roofline
 from traceanalyzer.analyzers.operators import ShapeCosts, loops, operators_at
 from traceanalyzer.knowledge import op_shapes
 from traceanalyzer.knowledge.inputs import Inputs
-from traceanalyzer.report.message import Message, Text
-from traceanalyzer.rules.engine.change import DeviceWork, HostTime, Interval, StepChange
+from traceanalyzer.report.message import Text
+from traceanalyzer.rules.engine.change import DeviceWork, HostTime
 from traceanalyzer.rules.engine.event_times import EventTimes
 from traceanalyzer.rules.engine.facts import OperatorFact
 from traceanalyzer.rules.engine.places import at_line
@@ -67,7 +67,7 @@ class _Gap(msgspec.Struct, frozen=True):
     shapes: str
     time_ns: int
     ratio: float
-    saved_ns: Interval
+    saved_ns: tuple[float, float]
     peer: Peer | None
 
 
@@ -272,28 +272,25 @@ def _beside_peer(facts: Facts, limits: Limits, gap: _Gap, peer: Peer, work: Even
     is_at_peer = gap.saved_ns[0] == gap.saved_ns[1]
     basis = _GAP.text("basis-peer")() if is_at_peer else _GAP.text("basis-roof")(bandwidth=memory_bandwidth(facts))
     evidence = _GAP.evidence(limits, "ratio", gap.ratio, where, subject=_GAP.text("subject-peer")())
-    return Draft((evidence,), _without_gap(gap, work, basis), _gap_figures(gap, work), code=_swapped(gap, peer))
+    least, most = map(facts.on_device, gap.saved_ns)
+    change = DeviceWork((least, most), basis, claims=dict.fromkeys(work.ns, most))
+    return Draft((evidence,), change, _gap_figures(gap, work), code=_swapped(gap, peer))
 
 
 def _beside_roof(facts: Facts, limits: Limits, gap: _Gap, work: EventTimes) -> Draft:
     """The finding about calls that take longer than moving their data."""
     where = CodePlace("operator", gap.name, gap.shapes, facts.at_place(gap.time_ns), "ns")
     basis = _GAP.text("basis-roof")(bandwidth=memory_bandwidth(facts))
+    least, most = map(facts.on_device, gap.saved_ns)
     return Draft(
         (_GAP.evidence(limits, "ratio", gap.ratio, (where,), subject=_GAP.text("subject-roof")()),),
-        _without_gap(gap, work, basis),
+        DeviceWork((least, most), basis, claims=dict.fromkeys(work.ns, most)),
         _gap_figures(gap, work),
         confidence="B",
         code="",
         summary=_GAP.text("summary-roof"),
         advice=_GAP.text("advice-roof-aligned" if _is_aligned(gap) else "advice-roof"),
     )
-
-
-def _without_gap(gap: _Gap, work: EventTimes, basis: Message) -> StepChange:
-    """The calls as fast as they might be."""
-    least, most = map(work.processor.per_step, gap.saved_ns)
-    return work.processor.less_work((least, most), basis, dict.fromkeys(work.ns, most))
 
 
 def _gap_figures(gap: _Gap, work: EventTimes) -> dict[str, object]:

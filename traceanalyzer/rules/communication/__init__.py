@@ -6,28 +6,19 @@ The rules here are comm-inefficient, comm-exposed and collectives-many: collecti
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import fsum
-from typing import Any
 
-from traceanalyzer.analyzers.communication import (
-    CollectiveRow,
-    Communication,
-    HostCollectives,
-    collectives_at,
-    host_collectives_at,
-)
+from traceanalyzer.analyzers import communication
 from traceanalyzer.analyzers.optimizer.autograd_passes import Passes
 from traceanalyzer.analyzers.ranks.model import Ranks
 from traceanalyzer.knowledge.collectives import bus_factor
 from traceanalyzer.report.message import Message
 from traceanalyzer.rules.communication import parallel
-from traceanalyzer.rules.engine import late_rank
-from traceanalyzer.rules.engine.change import CollectivesShorter, DeviceWork, HostTime, StepChange
-from traceanalyzer.rules.engine.program import may_train
+from traceanalyzer.rules.engine import change as changes
+from traceanalyzer.rules.engine import late_rank, program
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, OfEvents, page
 from traceanalyzer.structure.events import COMMUNICATION
-from traceanalyzer.structure.resources import StepResources
 from traceanalyzer.structure.typical import rows_of
 
 _INEFFICIENT = page("comm-inefficient")
@@ -60,44 +51,55 @@ _CODE_HOST = "model = DistributedDataParallel(model)  # without bucket_cap_mb"
 
 
 def _inefficient(facts: Facts, limits: Limits) -> Drafts:
-    communication = facts.need("communication", Communication)
+    measured = facts.need("communication", communication.Communication)
     total = facts.need_step_resources().communication_ns or 0.0
     if total < limits["share"] * facts.step_ns:
         return
-    sized = [row for row in rows_of(communication) if row.message_bytes and (row.group_size or 2) > 1]
+    sized = [row for row in rows_of(measured) if row.message_bytes and (row.group_size or 2) > 1]
     if not sized:
         raise Missing(_INEFFICIENT.text("no-sizes")())
     large = [row for row in sized if _size(row) >= limits["large_bytes"]]
-    below = list(_below_link(facts, communication, large, limits))
+    below = list(_below_link(facts, measured, large, limits))
     yield from below or _slow(facts, large, limits)
-    yield from _small(facts, communication, [row for row in sized if _size(row) < limits["small_bytes"]], limits)
+    yield from _small(facts, measured, [row for row in sized if _size(row) < limits["small_bytes"]], limits)
 
 
-def _slow(facts: Facts, large: list[CollectiveRow], limits: Limits) -> Drafts:
+def _slow(facts: Facts, large: list[communication.CollectiveRow], limits: Limits) -> Drafts:
     """Rows of large messages that are slow compared with the best row of the same operation and group size."""
-    groups: defaultdict[tuple[str | None, int | None], list[CollectiveRow]] = defaultdict(list)
-    for row in large:
-        groups[row.operation, row.group_size].append(row)
-    slow: list[tuple[float, float, CollectiveRow]] = []
-    for rows in groups.values():
-        best = max(map(_rate, rows))
-        shares = ((row, _rate(row) / best) for row in rows if best)
-        slow += [(_excess(row, best), share, row) for row, share in shares if share < limits["of_best"]]
+    slow = _below_best(large, limits["of_best"])
     if not slow:
         return
     slow.sort(key=lambda entry: (-entry[0], _size(entry[2])))
     direct = facts.in_collectives(fsum(excess for excess, _, _ in slow))
-    share, where = slow[0][1], tuple(_sized_place(facts, row) for _, _, row in slow)
-    evidence = Evidence(_INEFFICIENT.text("slow")(), share, limits["of_best"], "share", where)
+    share = slow[0][1]
+    where = tuple(_sized_place(facts, row) for _, _, row in slow)
+    evidence = _INEFFICIENT.evidence(limits, "of_best", share, where, subject=_INEFFICIENT.text("slow")())
     change = _faster(facts, direct, _INEFFICIENT.text("basis")())
     params = {"share": share, "time": direct, "total": OfEvents(facts.resources.communication_ns or 0.0)}
     yield Draft((evidence,), change, params, ceiling="low", confidence="C", code="")  # may have waited
 
 
-def _below_link(facts: Facts, communication: Communication, large: list[CollectiveRow], limits: Limits) -> Drafts:
+def _below_best(
+    large: list[communication.CollectiveRow], most: float
+) -> list[tuple[float, float, communication.CollectiveRow]]:
+    """Rows that reach no more than a share of the best rate of their kind: time beyond that in ns, share, row."""
+    groups: defaultdict[tuple[str | None, int | None], list[communication.CollectiveRow]] = defaultdict(list)
+    for row in large:
+        groups[row.operation, row.group_size].append(row)
+    slow = []
+    for rows in groups.values():
+        best = max(map(_rate, rows))
+        shares = ((row, _rate(row) / best) for row in rows if best)
+        slow += [(_excess(row, best), share, row) for row, share in shares if share < most]
+    return slow
+
+
+def _below_link(
+    facts: Facts, measured: communication.Communication, large: list[communication.CollectiveRow], limits: Limits
+) -> Drafts:
     """All large messages, if even the fastest is slow for the link: then none of them is a reference for the others."""
     moved = [(row, _bus_bytes(row)) for row in large if _bus_bytes(row)]
-    link = communication.link
+    link = measured.link
     if link is None or not moved:
         return
     best = max(size / max(1, row.min_ns) for row, size in moved)  # bytes per ns are GB/s
@@ -107,9 +109,9 @@ def _below_link(facts: Facts, communication: Communication, large: list[Collecti
     excess = fsum(max(0.0, row.total_ns - row.calls * size / reachable) for row, size in moved)
     direct = facts.in_collectives(excess)
     where = _longest(facts, [row for row, _ in moved])
-    evidence = Evidence(_INEFFICIENT.text("of-link")(), best / link.gb_per_s, limits["of_link"], "share", where)
+    subject = _INEFFICIENT.text("of-link")()
     yield Draft(
-        (evidence,),
+        (_INEFFICIENT.evidence(limits, "of_link", best / link.gb_per_s, where, subject=subject),),
         _faster(facts, direct, _INEFFICIENT.text("basis-link")(reached=_REACHED)),
         {
             "rate": best,
@@ -126,22 +128,19 @@ def _below_link(facts: Facts, communication: Communication, large: list[Collecti
     )
 
 
-def _small(facts: Facts, communication: Communication, small: list[CollectiveRow], limits: Limits) -> Drafts:
+def _small(
+    facts: Facts, measured: communication.Communication, small: list[communication.CollectiveRow], limits: Limits
+) -> Drafts:
     """Many small messages, which fewer buckets could carry."""
-    rows: tuple[CollectiveRow, ...] = rows_of(communication)
-    calls, every = sum(row.calls for row in small), sum(row.calls for row in rows)
-    time, whole = sum(row.total_ns for row in small), sum(row.total_ns for row in rows)
-    in_number, in_time = calls / every, time / max(1, whole)
-    share = min(in_number, in_time)
+    rows: tuple[communication.CollectiveRow, ...] = rows_of(measured)
+    calls, time = _sums(small)
+    every, whole = _sums(rows)
+    share = min(calls / every, time / max(1, whole))
     if share <= limits["small_share"]:
         return
-    payload = sum(row.calls * _size(row) for row in small)
-    buckets = -(-payload // _BUCKET_BYTES)
-    latency = min(row.min_ns for row in small)
-    direct = facts.in_collectives(max(0, time - buckets * max(latency, time // calls)))
     size = int(limits["small_bytes"])
-    subject = _INEFFICIENT.text("small") if share == in_number else _INEFFICIENT.text("small-time")
-    evidence = Evidence(subject(size=size), share, limits["small_share"], "share", _longest(facts, small))
+    subject = _INEFFICIENT.text("small") if share == calls / every else _INEFFICIENT.text("small-time")
+    where = _longest(facts, small)
     params = {
         "small": calls,
         "calls": every,
@@ -150,115 +149,155 @@ def _small(facts: Facts, communication: Communication, small: list[CollectiveRow
         "share": 0.0,
         "total": OfEvents(facts.resources.communication_ns or 0.0),
     }
-    summary, advice = _INEFFICIENT.text("summary-small"), _INEFFICIENT.text("advice-small")
-    change = _faster(facts, direct, _INEFFICIENT.text("basis")())
-    yield Draft((evidence,), change, params, summary=summary, advice=advice)
+    yield Draft(
+        (_INEFFICIENT.evidence(limits, "small_share", share, where, subject=subject(size=size)),),
+        _faster(facts, facts.in_collectives(_beyond_buckets(small)), _INEFFICIENT.text("basis")()),
+        params,
+        summary=_INEFFICIENT.text("summary-small"),
+        advice=_INEFFICIENT.text("advice-small"),
+    )
 
 
-def _size(row: CollectiveRow) -> int:
+def _sums(rows: Iterable[communication.CollectiveRow]) -> tuple[int, int]:
+    """Calls, and their time in ns."""
+    calls = time = 0
+    for row in rows:
+        calls += row.calls
+        time += row.total_ns
+    return calls, time
+
+
+def _beyond_buckets(small: list[communication.CollectiveRow]) -> int:
+    """Time in ns that small messages take beyond the latency of as few buckets as could carry them."""
+    calls, time = _sums(small)
+    payload = sum(row.calls * _size(row) for row in small)
+    buckets = -(-payload // _BUCKET_BYTES)
+    latency = min(row.min_ns for row in small)
+    return max(0, time - buckets * max(latency, time // calls))
+
+
+def _size(row: communication.CollectiveRow) -> int:
     """Size of a message in bytes; 0 where it is unknown."""
     return row.message_bytes or 0
 
 
-def _bus_bytes(row: CollectiveRow) -> float:
+def _bus_bytes(row: communication.CollectiveRow) -> float:
     """Bytes that the slowest link of a GPU carries for one message; 0 where it is unknown."""
     return _size(row) * (bus_factor(row.operation, row.group_size) or 0.0)
 
 
-def _rate(row: CollectiveRow) -> float:
+def _rate(row: communication.CollectiveRow) -> float:
     """Bytes per ns of the fastest call, which has waited least."""
     return _size(row) / max(1, row.min_ns)
 
 
-def _excess(row: CollectiveRow, best: float) -> float:
+def _excess(row: communication.CollectiveRow, best: float) -> float:
     """Time in ns that calls take beyond what they would take at the best rate."""
     return max(0.0, row.total_ns - row.calls * _size(row) / best)
 
 
-def _faster(facts: Facts, direct: float, basis: Message) -> StepChange:
+def _faster(facts: Facts, direct: float, basis: Message) -> changes.DeviceWork:
     """The saving of collectives that are shorter by some time per step, of which a part may be hidden."""
     exposed = facts.need_step_resources().exposed_communication_ns or 0.0
-    return DeviceWork((0.0, direct), basis, (0.0, min(direct, exposed)), {COMMUNICATION: direct})
+    return changes.DeviceWork((0.0, direct), basis, (0.0, min(direct, exposed)), {COMMUNICATION: direct})
 
 
-def _longest(facts: Facts, rows: list[CollectiveRow]) -> tuple[CodePlace, ...]:
+def _longest(facts: Facts, rows: list[communication.CollectiveRow]) -> tuple[CodePlace, ...]:
     return tuple(_sized_place(facts, row) for row in sorted(rows, key=lambda row: -row.total_ns)[:5])
 
 
-def _sized_place(facts: Facts, row: CollectiveRow) -> CodePlace:
+def _sized_place(facts: Facts, row: communication.CollectiveRow) -> CodePlace:
     shapes = None if row.message_bytes is None else f"{row.message_bytes} B x {row.calls}"
     return CodePlace("kernel", row.operation or "unknown", shapes, facts.per_step(row.total_ns), "ns")
 
 
 def _exposed(facts: Facts, limits: Limits) -> Drafts:
-    communication = facts.need("communication", Communication)
+    rows = rows_of(facts.need("communication", communication.Communication))
     resources = facts.need_step_resources()
     ranks = facts.find("ranks", Ranks)
-    exposed, total = _without_waiting(resources, ranks)
+    exposed, total = _without_waiting(facts, ranks)
     if not exposed or not total or not resources.gpu_ns:
         return
     share = exposed / resources.step_ns
     if share < limits["exposed_share"]:
         return
-    if (
-        ranks is not None
-        and exposed <= (ranks.exposed_wait_ns or 0.0)
-        and late_rank.named(facts, ranks, resources.exposed_communication_ns or 0.0)
-    ):
+    if ranks is not None and _is_waiting(facts, ranks, exposed):
         raise Missing(_EXPOSED.text("waiting")())
-    names = ((row.operation or row.process_group or "unknown", row.total_ns) for row in rows_of(communication)[:5])
-    where = tuple(CodePlace("kernel", name, value=facts.per_step(time), unit="ns") for name, time in names)
-    evidence = Evidence(_EXPOSED.text("subject")(), share, limits["exposed_share"], "share", where)
+    evidence = _EXPOSED.evidence(limits, "exposed_share", share, tuple(_named_place(facts, row) for row in rows[:5]))
+    params = {"exposed": exposed, "total": total, "step": resources.step_ns, "share": share}
     missing = "" if ranks is None else late_rank.missing(ranks)
-    hideable = min(exposed, max(0.0, resources.gpu_ns - (resources.communication_ns or 0.0)))
-    basis = _EXPOSED.text("basis")() if ranks is None else _EXPOSED.text("basis-ranks")()
-    change = CollectivesShorter((0.0, exposed), basis, (0.0, hideable), {COMMUNICATION: exposed})
-    params: dict[str, Any] = {"exposed": exposed, "total": total, "step": resources.step_ns, "share": share}
-    kinds = _kinds(communication)
-    summary = None
     if missing:
-        params["missing"] = missing
         yield Draft(
             (evidence,),
             None,
-            params,
+            {**params, "missing": missing},
             severity="low",
             summary=_EXPOSED.text("summary-missing"),
             advice=_EXPOSED.text("advice-missing"),
             code="",
         )
         return
+    hideable = min(exposed, max(0.0, resources.gpu_ns - (resources.communication_ns or 0.0)))
+    basis = _EXPOSED.text("basis")() if ranks is None else _EXPOSED.text("basis-ranks")()
+    change = changes.CollectivesShorter((0.0, exposed), basis, (0.0, hideable), {COMMUNICATION: exposed})
+    yield _hideable(facts, Draft((evidence,), change, params), _kinds(rows), are_ranks_known=ranks is not None)
+
+
+def _is_waiting(facts: Facts, ranks: Ranks, exposed: float) -> bool:
+    """Whether waiting for a rank that is named as late is most of what is exposed."""
+    if exposed > (ranks.exposed_wait_ns or 0.0):
+        return False
+    return bool(late_rank.named(facts, ranks, facts.need_step_resources().exposed_communication_ns or 0.0))
+
+
+def _named_place(facts: Facts, row: communication.CollectiveRow) -> CodePlace:
+    """Collectives by their operation, else by who takes part."""
+    name = row.operation or row.process_group or "unknown"
+    return CodePlace("kernel", name, value=facts.per_step(row.total_ns), unit="ns")
+
+
+def _hideable(facts: Facts, draft: Draft, kinds: Mapping[str, int], *, are_ranks_known: bool) -> Draft:
+    """The finding with what each kind of collective takes, and with what helps against it."""
+    params, summary = dict(draft.params), None
     if len(kinds) > 1:
         shown = list(kinds.items())[:_SHOWN]
         params["kinds"] = tuple(_EXPOSED.text("kind")(kind=kind, time=facts.per_step(ns)) for kind, ns in shown)
         summary = _EXPOSED.text("summary-kinds")
-    if not may_train(facts) and kinds.get("all_to_all", 0) >= _MOSTLY * fsum(kinds.values()) > 0:
-        params["advice"] = _EXPOSED.text("advice-experts")()
-        advice = _EXPOSED.text("advice") if ranks is not None else _EXPOSED.text("advice-late")
-        yield Draft((evidence,), change, params, summary=summary, advice=advice, code="")
-        return
-    if not may_train(facts):
-        advice = _EXPOSED.text("advice-inference") if ranks is None else _EXPOSED.text("advice-inference-ranks")
-        yield Draft((evidence,), change, params, summary=summary, advice=advice, code="")  # no gradients to exchange
-        return
-    params["advice"] = _cures(kinds)
-    advice = _EXPOSED.text("advice") if ranks is not None else _EXPOSED.text("advice-late")
-    reduces = not kinds or kinds.get("all_reduce", 0) >= _MOSTLY * fsum(kinds.values())
-    yield Draft((evidence,), change, params, summary=summary, advice=advice, code=None if reduces else "")
+    cure = _cure(facts, kinds)
+    if cure is None:  # no gradients to exchange
+        advice = _EXPOSED.text("advice-inference-ranks") if are_ranks_known else _EXPOSED.text("advice-inference")
+    else:
+        advice = _EXPOSED.text("advice") if are_ranks_known else _EXPOSED.text("advice-late")
+        params["advice"] = cure
+    code = None if program.may_train(facts) and _mostly(kinds, "all_reduce") else ""
+    return Draft(draft.evidence, draft.change, params, summary=summary, advice=advice, code=code)
 
 
-def _without_waiting(resources: StepResources, ranks: Ranks | None) -> tuple[float, float]:
+def _mostly(kinds: Mapping[str, int], kind: str) -> bool:
+    """Whether one kind of collective takes most of the time; true of any if none is known."""
+    return kinds.get(kind, 0) >= _MOSTLY * fsum(kinds.values())
+
+
+def _cure(facts: Facts, kinds: Mapping[str, int]) -> Message | None:
+    """What helps in a training, or between experts; None for other inference."""
+    if program.may_train(facts):
+        return _cures(kinds)
+    return _EXPOSED.text("advice-experts")() if any(kinds.values()) and _mostly(kinds, "all_to_all") else None
+
+
+def _without_waiting(facts: Facts, ranks: Ranks | None) -> tuple[float, float]:
     """Exposed and all communication; where all ranks are known, without the waiting for each other."""
-    exposed, total = resources.exposed_communication_ns or 0.0, resources.communication_ns or 0.0
+    own = facts.need_step_resources()
+    exposed, total = own.exposed_communication_ns or 0.0, own.communication_ns or 0.0
     if ranks is None:
         return exposed, total
     return max(0.0, exposed - (ranks.exposed_wait_ns or 0.0)), max(0.0, total - (ranks.wait_ns or 0.0))
 
 
-def _kinds(communication: Communication) -> dict[str, int]:
+def _kinds(rows: Iterable[communication.CollectiveRow]) -> dict[str, int]:
     """Time of the collectives by kind, if it is known, the most first."""
     times: defaultdict[str, int] = defaultdict(int)
-    for row in rows_of(communication):
+    for row in rows:
         if row.operation:
             times[row.operation] += row.total_ns
     total = sum(times.values())
@@ -282,33 +321,40 @@ def _cures(kinds: Mapping[str, int]) -> Message:
 
 
 def _many(facts: Facts, limits: Limits) -> Drafts:
-    on_host = facts.find("host_collectives", HostCollectives)
+    on_host = facts.find("host_collectives", communication.HostCollectives)
     if on_host is not None:
         yield from _many_on_host(facts, on_host, limits)
-        return
-    communication = facts.need("communication", Communication)
-    if not may_train(facts):
+    else:
+        yield from _many_on_devices(facts, limits)
+
+
+def _many_on_devices(facts: Facts, limits: Limits) -> Drafts:
+    measured = facts.need("communication", communication.Communication)
+    if not program.may_train(facts):
         raise Missing(_MANY.text("inference")())
-    all_rows: tuple[CollectiveRow, ...] = rows_of(communication)
-    rows = [row for row in all_rows if row.mean_ns < limits["mean_ns"]]
-    every = sum(row.calls for row in rows)
+    all_rows: tuple[communication.CollectiveRow, ...] = rows_of(measured)
+    rows = tuple(row for row in all_rows if row.mean_ns < limits["mean_ns"])
+    every, time = _sums(rows)
     calls = facts.per_step(every)
     exposed = facts.need_step_resources().exposed_communication_ns or 0.0
-    time, total = sum(row.total_ns for row in rows), sum(row.total_ns for row in all_rows)
-    exposed *= time / total if total else 0.0
+    exposed *= time / max(1, _sums(all_rows)[1])
     if calls <= limits["calls"] or exposed <= limits["exposed_share"] * facts.step_ns:
         return
     where = tuple(CodePlace("kernel", row.operation or "unknown", value=row.calls, unit="count") for row in rows[:5])
-    evidence = Evidence(_MANY.text("subject")(), calls, limits["calls"], "number", where)
     saved = 0.0, _FEWER * exposed
-    basis = _MANY.text("basis")(most=_FEWER)
-    at = collectives_at(rows=tuple(rows))
-    change = CollectivesShorter(saved, basis, saved, {COMMUNICATION: saved[1]}, at=at)
     params = {"calls": round(calls), "mean": time / every, "total": OfEvents(facts.per_step(time)), "exposed": exposed}
+    change = changes.CollectivesShorter(
+        saved,
+        _MANY.text("basis")(most=_FEWER),
+        saved,
+        {COMMUNICATION: saved[1]},
+        at=communication.collectives_at(rows=rows),
+    )
+    evidence = Evidence(_MANY.text("subject")(), calls, limits["calls"], "number", where)
     yield Draft((evidence,), change, params, ceiling="high")
 
 
-def _many_on_host(facts: Facts, collectives: HostCollectives, limits: Limits) -> Drafts:
+def _many_on_host(facts: Facts, collectives: communication.HostCollectives, limits: Limits) -> Drafts:
     """All-reduces of the CPU that would fit into fewer buckets."""
     found = facts.find("passes", Passes)
     passes = found.backward_passes if found else 0
@@ -322,11 +368,6 @@ def _many_on_host(facts: Facts, collectives: HostCollectives, limits: Limits) ->
         return
     if exposed <= limits["exposed_share"] * facts.step_ns:
         return
-    shortest = float(row.min_ns)
-    fewer, most = facts.per_step(surplus * passes), max(0.0, exposed - shortest)
-    interval = min(fewer * shortest, most), most
-    at = host_collectives_at(kind=row.operation)
-    change = HostTime(interval, _MANY.text("basis-host")(), claims={COMMUNICATION: most}, at=at)
     where = (CodePlace("operator", f"gloo: {row.operation}", value=row.calls, unit="count"),)
     params = {
         "calls": round(facts.per_step(row.calls)),
@@ -334,8 +375,25 @@ def _many_on_host(facts: Facts, collectives: HostCollectives, limits: Limits) ->
         "exposed": exposed,
         "total": OfEvents(facts.per_step(row.total_ns)),
     }
-    evidence = Evidence(_MANY.text("surplus")(), surplus, limits["surplus"], "number", where)
-    yield Draft((evidence,), change, params, advice=_MANY.text("advice-host"), code=_CODE_HOST)
+    yield Draft(
+        (Evidence(_MANY.text("surplus")(), surplus, limits["surplus"], "number", where),),
+        _fewer_on_host(row, facts.per_step(surplus * passes), exposed),
+        params,
+        advice=_MANY.text("advice-host"),
+        code=_CODE_HOST,
+    )
+
+
+def _fewer_on_host(row: communication.HostCollectiveRow, fewer: float, exposed: float) -> changes.HostTime:
+    """So many calls fewer per step: each takes at least as long as the shortest, and one of them remains."""
+    shortest = float(row.min_ns)
+    most = max(0.0, exposed - shortest)
+    return changes.HostTime(
+        (min(fewer * shortest, most), most),
+        _MANY.text("basis-host")(),
+        claims={COMMUNICATION: most},
+        at=communication.host_collectives_at(kind=row.operation),
+    )
 
 
 RULES = (

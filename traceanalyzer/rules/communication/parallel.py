@@ -8,18 +8,16 @@ from __future__ import annotations
 import re
 from math import fsum
 
-from traceanalyzer.analyzers.communication import HostCollectives
-from traceanalyzer.analyzers.communication.data_parallel import DataParallel, wrapper_at
-from traceanalyzer.analyzers.host import HostOwners, broadcasts_at
+from traceanalyzer.analyzers import host
+from traceanalyzer.analyzers.communication import HostCollectives, data_parallel
+from traceanalyzer.analyzers.optimizer import exchanges
 from traceanalyzer.analyzers.optimizer.autograd_passes import Passes
-from traceanalyzer.analyzers.optimizer.exchanges import bubbles_at, early_at
 from traceanalyzer.knowledge.host_roles import BUFFERS
-from traceanalyzer.rules.engine import host_owners
-from traceanalyzer.rules.engine.change import CollectivesShorter, HostTime, StepChange
+from traceanalyzer.rules.engine import host_owners, idle_time
+from traceanalyzer.rules.engine.change import CollectivesShorter, HostTime
 from traceanalyzer.rules.engine.facts import OperatorFact, if_known
-from traceanalyzer.rules.engine.idle_time import claims, need_usual_idle_time
 from traceanalyzer.rules.engine.places import BACKWARD, of_operators
-from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, OfEvents, page
+from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Facts, Limits, Missing, OfEvents, page
 from traceanalyzer.structure.events import COMMUNICATION, EventSet
 from traceanalyzer.structure.typical import mean
 
@@ -59,36 +57,42 @@ torch/nn/parallel/distributed.py (torch 2.13)."""
 
 
 def _wrapper(facts: Facts, limits: Limits) -> Drafts:
-    wrapper = facts.need("data_parallel", DataParallel)
+    wrapper = facts.need("data_parallel", data_parallel.DataParallel)
     calls = facts.per_step(wrapper.calls)
     if not calls > limits["calls_per_step"]:
         return
     many = len(wrapper.devices) > 1
     time = facts.per_step(wrapper.spread_ns if many else wrapper.own_host_ns)
-    host = facts.per_step(wrapper.host_ns)
-    where = [CodePlace("operator", _WRAPPER_NAME, value=host, unit="ns", start_ns=wrapper.start_ns)]
-    times = ((row.name, facts.per_step(row.host_ns)) for row in wrapper.distribution)
-    where += [CodePlace("operator", name, value=time, unit="ns") for name, time in times]
-    evidence = Evidence(_WRAPPER.text("subject")(), calls, limits["calls_per_step"], "number", tuple(where))
-    direct = _WRAPPER_LEAST * time, time
-    basis = (_WRAPPER.text("basis-many") if many else _WRAPPER.text("basis"))(least=_WRAPPER_LEAST)
-    if many or not wrapper.devices:
-        at = wrapper_at(all_distribution=many)
-        change = HostTime(direct, basis, at=at)
-    else:
-        ended = claims(facts, wrapper.exposed)
-        idle = fsum(ended.values())
-        within = wrapper_at(all_distribution=False)
-        change = HostTime(direct, basis, (min(direct[0], idle), min(time, idle)), ended, within=within)
     yield Draft(
-        (evidence,),
-        change,
+        (_WRAPPER.evidence(limits, "calls_per_step", calls, _parts(facts, wrapper)),),
+        _unwrapped(facts, wrapper, time),
         {"devices": len(wrapper.devices), "time": OfEvents(time)},
         confidence=None if wrapper.is_marked else "B",
         summary=_WRAPPER.text("summary-many") if many else None,
         advice=_WRAPPER.text("advice-many") if many else None,
         code=_CODE_MANY if many else None,
     )
+
+
+def _parts(facts: Facts, wrapper: data_parallel.DataParallel) -> tuple[CodePlace, ...]:
+    """The wrapper and what it does to distribute a batch, with host time per step in ns."""
+    host = facts.per_step(wrapper.host_ns)
+    whole = CodePlace("operator", _WRAPPER_NAME, value=host, unit="ns", start_ns=wrapper.start_ns)
+    times = ((row.name, facts.per_step(row.host_ns)) for row in wrapper.distribution)
+    return whole, *(CodePlace("operator", name, value=time, unit="ns") for name, time in times)
+
+
+def _unwrapped(facts: Facts, wrapper: data_parallel.DataParallel, time: float) -> HostTime:
+    """The step without the wrapper, which leaves one device idle, or several to wait for each other."""
+    many = len(wrapper.devices) > 1
+    least = _WRAPPER_LEAST * time
+    basis = (_WRAPPER.text("basis-many") if many else _WRAPPER.text("basis"))(least=_WRAPPER_LEAST)
+    where = data_parallel.wrapper_at(all_distribution=many)
+    if many or not wrapper.devices:
+        return HostTime((least, time), basis, at=where)
+    ended = idle_time.claims(facts, wrapper.exposed)
+    idle = fsum(ended.values())
+    return HostTime((least, time), basis, (min(least, idle), min(time, idle)), ended, within=where)
 
 
 def _wrapper_in_table(facts: Facts, limits: Limits) -> Drafts:
@@ -99,7 +103,7 @@ def _wrapper_in_table(facts: Facts, limits: Limits) -> Drafts:
         return
     own = facts.per_step(fsum(row.self_cpu_ns or 0 for row in rows))
     where = tuple(CodePlace("row", row.name, value=row.self_cpu_ns, unit="ns") for row in rows)
-    evidence = Evidence(_WRAPPER.text("subject")(), calls, limits["calls_per_step"], "number", where)
+    evidence = _WRAPPER.evidence(limits, "calls_per_step", calls, where)
     change = HostTime((0.0, own), _WRAPPER.text("basis-table")())
     summary, advice = _WRAPPER.text("summary-table"), _WRAPPER.text("advice-table")
     yield Draft((evidence,), change, {"time": own}, summary=summary, advice=advice)
@@ -114,16 +118,6 @@ def _bubble(facts: Facts, limits: Limits) -> Drafts:
     if share <= limits["waiting_share"]:
         return
     where = tuple(CodePlace("time", wait.place, None, wait.time_ns, "ns", wait.start_ns) for wait in pipeline.examples)
-    evidence = Evidence(_BUBBLE.text("subject")(), share, limits["waiting_share"], "share", where)
-    claimed = {COMMUNICATION: time}
-    change: StepChange
-    if pipeline.is_on_host:
-        change = HostTime((0.0, time), _BUBBLE.text("basis-host")(), claims=claimed, at=bubbles_at())
-    else:
-        stages = 3 if pipeline.is_between else 2
-        bubble = facts.step_ns * (stages - 1) / (pipeline.micro_batches + stages - 1)
-        saved = min(time, bubble) / 2, time
-        change = CollectivesShorter(saved, _BUBBLE.text("basis")(stages=stages), saved, claimed, at=bubbles_at())
     params = {
         "micro_batches": pipeline.micro_batches,
         "time": OfEvents(time),
@@ -131,39 +125,57 @@ def _bubble(facts: Facts, limits: Limits) -> Drafts:
         "share": OfEvents(time, is_share=True),
     }
     code = (_BUBBLE.code or "").replace("n_microbatches=16", f"n_microbatches={2 * pipeline.micro_batches}")
-    yield Draft((evidence,), change, params, ceiling="high", code=code)
+    evidence = _BUBBLE.evidence(limits, "waiting_share", share, where)
+    yield Draft((evidence,), _shorter_bubble(facts, pipeline, time), params, ceiling="high", code=code)
+
+
+def _shorter_bubble(facts: Facts, pipeline: exchanges.Pipeline, time: float) -> HostTime | CollectivesShorter:
+    """The waiting with twice as many micro-batches: at least half of the bubble of the fewest stages there can be."""
+    claims = {COMMUNICATION: time}
+    if pipeline.is_on_host:
+        return HostTime((0.0, time), _BUBBLE.text("basis-host")(), claims=claims, at=exchanges.bubbles_at())
+    stages = 3 if pipeline.is_between else 2
+    bubble = facts.step_ns * (stages - 1) / (pipeline.micro_batches + stages - 1)
+    saved = min(time, bubble) / 2, time
+    return CollectivesShorter(saved, _BUBBLE.text("basis")(stages=stages), saved, claims, at=exchanges.bubbles_at())
 
 
 def _accumulation(facts: Facts, limits: Limits) -> Drafts:
-    exchanges = facts.need("passes", Passes).accumulation
-    if exchanges is None or exchanges.early_exchanges < limits["early_exchanges"]:
+    found = facts.need("passes", Passes).accumulation
+    if found is None or found.early_exchanges < limits["early_exchanges"]:
         return
-    early, rows = exchanges.early_exchanges, exchanges.examples
+    rows = found.examples
     where = tuple(CodePlace("time", "backward", None, row.time_ns, "ns", row.start_ns, BACKWARD()) for row in rows)
-    evidence = Evidence(_ACCUMULATION.text("subject")(), early, limits["early_exchanges"], "count", where)
-    params: dict[str, float] = {"passes": exchanges.passes, "updates": exchanges.updates, "early": early}
-    if exchanges.time_ns is None or exchanges.exposed_ns is None:
+    evidence = _ACCUMULATION.evidence(limits, "early_exchanges", found.early_exchanges, where)
+    params = {"passes": found.passes, "updates": found.updates, "early": found.early_exchanges}
+    if found.time_ns is None or found.exposed_ns is None:
         yield Draft((evidence,), None, params, severity="info", summary=_ACCUMULATION.text("summary-host"))
         return
-    time, exposed = facts.per_step(exchanges.time_ns), facts.per_step(exchanges.exposed_ns)
-    least, claimed, at = _EXCHANGE_LEAST * exposed, {COMMUNICATION: time}, early_at()
-    change: StepChange
-    if exchanges.is_on_host:
-        moving = sum(row.host_total_ns for row in facts.operators if _COPYING.match(row.name))
-        copying = early / (early + exchanges.updates) * facts.per_step(moving)
-        basis = _ACCUMULATION.text("basis-cpu")(most=_SLOWED, least=_EXCHANGE_LEAST)
-        change = HostTime((least, _SLOWED * (time + copying)), basis, None, claimed, at=at)
-    else:
-        basis = _ACCUMULATION.text("basis")(least=_EXCHANGE_LEAST)
-        change = CollectivesShorter((time, time), basis, (least, exposed), claimed, at=at)
+    time = facts.per_step(found.time_ns)
+    change = _without_early(facts, found, time, facts.per_step(found.exposed_ns))
     yield Draft((evidence,), change, {**params, "time": OfEvents(time)}, severity="info")
+
+
+def _without_early(
+    facts: Facts, found: exchanges.Accumulation, time: float, exposed: float
+) -> HostTime | CollectivesShorter:
+    """The step with one exchange for each update; on a CPU, without copying gradients for the others, too."""
+    least, claims, at = _EXCHANGE_LEAST * exposed, {COMMUNICATION: time}, exchanges.early_at()
+    if not found.is_on_host:
+        basis = _ACCUMULATION.text("basis")(least=_EXCHANGE_LEAST)
+        return CollectivesShorter((time, time), basis, (least, exposed), claims, at=at)
+    early = found.early_exchanges
+    moving = sum(row.host_total_ns for row in facts.operators if _COPYING.match(row.name))
+    copying = early / (early + found.updates) * facts.per_step(moving)
+    basis = _ACCUMULATION.text("basis-cpu")(most=_SLOWED, least=_EXCHANGE_LEAST)
+    return HostTime((least, _SLOWED * (time + copying)), basis, None, claims, at=at)
 
 
 def _buffers(facts: Facts, limits: Limits) -> Drafts:
     if facts.find("host_collectives", HostCollectives) is not None:
         yield from _buffers_on_host(facts, limits)
         return
-    need_usual_idle_time(facts)
+    idle_time.need_usual_idle_time(facts)
     owners = host_owners.found(facts)
     if owners is None:
         raise Missing(_BUFFERS.text("no-owners")())
@@ -175,27 +187,30 @@ def _buffers(facts: Facts, limits: Limits) -> Drafts:
     if share <= limits["idle_share"]:
         return
     where = tuple(host_owners.place(row, row.idle_ns_per_step) for row in host_owners.of_role(facts, BUFFERS)[:5])
-    evidence = Evidence(_BUFFERS.text("subject")(), share, limits["idle_share"], "share", where)
-    own = facts.step_resources
-    waiting = (own.exposed_communication_ns or 0.0) if own else 0.0
-    least = max(time - waiting, _KEPT * time)
-    basis = _BUFFERS.text("basis")(least=least)
-    at = broadcasts_at(on_host=False)
-    change = HostTime((least, time), basis, (least, time), host_owners.claims(facts, time), at=at)
     parts = owners.rows[role.owner].parts
     params = {
         "host": role.host_ns_per_step,
         "time": OfEvents(time),
         "step": facts.step_ns,
         "share": OfEvents(time, is_share=True),
+        "operator": parts[0].name if parts else "aten::copy_",
     }
-    operator = parts[0].name if parts else "aten::copy_"
-    yield Draft((evidence,), change, {**params, "operator": operator}, ceiling="high")
+    yield Draft((_BUFFERS.evidence(limits, "idle_share", share, where),), _kept(facts, time), params, ceiling="high")
+
+
+def _kept(facts: Facts, time: float) -> HostTime:
+    """Idle time without the broadcasts; at least what cannot be waiting for other collectives."""
+    own = facts.step_resources
+    waiting = (own.exposed_communication_ns or 0.0) if own else 0.0
+    least = max(time - waiting, _KEPT * time)
+    basis = _BUFFERS.text("basis")(least=least)
+    at = host.broadcasts_at(on_host=False)
+    return HostTime((least, time), basis, (least, time), host_owners.claims(facts, time), at=at)
 
 
 def _buffers_on_host(facts: Facts, limits: Limits) -> Drafts:
     """Without a device the whole time of the broadcast counts."""
-    owners = facts.find("host_owners", HostOwners)
+    owners = facts.find("host_owners", host.HostOwners)
     role = next((row for row in owners.roles if row.role == BUFFERS), None) if owners else None
     if owners is None or role is None:
         return
@@ -204,12 +219,15 @@ def _buffers_on_host(facts: Facts, limits: Limits) -> Drafts:
     if share <= limits["idle_share"]:
         return
     where = (host_owners.place(owners.rows[role.owner], time),)
-    evidence = Evidence(_BUFFERS.text("subject-host")(), share, limits["idle_share"], "share", where)
-    basis = _BUFFERS.text("basis-host-2")(least=_KEPT * time, most=_WITH_OTHERS)
-    claims = {EventSet.other("buffers"): time}
-    interval, at = (_KEPT * time, min(_WITH_OTHERS * time, facts.step_ns)), broadcasts_at(on_host=True)
-    change = HostTime(interval, basis, claims=claims, at=at)
+    subject = _BUFFERS.text("subject-host")()
+    change = HostTime(
+        (_KEPT * time, min(_WITH_OTHERS * time, facts.step_ns)),
+        _BUFFERS.text("basis-host-2")(least=_KEPT * time, most=_WITH_OTHERS),
+        claims={EventSet.other("buffers"): time},
+        at=host.broadcasts_at(on_host=True),
+    )
     params = {"host": OfEvents(time), "step": facts.step_ns, "share": OfEvents(time, is_share=True)}
+    evidence = _BUFFERS.evidence(limits, "idle_share", share, where, subject=subject)
     summary = _BUFFERS.text("summary-host")
     yield Draft((evidence,), change, params, summary=summary, ceiling="high", code=_CODE_BUFFERS)
 
@@ -219,22 +237,21 @@ def _search(facts: Facts, limits: Limits) -> Drafts:
     search = rows.get(_SEARCHING)
     if search is None:
         return
-    copied, used = (rows[name].calls if name in rows else 0 for name in (_COPY, _ACCUMULATE))
     notes = _notes(facts, search.calls)
-    parameters = copied or search.calls * sum(map(_listed, notes))
+    parameters = (rows[_COPY].calls if _COPY in rows else 0) or search.calls * sum(map(_listed, notes))
+    used = rows[_ACCUMULATE].calls if _ACCUMULATE in rows else 0
     if parameters > used > 0:
         return  # some have no gradient
-    sinks = [rows[name] for name in _SINKS if name in rows]
-    claimed = {row.events: facts.per_step(row.host_total_ns) for row in (search, *sinks, *notes)}
-    time = fsum(claimed.values())
+    searching = (search, *(rows[name] for name in _SINKS if name in rows), *notes)
+    claims = {row.events: facts.per_step(row.host_total_ns) for row in searching}
+    time = fsum(claims.values())
     share = time / facts.step_ns
     if share <= limits["host_share"]:
         return
-    where = of_operators(facts, (search, *sinks, *notes)[:5], lambda row: facts.per_step(row.host_total_ns))
-    evidence = Evidence(_SEARCH.text("subject")(), share, limits["host_share"], "share", where)
-    least = claimed[search.events]
-    change = HostTime((least, time), _SEARCH.text("basis")(), claims=claimed)
-    params: dict[str, float] = {"time": time, "share": share}
+    where = of_operators(facts, searching[:5], lambda row: facts.per_step(row.host_total_ns))
+    evidence = _SEARCH.evidence(limits, "host_share", share, where)
+    change = HostTime((claims[search.events], time), _SEARCH.text("basis")(), claims=claims)
+    params = {"time": time, "share": share}
     if parameters and parameters == used:
         params["parameters"] = round(parameters / search.calls)
         yield Draft((evidence,), change, params, ceiling="medium")

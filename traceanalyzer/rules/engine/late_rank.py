@@ -13,8 +13,10 @@ from traceanalyzer.analyzers.ranks.model import Excess, RankRow, Ranks, Straggle
 from traceanalyzer.analyzers.ranks.stragglers import Stragglers
 from traceanalyzer.report import units
 from traceanalyzer.report.message import Message, Text
+from traceanalyzer.rules.engine.change import Interval
 from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.rules.engine.headlines.typical import StepBound
+from traceanalyzer.simulation import variation
 from traceanalyzer.structure.typical import mean
 
 _MOST_STEPS = 0.75
@@ -297,6 +299,15 @@ def find(facts: Facts, found: Ranks) -> LateRanks | None:
     if wait is None or replayed.late_rank not in {row.rank for row in rows}:
         return None
     return LateRanks(rows, wait, min(fsum(row.gap_ns for row in rows) * others, wait), is_replayed=True)
+
+
+def varied(late: LateRanks, run: Ranks) -> Interval:
+    """The gap and the waiting with the standard error of the waiting, which differs from step to step."""
+    interval = late.gap_ns, late.wait_ns
+    middle = fsum(interval) / 2
+    error = variation.of_mean(wait_by_step(late, run))
+    low, high = variation.combined(interval, middle, variation.COVERS * error * middle)
+    return max(0.0, low), high
 
 
 def wait_by_step(late: LateRanks, found: Ranks) -> list[float]:
