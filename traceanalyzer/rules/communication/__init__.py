@@ -218,13 +218,18 @@ def _exposed(facts: Facts, limits: Limits) -> Drafts:
     exposed, total = _without_waiting(facts, ranks)
     if not exposed or not total or not resources.gpu_ns:
         return
-    share = exposed / resources.step_ns
-    if share < limits["exposed_share"]:
+    if exposed / resources.step_ns < limits["exposed_share"]:
         return
     if ranks is not None and _is_waiting(facts, ranks, exposed):
         raise Missing(_EXPOSED.text("waiting")())
-    evidence = _EXPOSED.evidence(limits, "exposed_share", share, tuple(_named_place(facts, row) for row in rows[:5]))
-    params = {"exposed": exposed, "total": total, "step": resources.step_ns, "share": share}
+    where = tuple(_named_place(facts, row) for row in rows[:5])
+    params = {
+        "exposed": exposed,
+        "total": total,
+        "step": resources.step_ns,
+        "share": exposed / resources.step_ns,
+    }
+    evidence = _EXPOSED.evidence(limits, "exposed_share", params["share"], where)
     missing = "" if ranks is None else late_rank.missing(ranks)
     if missing:
         yield Draft(
@@ -238,8 +243,8 @@ def _exposed(facts: Facts, limits: Limits) -> Drafts:
         )
         return
     hideable = min(exposed, max(0.0, resources.gpu_ns - (resources.communication_ns or 0.0)))
-    basis = _EXPOSED.text("basis")() if ranks is None else _EXPOSED.text("basis-ranks")()
-    change = changes.CollectivesShorter((0.0, exposed), basis, (0.0, hideable), {COMMUNICATION: exposed})
+    basis = _EXPOSED.text("basis") if ranks is None else _EXPOSED.text("basis-ranks")
+    change = changes.CollectivesShorter((0.0, exposed), basis(), (0.0, hideable), {COMMUNICATION: exposed})
     yield _hideable(facts, Draft((evidence,), change, params), _kinds(rows), are_ranks_known=ranks is not None)
 
 
@@ -329,10 +334,11 @@ def _many(facts: Facts, limits: Limits) -> Drafts:
 
 
 def _many_on_devices(facts: Facts, limits: Limits) -> Drafts:
-    measured = facts.need("communication", communication.Communication)
+    all_rows: tuple[communication.CollectiveRow, ...] = rows_of(
+        facts.need("communication", communication.Communication)
+    )
     if not program.may_train(facts):
         raise Missing(_MANY.text("inference")())
-    all_rows: tuple[communication.CollectiveRow, ...] = rows_of(measured)
     rows = tuple(row for row in all_rows if row.mean_ns < limits["mean_ns"])
     every, time = _sums(rows)
     calls = facts.per_step(every)

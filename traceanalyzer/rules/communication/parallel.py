@@ -6,6 +6,7 @@ The rules are dataparallel, pipeline-bubble, ddp-sync-in-accumulation, ddp-buffe
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from math import fsum
 
 from traceanalyzer.analyzers import host
@@ -76,8 +77,8 @@ def _wrapper(facts: Facts, limits: Limits) -> Drafts:
 
 def _parts(facts: Facts, wrapper: data_parallel.DataParallel) -> tuple[CodePlace, ...]:
     """The wrapper and what it does to distribute a batch, with host time per step in ns."""
-    host = facts.per_step(wrapper.host_ns)
-    whole = CodePlace("operator", _WRAPPER_NAME, value=host, unit="ns", start_ns=wrapper.start_ns)
+    time = facts.per_step(wrapper.host_ns)
+    whole = CodePlace("operator", _WRAPPER_NAME, value=time, unit="ns", start_ns=wrapper.start_ns)
     times = ((row.name, facts.per_step(row.host_ns)) for row in wrapper.distribution)
     return whole, *(CodePlace("operator", name, value=time, unit="ns") for name, time in times)
 
@@ -242,22 +243,27 @@ def _search(facts: Facts, limits: Limits) -> Drafts:
     used = rows[_ACCUMULATE].calls if _ACCUMULATE in rows else 0
     if parameters > used > 0:
         return  # some have no gradient
-    searching = (search, *(rows[name] for name in _SINKS if name in rows), *notes)
-    claims = {row.events: facts.per_step(row.host_total_ns) for row in searching}
+    sinks = (rows[name] for name in _SINKS if name in rows)
+    known = round(parameters / search.calls) if parameters and parameters == used else None
+    yield from _searched(facts, (search, *sinks, *notes), known, limits)
+
+
+def _searched(facts: Facts, rows: Sequence[OperatorFact], parameters: int | None, limits: Limits) -> Drafts:
+    """The finding about what takes time for a search, of which all parameters are used if their number is known."""
+    claims = {row.events: facts.per_step(row.host_total_ns) for row in rows}
     time = fsum(claims.values())
     share = time / facts.step_ns
     if share <= limits["host_share"]:
         return
-    where = of_operators(facts, searching[:5], lambda row: facts.per_step(row.host_total_ns))
+    where = of_operators(facts, rows[:5], lambda row: facts.per_step(row.host_total_ns))
     evidence = _SEARCH.evidence(limits, "host_share", share, where)
-    change = HostTime((claims[search.events], time), _SEARCH.text("basis")(), claims=claims)
+    change = HostTime((claims[rows[0].events], time), _SEARCH.text("basis")(), claims=claims)
     params = {"time": time, "share": share}
-    if parameters and parameters == used:
-        params["parameters"] = round(parameters / search.calls)
-        yield Draft((evidence,), change, params, ceiling="medium")
-    else:
-        summary = _SEARCH.text("summary-unknown")
-        yield Draft((evidence,), change, params, ceiling="medium", confidence="B", summary=summary)
+    if parameters is not None:
+        yield Draft((evidence,), change, {**params, "parameters": parameters}, ceiling="medium")
+        return
+    summary = _SEARCH.text("summary-unknown")
+    yield Draft((evidence,), change, params, ceiling="medium", confidence="B", summary=summary)
 
 
 def _notes(facts: Facts, searches: int) -> list[OperatorFact]:
