@@ -43,7 +43,8 @@ def _in_step(facts: Facts, limits: Limits) -> Drafts:
         yield from _only_set_up(facts, calls, rows, limits)
         return
     later = [row for row in rows if row.later_calls]
-    share = calls.later_code_ns / mean(facts.recorded_steps_ns * (calls.steps - 1), calls.steps)
+    later_ns = mean(facts.recorded_steps_ns * (calls.steps - 1), calls.steps)
+    share = calls.later_code_ns / later_ns
     if share <= limits["later_share"]:
         return
     evidence = _IN_STEP.evidence(limits, "later_share", share, _places(later), subject=_IN_STEP.text("later")())

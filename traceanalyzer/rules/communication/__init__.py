@@ -243,8 +243,12 @@ def _exposed(facts: Facts, limits: Limits) -> Drafts:
         )
         return
     hideable = min(exposed, max(0.0, resources.gpu_ns - (resources.communication_ns or 0.0)))
-    basis = _EXPOSED.text("basis") if ranks is None else _EXPOSED.text("basis-ranks")
-    change = changes.CollectivesShorter((0.0, exposed), basis(), (0.0, hideable), {COMMUNICATION: exposed})
+    change = changes.CollectivesShorter(
+        (0.0, exposed),
+        _EXPOSED.text("basis")() if ranks is None else _EXPOSED.text("basis-ranks")(),
+        (0.0, hideable),
+        {COMMUNICATION: exposed},
+    )
     yield _hideable(facts, Draft((evidence,), change, params), _kinds(rows), are_ranks_known=ranks is not None)
 
 

@@ -37,6 +37,11 @@ class EventTimes:
         """The same of kernels, copies and operators with kernels, whatever computes the operators."""
         return cls(Processor(facts, is_cpu=False), summed(times))
 
+    @classmethod
+    def on_cpu(cls, facts: Facts, times: Iterable[tuple[EventSet, float]]) -> EventTimes:
+        """The same of host time in a program that computes on a CPU."""
+        return cls(Processor(facts, is_cpu=True), summed(times))
+
     @property
     def total_ns(self) -> float:
         """Time of all sets in the typical steps in ns."""

@@ -13,6 +13,7 @@ from traceanalyzer.analyzers.waits.distribution_checks import DistributionChecks
 from traceanalyzer.knowledge.frameworks import FRAMEWORKS
 from traceanalyzer.knowledge.loaders import LoaderMaker, maker_named
 from traceanalyzer.rules.engine.facts import Facts, if_known
+from traceanalyzer.rules.engine.processor import Processor
 from traceanalyzer.structure.recording import Recording
 
 _VERSION = re.compile(r"(<?)(\d{1,3})\.(\d{1,3})")
@@ -63,6 +64,17 @@ def is_compiled(facts: Facts) -> bool:
     """Whether code of torch.compile ran."""
     found = facts.find("compilation", CompiledCode)
     return found is not None and bool(found.regions)
+
+
+def computes_on_cpu(facts: Facts) -> bool:
+    """Whether a CPU that uses no device computes the operators."""
+    return Processor.of(facts).is_cpu
+
+
+def launches_graphs(facts: Facts) -> bool:
+    """Whether the program launches captured graphs."""
+    found = facts.find("launches", LaunchFigures)
+    return found is not None and bool(found.graphs.launches)
 
 
 def replays_graphs(facts: Facts) -> bool:

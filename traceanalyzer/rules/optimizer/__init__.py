@@ -6,24 +6,23 @@ The rules here are optimizer-not-fused, optimizer-expensive and zero-grad-fill.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from math import fsum
 
+import msgspec
+
 from traceanalyzer.analyzers import optimizer as optimizers
-from traceanalyzer.analyzers.launches import LaunchFigures
 from traceanalyzer.analyzers.optimizer.autograd_passes import Passes
 from traceanalyzer.analyzers.tables.kinds import RowKind
 from traceanalyzer.knowledge import marks
 from traceanalyzer.rules.engine import idle_time, program
-from traceanalyzer.rules.engine.change import HostTime, Interval
+from traceanalyzer.rules.engine.change import HostTime
 from traceanalyzer.rules.engine.event_times import EventTimes
-from traceanalyzer.rules.engine.processor import Processor
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Facts, Limits, OfEvents, page
 from traceanalyzer.rules.optimizer import passes
 from traceanalyzer.structure.autograd import is_zero_grad
 from traceanalyzer.structure.events import ITS_OWN
 from traceanalyzer.structure.owners import EVALUATION
-from traceanalyzer.trace.document import TableRow
 
 _NOT_FUSED = page("optimizer-not-fused")
 _EXPENSIVE = page("optimizer-expensive")
@@ -49,7 +48,9 @@ _OPTION = {
 }
 """How torch.optim's classes update all parameters at once (torch 2.4; their documentation)."""
 
-_Saved = tuple[Interval | None, Interval | None, Interval | None]
+_Parts = tuple[float, float]
+"""Least and greatest part of a time that is saved."""
+_Saved = tuple[_Parts | None, _Parts | None, _Parts | None]
 
 _SINCE = (2, 4)
 """torch whose fused optimizers compute on a CPU (release notes of 2.4)."""
@@ -85,7 +86,7 @@ _MOST_ON_CPU = 1.4
 
 
 def _not_fused(facts: Facts, limits: Limits) -> Drafts:
-    detect = _not_fused_on_cpu if Processor.of(facts).is_cpu else _not_fused_beside_device
+    detect = _not_fused_on_cpu if program.computes_on_cpu(facts) else _not_fused_beside_device
     for row in facts.need("optimizers", optimizers.Optimizers).rows:
         yield from detect(facts, row, limits)
 
@@ -128,7 +129,7 @@ def _fused(facts: Facts, row: optimizers.Optimizer) -> HostTime:
     )
 
 
-def _saved_beside_device(row: optimizers.Optimizer) -> Interval:
+def _saved_beside_device(row: optimizers.Optimizer) -> _Parts:
     """Least and most of the host time that the fused form saves: as measured with short calls on a CPU."""
     named = _CLASS.search(row.name)
     short = _SAVED[named[1]][0] if named and named[1] in _SAVED else None
@@ -149,7 +150,7 @@ def _could_use_lists(row: optimizers.Optimizer) -> bool:
 
 def _not_fused_on_cpu(facts: Facts, row: optimizers.Optimizer, limits: Limits) -> Drafts:
     """Without a GPU calls of operators take the time that launches take elsewhere."""
-    work = EventTimes.of(Processor.of(facts), ((row.events, row.host_ns),))
+    work = EventTimes.on_cpu(facts, ((row.events, row.host_ns),))
     saved = _saved_on_cpu(facts, row, limits["launches"])
     if saved is None or work.share <= limits["host_share"]:
         return
@@ -177,7 +178,7 @@ def _not_fused_on_cpu(facts: Facts, row: optimizers.Optimizer, limits: Limits) -
     )
 
 
-def _saved_on_cpu(facts: Facts, row: optimizers.Optimizer, fewest: float = FEWEST_CALLS) -> Interval | None:
+def _saved_on_cpu(facts: Facts, row: optimizers.Optimizer, fewest: float = FEWEST_CALLS) -> _Parts | None:
     """Least and most of the time of the updates that the fused form saves; None if there is none, or no loop.
 
     Args:
@@ -204,49 +205,58 @@ def _is_sparse(row: optimizers.Optimizer) -> bool:
     return any(_SPARSE.search(name) for name in (row.name, *(entry.name for entry in row.operators)))
 
 
-def _not_fused_in_table(facts: Facts, limits: Limits) -> Drafts:
-    rows = _printed_steps(facts)
+class _PrintedSteps(msgspec.Struct, frozen=True):
+    """Steps of the optimizers in a table."""
+
+    names: tuple[str, ...]
+    """Of the rows, the longest first."""
+    calls: int
+    """Of the optimizer that is called most often."""
+    host_ns: int
+    """Host time of all of them."""
+    longest_ns: int
+    """Host time of the first of them."""
+
+
+def _printed_steps(facts: Facts) -> _PrintedSteps:
+    marked = facts.rows(RowKind.ANNOTATION)
+    rows = [row for row in marked if marks.is_optimizer_step(row.name) and row.cpu_total_ns]
+    times = [row.cpu_total_ns or 0 for row in rows]
     calls = max((row.calls or 0 for row in rows), default=0)
-    if not _may_be_loops(facts, rows) or not calls or facts.table is None or not facts.table.cpu_ns:
+    return _PrintedSteps(tuple(row.name for row in rows), calls, sum(times), times[0] if times else 0)
+
+
+def _not_fused_in_table(facts: Facts, limits: Limits) -> Drafts:
+    steps = _printed_steps(facts)
+    if not _may_be_loops(facts, steps) or not steps.calls or facts.table is None or not facts.table.cpu_ns:
         return
     updates = [row for row in facts.operators if row.name in optimizers.IN_PLACE]
-    each = sum(row.calls for row in updates) / calls
-    host = facts.per_step(_cpu_ns(rows))
+    updates.sort(key=lambda row: (-row.host_total_ns, row.name))
+    each = sum(row.calls for row in updates) / steps.calls
+    host = facts.per_step(steps.host_ns)
     share = host * facts.steps / facts.table.cpu_ns
     if each < limits["launches"] or share <= limits["host_share"]:
         return
-    where = [CodePlace("row", row.name, value=row.cpu_total_ns, unit="ns") for row in rows[:1]]
-    longest = sorted(updates, key=lambda row: (-row.host_total_ns, row.name))[:4]
-    where += [CodePlace("row", row.name, value=row.host_total_ns, unit="ns") for row in longest]
-    subject, time = _NOT_FUSED.text("subject-table")(), _NOT_FUSED.text("host")()
+    step = CodePlace("row", steps.names[0], value=steps.longest_ns, unit="ns")
+    where = (step, *(CodePlace("row", row.name, value=row.host_total_ns, unit="ns") for row in updates[:4]))
     yield Draft(
         (
-            _NOT_FUSED.evidence(limits, "launches", each, tuple(where), subject=subject),
-            _NOT_FUSED.evidence(limits, "host_share", share, tuple(where[:1]), subject=time),
+            _NOT_FUSED.evidence(limits, "launches", each, where, subject=_NOT_FUSED.text("subject-table")()),
+            _NOT_FUSED.evidence(limits, "host_share", share, (step,), subject=_NOT_FUSED.text("host")()),
         ),
         HostTime((_LEAST * host, _MOST * host), _NOT_FUSED.text("basis-table")(least=_LEAST, most=_MOST)),
-        {"optimizer": rows[0].name, "launches": round(each), "host": host, "share": share},
+        {"optimizer": steps.names[0], "launches": round(each), "host": host, "share": share},
         confidence="C",
         summary=_NOT_FUSED.text("summary-table"),
-        code=_fused_code(rows[0].name),
+        code=_fused_code(steps.names[0]),
     )
 
 
-def _printed_steps(facts: Facts) -> list[TableRow]:
-    """The rows of a table about steps of optimizers."""
-    marked = facts.rows(RowKind.ANNOTATION)
-    return [row for row in marked if marks.is_optimizer_step(row.name) and row.cpu_total_ns]
-
-
-def _cpu_ns(rows: Iterable[TableRow]) -> int:
-    return sum(row.cpu_total_ns or 0 for row in rows)
-
-
-def _may_be_loops(facts: Facts, rows: Sequence[TableRow]) -> bool:
+def _may_be_loops(facts: Facts, steps: _PrintedSteps) -> bool:
     """Whether printed optimizers may update one parameter after the other, and could update all at once."""
     uses_lists = any("_foreach_" in row.name or "_fused_" in row.name for row in facts.operators)
-    is_sparse = any(_SPARSE.search(row.name) for row in rows)
-    return not uses_lists and not is_sparse and not _has_closure(facts, _cpu_ns(rows))
+    is_sparse = any(map(_SPARSE.search, steps.names))
+    return not uses_lists and not is_sparse and not _has_closure(facts, steps.host_ns)
 
 
 def _has_closure(facts: Facts, optimizer_ns: int) -> bool:
@@ -286,7 +296,7 @@ def _expensive(facts: Facts, limits: Limits) -> Drafts:
 
 def _is_loop(facts: Facts, row: optimizers.Optimizer) -> bool:
     """Whether it is a loop over single parameters, which optimizer-not-fused reports."""
-    if Processor.of(facts).is_cpu:
+    if program.computes_on_cpu(facts):
         return _saved_on_cpu(facts, row) is not None
     return row.launches >= FEWEST_CALLS * row.calls and _could_use_lists(row)
 
@@ -299,22 +309,21 @@ def _is_hidden(facts: Facts, row: optimizers.Optimizer) -> bool:
 
 
 def _zero_grad(facts: Facts, limits: Limits) -> Drafts:
-    graphs = facts.find("launches", LaunchFigures)
-    if graphs is not None and graphs.graphs.launches:
+    if program.launches_graphs(facts):
         return
     rows = _zeroing(facts)
     host = facts.per_step(fsum(row.host_ns for row in rows))
     share = host / facts.step_ns
     if share <= limits["host_share"]:
         return
-    if Processor.of(facts).is_cpu:
+    if program.computes_on_cpu(facts):
         yield _zero_grad_on_cpu(facts, rows, limits)
         return
     ended = idle_time.claims(facts, (idle for row in rows for idle in row.exposed))
     exposed = fsum(ended.values())
     starved = min(facts.per_step(fsum(row.starved_ns for row in rows)), exposed)
     change = HostTime(
-        ((1 - _LOOP) * host, host + _OF_ADDING * _added_ns(facts, rows)),
+        ((1 - _LOOP) * host, host + _OF_ADDING * facts.per_step(_added_ns(facts, rows))),
         _ZERO_GRAD.text("basis-2")(loop=_LOOP, part=_OF_ADDING),
         None if facts.resources.gpu_ns is None else ((1 - _LOOP) * starved, exposed),
         ended,
@@ -339,8 +348,8 @@ def _zeroing(facts: Facts) -> tuple[optimizers.Optimizer, ...]:
 
 def _zero_grad_on_cpu(facts: Facts, rows: Sequence[optimizers.Optimizer], limits: Limits) -> Draft:
     """Without a GPU the fills take their full time, and so does adding to them."""
-    work = EventTimes.of(Processor.of(facts), ((row.events, row.host_ns) for row in rows))
-    added = _added_ns(facts, rows)
+    work = EventTimes.on_cpu(facts, ((row.events, row.host_ns) for row in rows))
+    added = work.processor.per_step(_added_ns(facts, rows))
     least, most = (1 - _LOOP) * (work.time + added), _MOST_ON_CPU * (work.time + added)
     basis = _ZERO_GRAD.text("basis-cpu")(least=1 - _LOOP, most=_MOST_ON_CPU)
     at = optimizers.optimizers_at(rows=tuple(rows))
@@ -359,14 +368,14 @@ def _zero_grad_on_cpu(facts: Facts, rows: Sequence[optimizers.Optimizer], limits
 
 
 def _added_ns(facts: Facts, rows: Sequence[optimizers.Optimizer]) -> float:
-    """Host time per step in ns of adding gradients to zeros, which goes with the zeros.
+    """Host time in ns of adding gradients to zeros, which goes with the zeros.
 
     Of several backward passes after one call, only the first adds to zeros.
     """
     passes, calls = facts.find("passes", Passes), sum(row.calls for row in rows)
-    first = min(1.0, calls / passes.backward_passes) if passes and passes.backward_passes else 0.0
-    added, processor = first * passes.added_ns if passes else 0.0, Processor.of(facts)
-    return processor.per_step(added) if processor.is_cpu else facts.per_step(added)
+    if passes is None or not passes.backward_passes:
+        return 0.0
+    return min(1.0, calls / passes.backward_passes) * passes.added_ns
 
 
 def _each(rows: Sequence[optimizers.Optimizer]) -> int:
@@ -386,7 +395,7 @@ def _zero_grad_in_table(facts: Facts, limits: Limits) -> Drafts:
     calls = sum(row.calls or 0 for row in rows)
     if not fills >= calls > 0 or facts.table is None or not facts.table.cpu_ns:
         return
-    inside = facts.per_step(float(_cpu_ns(rows) - sum(row.self_cpu_ns or 0 for row in rows)))
+    inside = facts.per_step(fsum((row.cpu_total_ns or 0) - (row.self_cpu_ns or 0) for row in rows))
     share = inside * facts.steps / facts.table.cpu_ns
     if share <= limits["host_share"]:
         return
