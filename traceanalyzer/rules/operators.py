@@ -289,7 +289,7 @@ def _beside_roof(facts: Facts, limits: Limits, gap: _Gap, work: EventTimes) -> D
         confidence="B",
         code="",
         summary=_GAP.text("summary-roof"),
-        advice=_GAP.text("advice-roof-aligned" if _is_aligned(gap) else "advice-roof"),
+        advice=_GAP.text("advice-roof-aligned") if _is_aligned(gap) else _GAP.text("advice-roof"),
     )
 
 

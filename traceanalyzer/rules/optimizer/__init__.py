@@ -161,6 +161,7 @@ def _not_fused_on_cpu(facts: Facts, row: optimizers.Optimizer, limits: Limits) -
         subject = _NOT_FUSED.text("subject-table")()
         evidence.insert(0, _NOT_FUSED.evidence(limits, "launches", each, where, subject=subject))
     least, most = saved
+    is_refused = program.refuses_lists(facts)
     basis = _NOT_FUSED.text("basis-cpu")(least=least, most=most)
     at = optimizers.optimizers_at(rows=(row,))
     yield Draft(
@@ -173,7 +174,7 @@ def _not_fused_on_cpu(facts: Facts, row: optimizers.Optimizer, limits: Limits) -
             "share": OfEvents(work.time, is_share=True),
         },
         summary=_NOT_FUSED.text("summary-cpu"),
-        advice=_NOT_FUSED.text("advice-cpu-refused" if program.refuses_lists(facts) else "advice-cpu"),
+        advice=_NOT_FUSED.text("advice-cpu-refused") if is_refused else _NOT_FUSED.text("advice-cpu"),
         code=_fused_code(row.name),
     )
 
@@ -227,17 +228,17 @@ def _printed_steps(facts: Facts) -> _PrintedSteps:
 
 
 def _not_fused_in_table(facts: Facts, limits: Limits) -> Drafts:
-    steps = _printed_steps(facts)
-    if not _may_be_loops(facts, steps) or not steps.calls or facts.table is None or not facts.table.cpu_ns:
+    printed = _printed_steps(facts)
+    if not _may_be_loops(facts, printed) or not printed.calls or facts.table is None or not facts.table.cpu_ns:
         return
     updates = [row for row in facts.operators if row.name in optimizers.IN_PLACE]
     updates.sort(key=lambda row: (-row.host_total_ns, row.name))
-    each = sum(row.calls for row in updates) / steps.calls
-    host = facts.per_step(steps.host_ns)
+    each = sum(row.calls for row in updates) / printed.calls
+    host = facts.per_step(printed.host_ns)
     share = host * facts.steps / facts.table.cpu_ns
     if each < limits["launches"] or share <= limits["host_share"]:
         return
-    step = CodePlace("row", steps.names[0], value=steps.longest_ns, unit="ns")
+    step = CodePlace("row", printed.names[0], value=printed.longest_ns, unit="ns")
     where = (step, *(CodePlace("row", row.name, value=row.host_total_ns, unit="ns") for row in updates[:4]))
     yield Draft(
         (
@@ -245,18 +246,18 @@ def _not_fused_in_table(facts: Facts, limits: Limits) -> Drafts:
             _NOT_FUSED.evidence(limits, "host_share", share, (step,), subject=_NOT_FUSED.text("host")()),
         ),
         HostTime((_LEAST * host, _MOST * host), _NOT_FUSED.text("basis-table")(least=_LEAST, most=_MOST)),
-        {"optimizer": steps.names[0], "launches": round(each), "host": host, "share": share},
+        {"optimizer": printed.names[0], "launches": round(each), "host": host, "share": share},
         confidence="C",
         summary=_NOT_FUSED.text("summary-table"),
-        code=_fused_code(steps.names[0]),
+        code=_fused_code(printed.names[0]),
     )
 
 
-def _may_be_loops(facts: Facts, steps: _PrintedSteps) -> bool:
+def _may_be_loops(facts: Facts, printed: _PrintedSteps) -> bool:
     """Whether printed optimizers may update one parameter after the other, and could update all at once."""
     uses_lists = any("_foreach_" in row.name or "_fused_" in row.name for row in facts.operators)
-    is_sparse = any(map(_SPARSE.search, steps.names))
-    return not uses_lists and not is_sparse and not _has_closure(facts, steps.host_ns)
+    is_sparse = any(map(_SPARSE.search, printed.names))
+    return not uses_lists and not is_sparse and not _has_closure(facts, printed.host_ns)
 
 
 def _has_closure(facts: Facts, optimizer_ns: int) -> bool:
