@@ -13,7 +13,6 @@ import msgspec
 
 from traceanalyzer.analyzers import optimizer as optimizers
 from traceanalyzer.analyzers.optimizer.autograd_passes import Passes
-from traceanalyzer.analyzers.tables.kinds import RowKind
 from traceanalyzer.knowledge import marks
 from traceanalyzer.rules.engine import idle_time, program
 from traceanalyzer.rules.engine.change import HostTime
@@ -220,8 +219,7 @@ class _PrintedSteps(msgspec.Struct, frozen=True):
 
 
 def _printed_steps(facts: Facts) -> _PrintedSteps:
-    marked = facts.rows(RowKind.ANNOTATION)
-    rows = [row for row in marked if marks.is_optimizer_step(row.name) and row.cpu_total_ns]
+    rows = [row for row in facts.printed_marks if marks.is_optimizer_step(row.name) and row.cpu_total_ns]
     times = [row.cpu_total_ns or 0 for row in rows]
     calls = max((row.calls or 0 for row in rows), default=0)
     return _PrintedSteps(tuple(row.name for row in rows), calls, sum(times), times[0] if times else 0)
@@ -373,10 +371,10 @@ def _added_ns(facts: Facts, rows: Sequence[optimizers.Optimizer]) -> float:
 
     Of several backward passes after one call, only the first adds to zeros.
     """
-    passes, calls = facts.find("passes", Passes), sum(row.calls for row in rows)
-    if passes is None or not passes.backward_passes:
+    autograd, calls = facts.find("passes", Passes), sum(row.calls for row in rows)
+    if autograd is None or not autograd.backward_passes:
         return 0.0
-    return min(1.0, calls / passes.backward_passes) * passes.added_ns
+    return min(1.0, calls / autograd.backward_passes) * autograd.added_ns
 
 
 def _each(rows: Sequence[optimizers.Optimizer]) -> int:
@@ -390,8 +388,7 @@ def _fills(row: optimizers.Optimizer) -> int:
 
 
 def _zero_grad_in_table(facts: Facts, limits: Limits) -> Drafts:
-    marked = facts.rows(RowKind.ANNOTATION)
-    rows = [row for row in marked if is_zero_grad(row.name) and row.calls and row.cpu_total_ns]
+    rows = [row for row in facts.printed_marks if is_zero_grad(row.name) and row.calls and row.cpu_total_ns]
     fills = _printed_fills(facts)
     calls = sum(row.calls or 0 for row in rows)
     if not fills >= calls > 0 or facts.table is None or not facts.table.cpu_ns:

@@ -341,6 +341,11 @@ class Facts:
         """Printed rows of one kind; none of a trace."""
         return () if self.view is None else tuple(row for row, own in self.view.by_name if own is kind)
 
+    @property
+    def printed_marks(self) -> tuple[TableRow, ...]:
+        """Printed rows of marks, such as steps of optimizers; none of a trace."""
+        return self.rows(RowKind.ANNOTATION)
+
     @cached_property
     def operators(self) -> tuple[OperatorFact, ...]:
         """All operators of the run by name.
