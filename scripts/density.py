@@ -164,7 +164,8 @@ def _rules_of(tree: ast.Module) -> list[ast.expr]:
     """The entries of RULES in the file of a subject."""
     for node in tree.body:
         if isinstance(node, ast.Assign) and [ast.unparse(target) for target in node.targets] == ["RULES"]:
-            return list(node.value.elts) if isinstance(node.value, ast.Tuple) else []
+            entries = node.value.elts if isinstance(node.value, ast.Tuple) else []
+            return [entry for entry in entries if not isinstance(entry, ast.Starred)]  # those count in their own file
     return []
 
 

@@ -75,30 +75,28 @@ def test_no_function_is_long_but_those_listed() -> None:
 def test_functions_are_not_complex() -> None:
     """The limits are those of today; lower ones are better, and none may be raised for a feature."""
     counts = [one.count for one in density.complexities()]
-    assert sum(count > 15 for count in counts) <= 50
-    assert sum(one.count > 15 and one.is_of_rules for one in density.complexities()) <= 45
-    assert max(counts) <= 34
+    assert max(counts) <= 15, density.complexities()[:5]
 
 
 def test_functions_bind_few_names() -> None:
     many = [one for one in density.names_bound() if one.count > density.MOST_NAMES]
-    assert len(many) <= 0.055 * len(density.names_bound()), many[:10]
+    assert len(many) <= 0.02 * len(density.names_bound()), many[:10]
 
 
 def test_code_is_not_dense() -> None:
-    assert density.tokens_per_line()[""][0] <= 10.65
+    assert density.tokens_per_line()[""][0] <= 10.45
 
 
 def test_rules_need_few_names() -> None:
     counts = [one.count for one in density.names_of_rules()]
     assert len(counts) >= house.rules()
-    assert statistics.median(counts) <= 13
-    assert max(counts) <= 25, density.names_of_rules()[:3]
+    assert statistics.median(counts) <= 11
+    assert max(counts) <= 14, density.names_of_rules()[:3]
 
 
 def test_texts_are_looked_up_only_where_listed() -> None:
     """A result carries its events; only what a user typed has to be found by its text."""
-    assert len(density.code_lookups()) <= 2, density.code_lookups()
+    assert density.code_lookups() == []
 
 
 def test_rules_do_not_divide_by_steps() -> None:

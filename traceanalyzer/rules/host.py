@@ -105,7 +105,8 @@ def _gaps_gone(found: idle_time.IdleDevice, parts: idle_time.GapParts, time: flo
     # gaps after a wait that emptied the queue are also claimed by the rules about waits
     claims = found.claims(("host_code", "synchronization"), most * time)
     gaps = long_gaps_at(waits=found.waits_again_and_again)
-    return HostTime(interval, parts.basis(_PYTHON_GAP), interval, claims, at=gaps)
+    basis = parts.basis(_PYTHON_GAP.text("basis-all"), _PYTHON_GAP.text("basis-measured"), _PYTHON_GAP.text("basis"))
+    return HostTime(interval, basis, interval, claims, at=gaps)
 
 
 def _with_advice(facts: Facts, draft: Draft, owner: GapOwner | None, *, is_silent: bool) -> Draft:

@@ -70,7 +70,10 @@ def _launched_faster(
     if found.idle.has_stacks or is_whole:  # else host-python-gap reports the other part
         claims[EventSet.idle("host_code")] = most * gaps["host_code"]
     at = launching_gaps_at(waits=found.waits_again_and_again, whole=is_whole)
-    return HostTime(interval, parts.basis(_LAUNCH_BOUND), interval, claims, at=at)
+    basis = parts.basis(
+        _LAUNCH_BOUND.text("basis-all"), _LAUNCH_BOUND.text("basis-measured"), _LAUNCH_BOUND.text("basis")
+    )
+    return HostTime(interval, basis, interval, claims, at=at)
 
 
 def _launching_ns(found: idle_time.IdleDevice, *, is_whole: bool) -> dict[str, float]:

@@ -247,22 +247,19 @@ def _only_asks(context: Context) -> bool:
     return bool(len(calls) and asks.all() and calls.dur_ns.sum() < LEAST_NS)
 
 
-def _does_without_devices(context: Context) -> bool:
-    """Whether what was recorded of the host shows that it put nothing on a device."""
+def _computes_on_cpu(context: Context) -> bool:
+    """Whether operators that only a CPU computes were recorded, and no call of a device's runtime."""
     trace = context.trace
-    computes = trace.names.where(lambda name: _OF_CPU.search(name) is not None)[trace.host.name].any()
-    return _only_asks(context) or bool(computes and not len(trace.launches))
+    is_of_cpu = trace.names.where(lambda name: _OF_CPU.search(name) is not None)[trace.host.name]
+    return bool(is_of_cpu.any()) and not len(trace.launches)
 
 
 def unused_device(context: Context) -> str | None:
-    """Name of a device that nothing was put on; None if there is none, or if it may have left no event.
-
-    Its runtime was recorded, or operators that only a CPU computes were while the device only stands in the header.
-    """
+    """Name of a device that nothing was put on although its runtime was recorded; None if there is none."""
     trace = context.trace
     named = [device.name or str(device.id) for device in trace.info.devices]
     signs = trace.names.where(is_of_accelerator)[trace.host.name].any() or trace.info.unsupported
-    if len(trace.device) or len(trace.accelerator) or signs or not named or not _does_without_devices(context):
+    if len(trace.device) or len(trace.accelerator) or signs or not named or not _only_asks(context):
         return None
     return named[0]
 
@@ -276,7 +273,7 @@ def unread_device(context: Context) -> str | None:
     if len(trace.device) or len(trace.accelerator) or _is_known_to_lack(trace.info.capture):
         return None
     unknown = [str(loss.params["category"]) for loss in trace.losses if loss.id == "read-unsupported"]
-    asks = _does_without_devices(context)
+    asks = _only_asks(context) or _computes_on_cpu(context)
     calls = [] if asks else [trace.names[name] for name in trace.launches.name[:1].tolist()]
     named = np.flatnonzero(trace.names.where(is_of_accelerator)[trace.host.name])[:1]
     names = [trace.names[name] for name in trace.host.name[named].tolist()]

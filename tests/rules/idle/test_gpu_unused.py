@@ -34,7 +34,7 @@ def quiet() -> TraceBuilder:
 
 def trap_not_recorded() -> TraceBuilder:
     """No call of the runtime is recorded: the profiler was not told to record the GPU."""
-    return on_cpu()
+    return on_cpu(operator="aten::addmm")
 
 
 def trap_launches() -> TraceBuilder:
@@ -66,6 +66,11 @@ def test_the_headline_says_where_the_model_runs() -> None:
 @pytest.mark.parametrize("trap", [trap_not_recorded, trap_launches, trap_waits, trap_operator_of_the_gpu])
 def test_events_that_are_missing_are_no_sign_of_a_model_on_the_cpu(trap: object) -> None:
     assert "unknown what bounds" in said(trap())  # type: ignore[operator]
+
+
+def test_a_device_of_the_header_alone_proves_nothing_of_what_only_a_cpu_computes() -> None:
+    assert "Bound by the CPU" in said(on_cpu())
+    assert findings(on_cpu(), RULE) == [], "its runtime was not recorded, so that something else may have used it"
 
 
 def test_calls_that_only_ask_are_no_sign_of_a_device() -> None:

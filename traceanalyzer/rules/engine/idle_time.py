@@ -14,7 +14,6 @@ from traceanalyzer.rules.engine import program
 from traceanalyzer.rules.engine.change import Interval
 from traceanalyzer.rules.engine.facts import Facts, Missing
 from traceanalyzer.rules.engine.facts.sources import is_partial
-from traceanalyzer.rules.engine.rule import RulePage
 from traceanalyzer.structure.events import EventSet
 from traceanalyzer.structure.idle_times import IdleTime
 from traceanalyzer.structure.recording import Recording
@@ -64,13 +63,12 @@ class GapParts:
         """What evidence says of idle time of which a part counts at most."""
         return subject if self.most == 1 else _COUNTED(subject=subject, most=self.most)
 
-    def basis(self, page: RulePage) -> Message:
-        """How the part that goes away was estimated, in the words of a rule."""
+    def basis(self, of_all: Text, measured: Text, estimated: Text) -> Message:
+        """How the part that goes away was estimated: all may go, or a part that was measured or estimated."""
         least, most = self.saved
         if most == 1:
-            return page.text("basis-all")(least=least)
-        text = page.text("basis-measured") if self.is_measured else page.text("basis")
-        return text(least=least, most=most)
+            return of_all(least=least)
+        return (measured if self.is_measured else estimated)(least=least, most=most)
 
 
 @dataclass(frozen=True)
