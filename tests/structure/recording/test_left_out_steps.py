@@ -269,6 +269,22 @@ def test_a_last_step_with_work_after_it_was_not_cut() -> None:
     assert reasons(trace) == [None] * 3 + ["unknown"]
 
 
+def test_a_step_that_only_waits_for_the_device_after_the_last_optimizer_step_is_none() -> None:
+    """A loop without marks reads the loss in each turn: its last optimizer step only waits for what was launched."""
+    trace = TraceBuilder()
+    for number in range(5):
+        start = 1000 * number
+        for operator in range(10):
+            trace.op("aten::mm", start + 10 * operator, 8)
+            trace.launch_kernel("gemm", start + 98 * operator + 5, 98, at=start + 10 * operator + 2, call_dur=2)
+        trace.annotation("Optimizer.step#SGD.step", start + 100, 20)
+        trace.op("aten::add_", start + 105, 5)
+        trace.op("aten::item", start + 125, 865)
+        trace.launch("cudaStreamSynchronize", start + 130, 857)
+    assert reasons(trace) == [None, None, None, None, "recording-end"]
+    assert recorded(trace).typical_step_ns == 1000 * US
+
+
 def test_after_the_last_optimizer_step_no_step_ends() -> None:
     trace = TraceBuilder(devices=())
     for number in range(3):

@@ -61,10 +61,13 @@ def reasons(context: Context, steps: Steps) -> tuple[str | None, ...]:
 def is_cut(context: Context, steps: Steps) -> bool:
     """Whether the recording ended soon after the last step began, by the host's work in it.
 
-    That is known of marks that stay open until the next step: those of the profiler, and steps between optimizers.
+    That is known of marks that stay open until the next step: those of the profiler, and steps between optimizers. A
+    step of the latter is as long as others if the device is still at work when the host has ended.
     """
     trace, duration = context.trace, steps.end_ns - steps.start_ns
-    if len(steps) < 2 or steps.found_by not in {MARKED, OPTIMIZER} or duration[-1] >= _CUT * duration[:-1].min():
+    if len(steps) < 2 or steps.found_by not in {MARKED, OPTIMIZER}:
+        return False
+    if steps.found_by == MARKED and duration[-1] >= _CUT * duration[:-1].min():
         return False
     start = trace.host.start_ns[trace.host.category == Category.OPERATOR]
     updates = steps.at(trace.host.start_ns[context.kind == NodeKind.OPTIMIZER])
