@@ -128,6 +128,27 @@ def test_a_training_without_an_optimizer_begins_at_its_forward_passes() -> None:
     assert length(found) == {300}
 
 
+def test_modules_around_operators_change_nothing() -> None:
+    trace = trainings(5)
+    for start in range(0, 1500, 300):
+        trace.module("Net_0", start, 100)
+    found = steps(trace)
+    assert (found.found_by, length(found)) == ("backward pass", {300})
+
+
+def test_what_is_left_of_a_start_up_are_no_steps() -> None:
+    """The first pass takes 20 ms, the other four take 0.3 ms each: the recording is the first pass."""
+    trace, at = TraceBuilder(), 0
+    for number in range(5):
+        trace.op("aten::linear", at, 20_000 if not number else 100, sequence=number)
+        at += 20_000 if not number else 100
+        name = "autograd::engine::evaluate_function: AddmmBackward0"
+        trace.op(name, at, 100, sequence=number, fwd_thread=1, tid=4202)
+        trace.launch_kernel("gemm", at + 10, 5, at=at + 5, call_dur=2, tid=4202)
+        at += 200
+    assert steps(trace).found_by == "whole-trace"
+
+
 def test_one_backward_pass_is_no_loop() -> None:
     assert steps(trainings(1)).found_by == "whole-trace"
 

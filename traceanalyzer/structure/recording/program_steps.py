@@ -43,6 +43,9 @@ _TILES = 0.5
 """Share of the time of the main thread that the annotation must fill."""
 _BETWEEN = 0.5
 """Share of the work within the annotation from which on work between its occurrences belongs to the step as well."""
+_MUCH = 0.1
+"""Least share of the recording that passes which nothing marks must have without those that are unlike the others (own
+choice: of a recording with less, somebody wants to know what the rest is)."""
 _OVERLAP = 0.1
 """Share of marks that may start within an earlier one and end after it; if there are more, they are requests in
 flight."""
@@ -117,11 +120,21 @@ def program_steps(context: Context) -> ProgramSteps:
         repeated = find(context)
         if repeated is not None:
             steps = _after_earlier_work(context, repeated)
-            return _as_program(context, steps, left_out.reasons(context, steps))
+            program = _as_program(context, steps, left_out.reasons(context, steps))
+            if steps.found_by not in repetition.FOUND_BY or _are_much(context, program):
+                return program
     if (marked := _around_a_pass(context) or _around_everything(context)) is not None:
         return _as_program(context, marked, left_out.reasons(context, marked))
     steps = _after_earlier_work(context, _whole(context))
     return _as_program(context, steps, (None,) * len(steps))
+
+
+def _are_much(context: Context, program: ProgramSteps) -> bool:
+    """Whether the typical steps are a part of the recording worth judging, not the rest of a start-up."""
+    tables = context.trace.host, context.trace.launches, context.trace.device
+    begins = min(int(table.start_ns.min()) for table in tables if len(table))
+    ends = max(int(table.end_ns.max()) for table in tables if len(table))
+    return program.typical.length_ns >= _MUCH * (ends - begins)
 
 
 def is_marked(context: Context) -> bool:

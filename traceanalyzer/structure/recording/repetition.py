@@ -22,6 +22,7 @@ from traceanalyzer.trace.tree import NO_PARENT
 BACKWARD = "backward pass"
 OPERATORS = "repeated operators"
 KERNELS = "repeated kernels"
+FOUND_BY = (BACKWARD, OPERATORS, KERNELS)
 """How steps are called that were found so."""
 
 _PASSES = 3
@@ -48,7 +49,7 @@ def forward_starts(context: Context) -> I64 | None:
     if not before_its_backward.all():
         return None  # several backward passes follow one forward pass
     tree = context.host.tree
-    is_operator = context.trace.host.category[context.host.row] == Category.OPERATOR
+    is_operator = context.host.category == Category.OPERATOR
     return tree.start_ns[_outermost_around(context, created.node[first], is_operator)]
 
 
