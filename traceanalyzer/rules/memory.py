@@ -1,6 +1,7 @@
 """Detects faults of memory: nearly full or hardly used, growing from step to step, taken again and again.
 
-The rules are memory-near-limit, memory-headroom, memory-growth, alloc-churn and allocator-malloc-in-step.
+The rules are memory-near-limit, memory-headroom, memory-growth, alloc-churn, allocator-malloc-in-step and
+cache-emptied-in-step.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ from statistics import fmean, median
 
 from traceanalyzer.analyzers.launches import runtime_calls
 from traceanalyzer.analyzers.memory import DeviceMemory, MemoryUse
+from traceanalyzer.analyzers.memory.cache_clears import CacheClears, clears_at
 from traceanalyzer.rules.engine import idle_time, program
 from traceanalyzer.rules.engine.change import HostTime
 from traceanalyzer.rules.engine.facts import OperatorFact, if_known
 from traceanalyzer.rules.engine.places import of_set_up
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, OfEvents, page
-from traceanalyzer.structure.events import EventSet
+from traceanalyzer.structure.events import ITS_OWN, EventSet
 from traceanalyzer.structure.host_activity import is_free
 from traceanalyzer.structure.typical import mean
 
@@ -26,6 +28,7 @@ _HEADROOM = page("memory-headroom")
 _GROWTH = page("memory-growth")
 _CHURN = page("alloc-churn")
 _MALLOC = page("allocator-malloc-in-step")
+_EMPTIED = page("cache-emptied-in-step")
 
 _CPU = "CPU"
 _PREPARING = 0.6
@@ -49,6 +52,8 @@ _UNCACHED = 0.8
 operators get memory that was freed before)."""
 _KEPT = 0.5
 """Least calls that free per call that takes memory, where each tensor is freed by itself (own choice)."""
+_LEAST_STEPS = 2
+"""Typical steps that must empty the cache (own choice: one may be the end of an epoch)."""
 
 
 def _near_limit(facts: Facts, limits: Limits) -> Drafts:
@@ -279,10 +284,53 @@ def _idle_ns(facts: Facts, time: float, calls: runtime_calls.RuntimeCalls) -> fl
     return idle if idle is None or not every else idle * min(1.0, time / every)
 
 
+def _cache_emptied(facts: Facts, limits: Limits) -> Drafts:
+    clears = facts.need("cache_clears", CacheClears)
+    if clears.steps < _LEAST_STEPS:
+        raise Missing(_EMPTIED.text("few-steps")())
+    if clears.cleared_steps < max(_LEAST_STEPS, limits["steps_share"] * clears.steps):
+        return
+    if not clears.by_frames and (not clears.takes_again or _takes_each_tensor(facts, clears)):
+        return
+    clearing, taking = facts.per_step(clears.time_ns), facts.per_step(clears.taking_ns)
+    share = facts.step_share(clearing + taking)
+    if share <= limits["time_share"]:
+        return
+    lines = [("python", line.name, line.time_ns) for line in clears.lines] or [("call", "cudaFree", clears.time_ns)]
+    where = tuple(CodePlace(kind, name, None, facts.per_step(ns), "ns") for kind, name, ns in lines)
+    yield Draft(
+        (_EMPTIED.evidence(limits, "time_share", share, where),),
+        _without_clears(clearing, clearing + taking),
+        {
+            "clears": facts.per_step(clears.clears),
+            "frees": facts.per_step(clears.frees),
+            "clearing": clearing,
+            "taking": taking,
+            "share": OfEvents(clearing + taking, is_share=True),
+        },
+        ceiling="high",
+        confidence=None if clears.by_frames else "C",
+        summary=None if clears.by_frames else _EMPTIED.text("summary-unnamed"),
+    )
+
+
+def _takes_each_tensor(facts: Facts, clears: CacheClears) -> bool:
+    """Whether about every operator that allocates asks the driver: the caching allocator is off, there is no cache."""
+    allocates = sum(row.calls for row in if_known(lambda: facts.operators) if row.name in _ALLOCATING)
+    return clears.takes >= _UNCACHED * allocates > 0
+
+
+def _without_clears(least: float, most: float) -> HostTime:
+    """The time of the clearings, and at most also of taking memory again, of which the device waits for a part."""
+    claims = {EventSet.idle("allocation"): most}
+    return HostTime((least, most), _EMPTIED.text("basis")(), None, claims, within=clears_at(), device=ITS_OWN)
+
+
 RULES = (
     _NEAR_LIMIT.rule(trace=_near_limit),
     _HEADROOM.rule(trace=_headroom),
     _GROWTH.rule(trace=_growth),
     _CHURN.rule(trace=_churn, table=_churn),
     _MALLOC.rule(trace=_malloc),
+    _EMPTIED.rule(trace=_cache_emptied),
 )

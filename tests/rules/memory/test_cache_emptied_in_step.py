@@ -1,0 +1,158 @@
+"""Tests of the rule `cache-emptied-in-step`: numbers worked out by hand, and edges of thresholds.
+
+The programs: steps that empty the cache of the allocator, named by Python frames or not, and others that free memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.builders import TraceBuilder
+from tests.builders.timeline import Host, Stream
+from tests.rules.host_work import compute, looping
+from tests.rules.judging import findings, report, skipped
+
+RULE = "cache-emptied-in-step"
+_FUNCTION = "torch/cuda/memory.py(170): empty_cache"
+_BUILT_IN = "<built-in function _cuda_emptyCache>"
+
+
+def empty_cache(host: Host, *names: str, frees: int = 3) -> None:
+    """Gives blocks back to the driver, 0.1 ms each, within frames of these names."""
+    if names:
+        with host.frame(names[0], before=0, after=0):
+            empty_cache(host, *names[1:], frees=frees)
+        return
+    for _ in range(frees):
+        host.call("cudaFree", 100)
+
+
+def emptying(when: Callable[[int], bool], *names: str, takes: int = 2, frees: int = 3, steps: int = 6) -> TraceBuilder:
+    """Steps that take blocks for 0.2 ms each, compute 4 ms, and empty the cache at their end or not."""
+
+    def step(host: Host, stream: Stream, number: int) -> None:
+        with host.frame("train.py(12): step"):
+            for _ in range(takes if number == 0 or when(number - 1) else 0):
+                with host.op("aten::empty"):
+                    host.call("cudaMalloc", 200)
+            for _ in range(8):
+                host.leaf("aten::empty")
+            compute(host, stream, 4000)
+            host.wait(stream)
+            if when(number):
+                empty_cache(host, *names, frees=frees)
+
+    return looping(step, steps=steps)
+
+
+def fires() -> TraceBuilder:
+    """Each step empties the cache, and takes two blocks again."""
+    return emptying(lambda _: True, _FUNCTION, _BUILT_IN)
+
+
+def fires_with_the_built_in_only() -> TraceBuilder:
+    """Only the built-in function was recorded."""
+    return emptying(lambda _: True, _BUILT_IN)
+
+
+def fires_without_frames() -> TraceBuilder:
+    """No frame names it: three calls in a row free memory outside of operators."""
+
+    def step(host: Host, stream: Stream, number: int) -> None:
+        for tensor in range(10):
+            with host.op("aten::empty"):
+                if tensor < 2:
+                    host.call("cudaMalloc", 200)
+        compute(host, stream, 4000)
+        host.wait(stream, call="cudaDeviceSynchronize")
+        empty_cache(host)
+
+    return looping(step, steps=6)
+
+
+def quiet() -> TraceBuilder:
+    """The cache is kept."""
+    return emptying(lambda _: False)
+
+
+def trap_once_per_epoch() -> TraceBuilder:
+    """One of six steps is the last of an epoch and empties the cache."""
+    return emptying(lambda number: number == 2, _FUNCTION)
+
+
+def trap_first_step() -> TraceBuilder:
+    """The first step takes what the others reuse, after it emptied the cache of what set-up left."""
+    return emptying(lambda number: number == 0, _FUNCTION)
+
+
+def trap_allocator_is_off() -> TraceBuilder:
+    """Each tensor is taken from the driver; those of a step are given back one after the other."""
+
+    def step(host: Host, stream: Stream, number: int) -> None:
+        for _ in range(5):
+            with host.op("aten::empty"):
+                host.call("cudaMalloc", 100)
+        compute(host, stream, 4000)
+        host.wait(stream)
+        empty_cache(host, frees=5)
+
+    return looping(step, steps=4)
+
+
+def trap_memory_is_full() -> TraceBuilder:
+    """The allocator empties its cache by itself, in the operator that needs memory."""
+
+    def step(host: Host, stream: Stream, number: int) -> None:
+        for _ in range(8):
+            host.leaf("aten::empty")
+        with host.op("aten::empty"):
+            host.call("cudaMalloc", 50)
+            empty_cache(host)
+            host.call("cudaMalloc", 200)
+        compute(host, stream, 4000)
+        host.wait(stream)
+
+    return looping(step, steps=4)
+
+
+def trap_nothing_to_give_back() -> TraceBuilder:
+    """The call is there, but the cache holds no whole block: nothing is freed, and nothing is taken again."""
+    return emptying(lambda _: True, _FUNCTION, takes=0, frees=0)
+
+
+def test_figures_and_saving() -> None:
+    """A clearing frees three blocks in 0.1 ms each; five of six steps take two again, 0.2 ms each."""
+    (finding,) = findings(fires(), RULE)
+    params = finding.summary.params
+    assert (params["clears"], params["clearing"]) == (1, 300_000)
+    assert params["taking"] == pytest.approx(5 * 400_000 / 6)
+    assert finding.saving is not None
+    assert finding.saving.direct_ns_per_step == pytest.approx((300_000, 300_000 + 5 * 400_000 / 6), rel=0.01)
+    assert finding.saving.wall_ns_per_step == pytest.approx((300_000, 633_333), rel=0.05)
+    assert finding.evidence[0].where[0].name == "train.py(12): step"
+
+
+def test_without_frames_it_is_a_guess() -> None:
+    (finding,) = findings(fires_without_frames(), RULE)
+    assert finding.confidence == "C"
+    assert finding.summary.params["frees"] == 3
+    assert "Calls in a row" in finding.summary.text
+
+
+def test_it_is_told_instead_of_calls_that_allocate() -> None:
+    for situation in (fires(), fires_without_frames()):
+        rules = [finding.rule for finding in report(situation).findings]
+        assert RULE in rules
+        assert "allocator-malloc-in-step" not in rules
+
+
+def test_one_step_may_be_the_end_of_an_epoch() -> None:
+    assert "fewer than two" in (skipped(emptying(lambda _: True, _FUNCTION, steps=1), RULE) or "")
+
+
+def test_edge_steps_share() -> None:
+    trace = emptying(lambda number: number in (1, 2, 4), _FUNCTION)  # three of six
+    assert findings(trace, RULE, {"steps_share": 0.5})
+    assert findings(trace, RULE, {"steps_share": 0.51}) == []
