@@ -1,10 +1,10 @@
 """Start a new analysis: its file, its section and its test, which already work.
 
-    python scripts/new_analysis.py kernels slow_things "Which things are slow?"
+    python scripts/new_analysis.py [--no-section] kernels slow_things "Which things are slow?"
 
 Arguments: the subject (a folder of `traceanalyzer/analyzers`), the name of the analysis, which is its key in reports,
 and the question that it answers. The section is part of the file that has the sections of the subject; the script adds
-it to those of a report.
+it to those of a report. With `--no-section`, there is none: rules alone use the analysis.
 
 Then: what the files say is to do, a page in docs/metrics with the words `analyses.slow_things`, and `make format`.
 """
@@ -128,12 +128,10 @@ TEST = '''"""TODO: what these traces show."""
 
 from __future__ import annotations
 
-from tests.analyzers.memory.report_with import report_with
-from tests.builders import TraceBuilder
+{report_with}from tests.builders import TraceBuilder
 from tests.reading import read_built
 from traceanalyzer.analyzers.{subject}.{name} import ANALYSES, {result}, {row}, analyze
-from traceanalyzer.sections.{subject} import build_{name}
-from traceanalyzer.structure.context import Context
+{builder}from traceanalyzer.structure.context import Context
 
 
 def trace() -> TraceBuilder:
@@ -156,13 +154,21 @@ def test_what_it_needs() -> None:
     reason = ANALYSES[0].missing(Context(read_built(empty)))
     assert reason is not None
     assert reason.id == "skip-no-{id}"
+'''
 
+TEST_OF_SECTION = """
 
 def test_the_section_has_the_rows() -> None:
     (section,) = build_{name}(report_with("{name}", analyze(Context(read_built(trace())))), 1)
     (table,) = section.tables
     assert (table.rows, table.total_rows) == ((("slow", 1, 30_000),), 2)
-'''
+"""
+
+IMPORTS_OF_TEST = {
+    "report_with": "from tests.analyzers.memory.report_with import report_with\n",
+    "builder": "from traceanalyzer.sections.{subject} import build_{name}\n",
+}
+"""What the test of an analysis with a section also imports."""
 
 
 def free_order(subject: str) -> int:
@@ -175,18 +181,22 @@ def free_order(subject: str) -> int:
     return next(number for number in count(last + 1) if number not in taken)
 
 
-def files(subject: str, name: str, question: str, order: int) -> dict[str, str]:
+def files(subject: str, name: str, question: str, order: int, *, section: bool = True) -> dict[str, str]:
     """Paths relative to the project, with the content of each file; of these, the sections of the subject may exist."""
     result = "".join(word.capitalize() for word in name.split("_"))
     names = {"subject": subject, "name": name, "id": name.replace("_", "-"), "constant": name.upper(), "order": order}
     names |= {"result": result, "row": f"{result}Row", "question": textwrap.fill(f'"""{question}', 116)}
-    sections = ROOT / SECTIONS / f"{subject}.py"
-    before = sections.read_text("utf-8") if sections.exists() else SECTIONS_OF_SUBJECT.format(**names)
-    return {
+    imported = {key: line.format(**names) if section else "" for key, line in IMPORTS_OF_TEST.items()}
+    test = TEST + TEST_OF_SECTION if section else TEST
+    written = {
         f"{ANALYSES}/{subject}/{name}.py": ANALYSIS.format(**names),
-        f"{SECTIONS}/{subject}.py": extended(before, names),
-        f"{TESTS}/{subject}/test_{name}.py": TEST.format(**names),
+        f"{TESTS}/{subject}/test_{name}.py": test.format(**names, **imported),
     }
+    if section:
+        sections = ROOT / SECTIONS / f"{subject}.py"
+        before = sections.read_text("utf-8") if sections.exists() else SECTIONS_OF_SUBJECT.format(**names)
+        written[f"{SECTIONS}/{subject}.py"] = extended(before, names)
+    return written
 
 
 def extended(sections: str, names: dict[str, object]) -> str:
@@ -222,17 +232,19 @@ def registered(sections: str, subject: str, name: str) -> str:
 def main() -> int:
     """Write the files; of those that exist, only the sections of the subject change, and only grow."""
     given = sys.argv[1:]
-    folder = ROOT / ANALYSES
+    section = "--no-section" not in given
+    given = [argument for argument in given if argument != "--no-section"]
     if len(given) != 3 or not re.fullmatch(r"[a-z]\w*", given[1]) or not given[2].endswith("?"):
         print(__doc__)
         return 2
     subject, name, question = given
+    folder = ROOT / ANALYSES
     if not (folder / subject / "__init__.py").exists():
         subjects = sorted(path.parent.name for path in folder.glob("*/__init__.py"))
         print(f"there is no subject {subject}; choose one of {', '.join(subjects)}")
         return 2
     sys.path.insert(0, str(ROOT))
-    started = files(subject, name, question, free_order(subject))
+    started = files(subject, name, question, free_order(subject), section=section)
     taken = [path for path in started if not path.startswith(SECTIONS) and (ROOT / path).exists()]
     if taken:
         print(f"{taken[0]} exists; choose another name")
@@ -241,9 +253,11 @@ def main() -> int:
         (ROOT / path).parent.mkdir(exist_ok=True)
         (ROOT / path).write_text(text, "utf-8")
         print(f"wrote {path}")
-    listing = ROOT / SECTIONS / "__init__.py"
-    listing.write_text(registered(listing.read_text("utf-8"), subject, name), "utf-8")
-    print(f"added it to {SECTIONS}/__init__.py; write its page in docs/metrics; sort the imports: make format")
+    if section:
+        listing = ROOT / SECTIONS / "__init__.py"
+        listing.write_text(registered(listing.read_text("utf-8"), subject, name), "utf-8")
+        print(f"added it to {SECTIONS}/__init__.py")
+    print("write its page in docs/metrics; sort the imports: make format")
     return 0
 
 

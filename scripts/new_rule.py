@@ -52,7 +52,7 @@ TODO: every false alarm that you can think of; each gets a situation `trap_...`.
 
 | Key | Default | Unit | Meaning | Source |
 | :-- | --: | :-- | :-- | :-- |
-| `share` | 0.03 | share | time over the step | own choice, because TODO |
+| `gpu_share` | 0.03 | share | time over the time of the GPU | own choice, because TODO |
 
 ## References
 
@@ -62,7 +62,7 @@ TODO: every false alarm that you can think of; each gets a situation `trap_...`.
 
 ```yaml
 title: {title}
-summary: "TODO: {{time:ns}} of a step ({{share:share}})."
+summary: "TODO: {{time:ns}} of a step, {{share:share}} of the time of the GPU."
 advice: "TODO: what to change, as you would tell a colleague."
 not-when: "TODO: when the advice does not apply."
 basis: "TODO: how the saving was estimated"
@@ -71,8 +71,8 @@ subject: "TODO: what was measured"
 """
 
 NEEDED = {
-    "change": ("DeviceWork",),
-    "rule": ("CodePlace", "Draft", "Drafts", "EventSet", "Evidence", "Facts", "Limits", "OfEvents", "page"),
+    "event_times": ("EventTimes",),
+    "rule": ("Draft", "Drafts", "Facts", "Limits", "page"),
 }
 """What a detection uses, by the module of `traceanalyzer.rules.engine`."""
 
@@ -82,16 +82,13 @@ _{constant} = page("{id}")
 
 
 def _{module}(facts: Facts, limits: Limits) -> Drafts:
-    rows = [row for row in facts.kernels if "{module}" in row.name]
-    time = facts.on_device(sum(row.total_ns for row in rows))
-    share = time / facts.step_ns
-    if share <= limits["share"]:
+    rows = (row for row in facts.kernels if "{module}" in row.name)
+    work = EventTimes.on_device(facts, ((row.events, row.total_ns) for row in rows)).longest_first
+    if work.share <= limits["gpu_share"]:
         return
-    where = tuple(CodePlace("kernel", row.name, value=row.total_ns, unit="ns") for row in rows[:5])
-    evidence = Evidence(_{constant}.text("subject")(), share, limits["share"], "share", where)
-    claims = {{EventSet.kernel(row.name): facts.on_device(row.total_ns) for row in rows}}
-    change = DeviceWork((time, time), _{constant}.text("basis")(), claims=claims)
-    yield Draft((evidence,), change, {{"time": OfEvents(time), "share": OfEvents(time, is_share=True)}})
+    evidence = _{constant}.evidence(limits, "gpu_share", work.share, work.places[:5])
+    change = work.shorter((1.0, 1.0), _{constant}.text("basis")())
+    yield Draft((evidence,), change, work.figures())
 
 """
 

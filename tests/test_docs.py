@@ -17,7 +17,7 @@ from markdown_it import MarkdownIt
 from scripts import docs, house, new_rule
 from traceanalyzer.pipeline import ANALYSES
 from traceanalyzer.rules import SUBJECTS
-from traceanalyzer.rules.engine import change, rule
+from traceanalyzer.rules.engine import change, event_times, rule
 from traceanalyzer.rules.engine.selection import builtin
 
 ROOT = Path(__file__).parents[1]
@@ -197,7 +197,7 @@ def test_the_page_about_rules_has_the_rule_that_the_script_writes() -> None:
     rows = re.findall(r"^\| (`.*?`) \|", page, re.MULTILINE)
     named = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
     assert {name for names in new_rule.NEEDED.values() for name in names} <= named
-    assert named <= {*rule.__all__, *vars(change)}
+    assert named <= {*rule.__all__, *vars(change), *vars(event_times)}
 
 
 def test_the_architecture_names_every_package_and_module() -> None:

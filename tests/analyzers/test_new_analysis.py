@@ -83,6 +83,17 @@ def test_a_started_section_is_in_reports(started: Path) -> None:
     assert "what the figures mean, for those who read no documentation" in (started / "report.html").read_text("utf-8")
 
 
+def test_an_analysis_for_rules_alone_passes_its_own_tests(started: Path) -> None:
+    before = _changed(started)
+    run = _run(started, "scripts/new_analysis.py", "--no-section", "kernels", "odd_things", "Which things are odd?")
+    assert run.returncode == 0, run.stdout
+    test = "tests/analyzers/kernels/test_odd_things.py"
+    assert _changed(started) - before == {"traceanalyzer/analyzers/kernels/odd_things.py", test}
+    run = _run(started, "-m", "pytest", "-n", "0", "-p", "no:cacheprovider", test)
+    assert run.returncode == 0, run.stdout
+    assert "2 passed" in run.stdout
+
+
 @pytest.mark.parametrize("subject", SUBJECTS)
 def test_the_section_is_a_part_of_the_sections_of_its_subject(subject: str) -> None:
     files = new_analysis.files(subject, "slow_things", QUESTION, 1)

@@ -64,7 +64,11 @@ class Context:
         return part
 
     def cached(self, compute: Callable[Concatenate[Context, ...], T], *arguments: Hashable) -> T:
-        """The result of a function of this context and further arguments, computed at the first request only."""
+        """The result of a function of this context and further arguments, computed at the first request only.
+
+        Whether a result depends on the scope is observed while it is computed. No declaration of a function could say
+        it: the sets of events of `structure.events` depend on it or not with the finder that is an argument.
+        """
         key = (compute, *arguments)
         if key in self._shared:
             return cast("T", self._shared[key])
