@@ -99,6 +99,45 @@ def test_kernels_repeat_where_no_operator_was_recorded() -> None:
     assert steps(device_alone(waits=False)).found_by == "whole-trace"
 
 
+def model_of_layers(count: int, *, synchronizes_first: bool = False, cut: int = 0) -> TraceBuilder:
+    """Passes of four layers of one shape and nothing else; a wait tells one from the next."""
+    trace, at = TraceBuilder(options=("record_shapes",)), 0
+    for number in range(count):
+        if synchronizes_first:
+            trace.launch("cudaDeviceSynchronize", at, 15)
+            at += 20
+        at = layers(trace, at, cut if cut and number == count - 1 else 4, HIDDEN)
+        if not synchronizes_first and not (cut and number == count - 1):
+            trace.launch("cudaDeviceSynchronize", at, 15)
+            at += 20
+    return trace
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_waits_tell_passes_from_layers(first: bool) -> None:
+    """All operators are those of one layer, 24 times; each pass has four, and waits before or after them."""
+    found = steps(model_of_layers(6, synchronizes_first=first))
+    assert (found.found_by, len(found)) == ("repeated operators", 6)
+    assert length(found) == {4 * 50 + 20}
+    assert int(found.start_ns[0]) == 20_000 * first
+
+
+def test_a_recording_that_ends_within_a_pass_has_the_passes_before() -> None:
+    """Six passes and half of one: the first begins where the recording does, not in its middle."""
+    found = steps(model_of_layers(7, cut=2))
+    assert found.found_by == "repeated operators"
+    assert found.start_ns[:6].tolist() == [220_000 * number for number in range(6)]
+
+
+def test_waits_alone_are_no_passes() -> None:
+    trace = TraceBuilder(options=("record_shapes",))
+    at = layers(trace, 0, 8, HIDDEN)
+    for _ in range(40):
+        trace.launch("cudaStreamSynchronize", at, 5)
+        at += 10
+    assert steps(trace).found_by == "whole-trace"
+
+
 def test_two_passes_may_be_chance() -> None:
     assert steps(passes(2, waits=True)).found_by == "whole-trace"
 
@@ -163,8 +202,9 @@ def test_a_period_is_found_after_any_head(period: list[int], count: int, head: l
     if smallest >= 5:
         assert found is not None
     if found is not None:
-        first, size, times = found
-        run = kind[first : first + size * times].reshape(times, size)
+        first, size, end = found
+        times = (end - first) // size
+        run = kind[end - size * times : end].reshape(times, size)
         assert (run == run[0]).all()
         assert times >= 3
         assert size * times >= 3 * smallest or size < smallest

@@ -7,6 +7,8 @@ takes, because a layer takes what the layer before it gave.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from traceanalyzer.knowledge.inputs import Inputs
@@ -15,7 +17,7 @@ from traceanalyzer.structure.autograd import backward, critical_threads, graph
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.recording.step_signs import outermost
 from traceanalyzer.structure.sums import group
-from traceanalyzer.trace.table import I64
+from traceanalyzer.trace.table import I64, Bool
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -65,7 +67,10 @@ def _outermost_around(context: Context, nodes: I64, is_wanted: np.ndarray) -> I6
 
 
 def operator_starts(context: Context) -> I64 | None:
-    """When each pass begins whose outermost operators are those of the pass before; None where nothing repeats so."""
+    """When each pass begins whose outermost operators are those of the pass before; None where nothing repeats so.
+
+    Waits for the device between operators are part of what repeats: they tell passes from the layers of one.
+    """
     threads = critical_threads(context)
     thread = threads[0] if threads else host_activity.with_most_rows(context)
     host = context.trace.host
@@ -75,18 +80,19 @@ def operator_starts(context: Context) -> I64 | None:
     if len(rows) < _PASSES * _LEAST:
         return None
     _, kind = group(host.name[rows].astype(np.int64), host.shapes[rows].astype(np.int64))
-    run = _longest_run(kind)
-    if run is None:
+    items = _with_waits(context, thread, kind, host.start_ns[rows], host.end_ns[rows])
+    begins = _begins(items)
+    if begins is None:
         return None
-    first, period, passes = run
-    begins = rows[first + period * np.arange(passes)]
-    repeated = rows[first : first + period * passes]
+    first, last = items.number[begins[0]], items.number[begins[-1]]
+    one = rows[first : items.number[begins[1]]]
+    repeated = rows[first : last + len(one)]
     later_ns = host.dur_ns[rows[first:]].sum()  # what comes before may be a first pass, which takes long
     if len(repeated) < _COVERS * len(rows) or host.dur_ns[repeated].sum() < _COVERS * later_ns:
         return None
-    start_ns = host.start_ns[begins]
+    start_ns = items.start_ns[begins]
     waits = _waits_in_each(context, thread, start_ns, int(host.end_ns[repeated].max()))
-    return start_ns if waits or _has_input_of_its_own(context, repeated[:period]) else None
+    return start_ns if waits or _has_input_of_its_own(context, one) else None
 
 
 def launch_starts(context: Context) -> I64 | None:
@@ -103,20 +109,66 @@ def launch_starts(context: Context) -> I64 | None:
     rows = rows[np.argsort(launches.start_ns[launch[rows]], kind="stable")]
     if len(rows) < _PASSES * _LEAST:
         return None
-    run = _longest_run(device.name[rows].astype(np.int64))
+    calls = launch[rows]
+    kind = device.name[rows].astype(np.int64)
+    items = _with_waits(context, threads[0], kind, launches.start_ns[calls], launches.end_ns[calls])
+    begins = _begins(items)
+    if begins is None:
+        return None
+    first, second, last = items.number[begins[[0, 1, -1]]].tolist()
+    if last + (second - first) - first < _COVERS * len(rows):
+        return None
+    start_ns = items.start_ns[begins]
+    return start_ns if _waits_in_each(context, threads[0], start_ns, int(items.start_ns[-1])) else None
+
+
+class _Items(NamedTuple):
+    """What a thread does, in the order of time: operators or launches, and the waits for the device between them."""
+
+    kind: I64
+    """Equal numbers are alike."""
+    start_ns: I64
+    number: I64
+    """Position of the operator or launch among those given; of a wait, of the next one."""
+    is_wait: Bool
+
+
+def _with_waits(context: Context, thread: int | None, kind: I64, start_ns: I64, end_ns: I64) -> _Items:
+    """Operators or launches with the waits of their thread that are in none of them; ascending, without overlap."""
+    waits = context.cached(host_activity.waits)
+    times = np.sort(waits.start_ns[waits.thread == thread])
+    next_one = np.searchsorted(start_ns, times, side="right")
+    is_between = times >= np.append(0, end_ns)[next_one]
+    times, next_one = times[is_between], next_one[is_between]
+    return _Items(
+        kind=np.insert(kind, next_one, kind.max() + 1),
+        start_ns=np.insert(start_ns, next_one, times),
+        number=np.insert(np.arange(len(kind)), next_one, next_one),
+        is_wait=np.insert(np.zeros(len(kind), np.bool_), next_one, np.True_),
+    )
+
+
+def _begins(items: _Items) -> I64 | None:
+    """Positions at which the repetitions of the longest periodic part begin, each after a wait if they have some."""
+    run = _longest_run(items.kind)
     if run is None:
         return None
-    first, period, passes = run
-    repeated = rows[first : first + period * passes]
-    if len(repeated) < _COVERS * len(rows):
+    first, period, end = run
+    waits = np.flatnonzero(items.is_wait[end - period : end])
+    if len(waits) == period:
         return None
-    begins = launches.start_ns[launch[repeated]]
-    start_ns = begins[::period]
-    return start_ns if _waits_in_each(context, threads[0], start_ns, int(begins[-1])) else None
+    if len(waits) and waits[0] > 0:  # else a wait begins what repeats, as it must
+        after_wait = end - period + int(waits[-1]) + 1  # a recording may end in the middle of a pass
+        end = after_wait if after_wait - first >= _PASSES * period else end
+    passes = (end - first) // period
+    begins = end - period * np.arange(passes, 0, -1)
+    while items.is_wait[begins].all():
+        begins += 1
+    return begins
 
 
 def _longest_run(kind: I64) -> tuple[int, int, int] | None:
-    """First position, period and number of the repetitions at the end of the longest periodic part; None without one.
+    """First position, period, and position after the last of the longest periodic part; None without one.
 
     Args:
         kind: The kind of each operator, a number from 0 on, in the order of time.
@@ -130,11 +182,10 @@ def _longest_run(kind: I64) -> tuple[int, int, int] | None:
             continue
         begins, ends = change[::2], change[1::2]
         longest = int(np.argmax(ends - begins))
-        end = int(ends[longest]) + period
-        passes = (end - int(begins[longest])) // period
-        covered = passes * period
-        if passes >= _PASSES and (best is None or covered > 1.05 * best[0]):
-            best = covered, end - covered, period, passes
+        first, end = int(begins[longest]), int(ends[longest]) + period
+        covered = (end - first) // period * period
+        if covered >= _PASSES * period and (best is None or covered > 1.05 * best[0]):
+            best = covered, first, period, end
     return None if best is None else best[1:]
 
 
@@ -176,9 +227,13 @@ def _has_input_of_its_own(context: Context, rows: I64) -> bool:
 
 
 def _waits_in_each(context: Context, thread: int | None, start_ns: I64, end_ns: int) -> bool:
-    """Whether the thread waits for the device in each pass, the last of which may wait after its last operator."""
+    """Whether the thread waits for the device in each pass, the last of which may wait after its last operator.
+
+    A program that waits before each pass may end without a wait.
+    """
     waits = context.cached(host_activity.waits)
     times = np.sort(waits.start_ns[waits.thread == thread])
     until = np.append(start_ns[1:], max(end_ns, int(times.max(initial=0)) + 1))
     counts = np.searchsorted(times, until) - np.searchsorted(times, start_ns)
-    return bool((counts > 0).all())
+    is_before = bool((times < start_ns[0]).any())
+    return bool((counts[:-1] > 0).all()) and (bool(counts[-1]) or is_before)
