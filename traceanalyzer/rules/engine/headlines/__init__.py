@@ -6,10 +6,6 @@ from math import fsum
 from statistics import median
 
 from traceanalyzer.analyzers.compilation import CompiledCode
-from traceanalyzer.analyzers.host.stalls import HostStalls
-from traceanalyzer.analyzers.kernels.accelerators import Accelerators
-from traceanalyzer.analyzers.kernels.classes import KernelClasses
-from traceanalyzer.analyzers.launches import LaunchFigures
 from traceanalyzer.analyzers.launches.runtime_calls import RuntimeCalls
 from traceanalyzer.analyzers.ranks.model import Ranks
 from traceanalyzer.analyzers.steps.outside import NO_STEP
@@ -20,14 +16,13 @@ from traceanalyzer.report.warnings import OUTSIDE_KINDS, STEP_REASONS
 from traceanalyzer.rules.engine import host_owners, late_rank
 from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.rules.engine.headlines import printed, typical
-from traceanalyzer.rules.engine.headlines.typical import BUSY, MOST, WORTH_BESIDE, StepBound
+from traceanalyzer.rules.engine.headlines.typical import MOST, WORTH_BESIDE, StepBound
+from traceanalyzer.rules.engine.headlines.unusual import unusual
 from traceanalyzer.simulation.critical_path import CriticalPath
 from traceanalyzer.structure.recording import Outside, Recording
 from traceanalyzer.structure.recording.left_out import OTHER_PHASE, UNKNOWN
 from traceanalyzer.structure.recording.program_steps import WHOLE
 
-_STANDING = 0.5
-"""Share of a step in which the host stands still from which on that bounds it, however little work there is."""
 _UNEVEN_RATIO = 2.0
 """Longest over shortest step from which on a mean over them is said to be of uneven steps (own choice)."""
 _WARM_UP = 1.5
@@ -144,57 +139,6 @@ _SILENT_WORKS = Text(
     "in which hardly anything of the host was recorded and the GPU works for {busy:percent}",
     note="after a time; busy is a share of that time; ends a sentence",
 )
-_CAPTURE = Text(
-    "headline-capture",
-    "The recording contains the capture of graphs (launch calls: {launches:count}, device events: {events:count}). "
-    "Kernels do not run while they are captured, so the recording does not show what bounds the program. Record a "
-    "step that replays the graphs, and report on it with this file as --graph-capture.",
-    note="graphs are CUDA graphs or HIP graphs",
-)
-_CAPTURES = Text(
-    "headline-capture-of-ranks",
-    "The recordings of the ranks contain the capture of graphs. Kernels do not run while they are captured, so the "
-    "recordings do not show what bounds the program. Record a step that replays the graphs.",
-    note="graphs are CUDA graphs or HIP graphs",
-)
-_HARDLY_ANY = Text(
-    "headline-hardly-any-work-2",
-    "The recording contains hardly any work of the GPU: {kernels:count} kernels in {busy:rounded_ns}. That is too "
-    "little to say what bounds the program.",
-    one="The recording contains hardly any work of the GPU: one kernel in {busy:rounded_ns}. That is too little to "
-    "say what bounds the program.",
-)
-_STANDS_STILL = Text(
-    "headline-stands-still",
-    "Bound by the host: for {part:part} of {unit} it stands still in {operator}, which takes microseconds as a rule. "
-    "The GPU has hardly any work: {kernels:count} kernels in {busy:rounded_ns}.",
-    one="Bound by the host: for {part:part} of {unit} it stands still in {operator}, which takes microseconds as a "
-    "rule. The GPU has hardly any work: one kernel in {busy:rounded_ns}.",
-    note="operator is a name such as aten::expand; part reads: 63 % of the 16 ms; unit is in the genitive",
-)
-_REMOVED = Text(
-    "headline-removed-events",
-    "Events are missing: for {part:part} the recording contains nothing although calls were counted, so it does not "
-    "show what bounds the program.",
-)
-_ACCELERATOR = Text(
-    "headline-accelerator",
-    "{vendor} device {device} is busy for {busy:ns} of the {span:ns} between its first and its last event "
-    "({share:share}): work runs for {work:ns}, transfers for {transfer:ns}, communication for {communication:ns}.",
-    note="vendor is a kind of device, such as MTIA, NPU, HPU; device is its number",
-)
-_ACCELERATOR_COMPUTES = Text(
-    "headline-accelerator-computes",
-    "Bound by compute on {vendor} device {device}: it works for {part:part} between its first and its last "
-    "event. Its largest task is {task} ({time:ns}).",
-    note="vendor is a kind of device, such as MTIA, NPU, HPU; device is its number; task is the name of an event",
-)
-_ACCELERATOR_COMMUNICATES = Text(
-    "headline-accelerator-communicates",
-    "Bound by communication: {vendor} device {device} communicates for {part:part} between its first and its "
-    "last event. Its largest task is {task} ({time:ns}).",
-    note="vendor is a kind of device, such as MTIA, NPU, HPU; device is its number; task is the name of an event",
-)
 
 
 def headline(facts: Facts, combined: Combined | None) -> Headline:
@@ -202,7 +146,7 @@ def headline(facts: Facts, combined: Combined | None) -> Headline:
     if facts.log is not None:
         found = printed.of_log(facts.need("compilation", CompiledCode), facts.log)
         return Headline(facts.run, found.bound, found.message, found.share, None, None)
-    found = _with_outside(facts, _with_communication(facts, _unusual(facts) or _usual(facts)))
+    found = _with_outside(facts, _with_communication(facts, unusual(facts) or _usual(facts)))
     return Headline(facts.run, found.bound, found.message, found.share, facts.resources, combined, shares(facts))
 
 
@@ -364,59 +308,3 @@ def _what(part: Outside) -> Message:
     if busy < _WAITS:
         return _HOST_WAITS(**said) if said else _SILENT_WAITS()
     return _HOST_WORKS(**said, busy=busy) if said else _SILENT_WORKS(busy=busy)
-
-
-def _unusual(facts: Facts) -> StepBound | None:
-    """The headline of a recording or table that does not show a program's usual work; None for all others."""
-    figures = facts.find("launches", LaunchFigures)
-    recording = facts.find("recording", Recording)
-    if facts.is_graph_capture and figures is not None and figures.capture is not None:
-        capture = figures.capture
-        return StepBound("capture", _CAPTURE(launches=capture.launch_calls, events=capture.device_events), None)
-    if figures is None and (found := _of_accelerator(facts)) is not None:
-        return found
-    window = None if recording is None else recording.window
-    if window is not None and window.removed_ns >= MOST * (window.end_ns - window.start_ns) > 0:
-        return StepBound("none", _REMOVED(part=(window.removed_ns, window.end_ns - window.start_ns)), None)
-    if facts.is_graph_capture and window is None:
-        return StepBound("capture", _CAPTURES(), None)
-    return None if facts.is_startup else _of_little_work(facts, recording)
-
-
-def _of_little_work(facts: Facts, recording: Recording | None) -> StepBound | None:
-    """The headline if the device has hardly any work: whether the host stands still meanwhile."""
-    if facts.table is not None and facts.tells_little:
-        kernels = sum(kernel.calls or 0 for kernel in facts.table.kernels)
-        return StepBound("none", _HARDLY_ANY(kernels=kernels, busy=facts.table.device_ns), None)
-    if recording is None or not recording.has_hardly_any_work:
-        return None
-    figures = facts.find("launches", LaunchFigures)
-    of_ranks = facts.find("kernel_classes", KernelClasses)
-    kernels = figures.kernels if figures else sum(row.calls for row in of_ranks.rows) if of_ranks else 0
-    said = {"kernels": kernels, "busy": recording.device_busy_ns}
-    stalls = facts.find("host_stalls", HostStalls)
-    stalled = facts.per_step(stalls.time_ns) if stalls else 0.0
-    if stalls is None or not stalls.rows or stalled < _STANDING * facts.step_ns:
-        return StepBound("none", _HARDLY_ANY(**said), None)
-    part = (stalled, facts.step_ns)
-    operator = f"`{stalls.rows[0].name}`"
-    message = _STANDS_STILL(part=part, unit=typical.unit(recording), operator=operator, **said)
-    return StepBound("host", message, stalled / facts.step_ns)
-
-
-def _of_accelerator(facts: Facts) -> StepBound | None:
-    """The headline of a trace without a GPU: what its busiest other device does."""
-    found = facts.find("accelerators", Accelerators)
-    if found is None or not found.devices:
-        return None
-    use = found.devices[0]
-    said = {"vendor": use.vendor, "device": "?" if use.device is None else str(use.device)}
-    if use.busy_share_of_span is None or use.busy_share_of_span < BUSY:
-        of_span = {"busy": use.busy_ns, "span": use.span_ns, "share": use.busy_share_of_span}
-        of_kinds = {"work": use.work_ns, "transfer": use.transfer_ns, "communication": use.communication_ns}
-        return StepBound("none", _ACCELERATOR(**said, **of_span, **of_kinds), None)
-    computes = use.work_ns >= use.communication_ns
-    text, bound = (_ACCELERATOR_COMPUTES, "gpu-compute") if computes else (_ACCELERATOR_COMMUNICATES, "communication")
-    part = (use.work_ns if computes else use.communication_ns, use.span_ns)
-    message = text(**said, part=part, task=use.tasks[0].name, time=use.tasks[0].total_ns)
-    return StepBound(bound, message, part[0] / part[1])

@@ -1,0 +1,124 @@
+"""The headline of recordings that do not show a program's usual work: captures, cut ones, hardly any work, no GPU."""
+
+from __future__ import annotations
+
+from traceanalyzer.analyzers.host.stalls import HostStalls
+from traceanalyzer.analyzers.kernels.accelerators import Accelerators
+from traceanalyzer.analyzers.kernels.classes import KernelClasses
+from traceanalyzer.analyzers.launches import LaunchFigures
+from traceanalyzer.report.message import Text
+from traceanalyzer.rules.engine.facts import Facts
+from traceanalyzer.rules.engine.headlines import typical
+from traceanalyzer.rules.engine.headlines.typical import BUSY, MOST, StepBound
+from traceanalyzer.structure.recording import Recording
+
+_STANDING = 0.5
+"""Share of a step in which the host stands still from which on that bounds it, however little work there is."""
+
+_CAPTURE = Text(
+    "headline-capture",
+    "The recording contains the capture of graphs (launch calls: {launches:count}, device events: {events:count}). "
+    "Kernels do not run while they are captured, so the recording does not show what bounds the program. Record a "
+    "step that replays the graphs, and report on it with this file as --graph-capture.",
+    note="graphs are CUDA graphs or HIP graphs",
+)
+_CAPTURES = Text(
+    "headline-capture-of-ranks",
+    "The recordings of the ranks contain the capture of graphs. Kernels do not run while they are captured, so the "
+    "recordings do not show what bounds the program. Record a step that replays the graphs.",
+    note="graphs are CUDA graphs or HIP graphs",
+)
+_HARDLY_ANY = Text(
+    "headline-hardly-any-work-2",
+    "The recording contains hardly any work of the GPU: {kernels:count} kernels in {busy:rounded_ns}. That is too "
+    "little to say what bounds the program.",
+    one="The recording contains hardly any work of the GPU: one kernel in {busy:rounded_ns}. That is too little to "
+    "say what bounds the program.",
+)
+_STANDS_STILL = Text(
+    "headline-stands-still",
+    "Bound by the host: for {part:part} of {unit} it stands still in {operator}, which takes microseconds as a rule. "
+    "The GPU has hardly any work: {kernels:count} kernels in {busy:rounded_ns}.",
+    one="Bound by the host: for {part:part} of {unit} it stands still in {operator}, which takes microseconds as a "
+    "rule. The GPU has hardly any work: one kernel in {busy:rounded_ns}.",
+    note="operator is a name such as aten::expand; part reads: 63 % of the 16 ms; unit is in the genitive",
+)
+_REMOVED = Text(
+    "headline-removed-events",
+    "Events are missing: for {part:part} the recording contains nothing although calls were counted, so it does not "
+    "show what bounds the program.",
+)
+_ACCELERATOR = Text(
+    "headline-accelerator",
+    "{vendor} device {device} is busy for {busy:ns} of the {span:ns} between its first and its last event "
+    "({share:share}): work runs for {work:ns}, transfers for {transfer:ns}, communication for {communication:ns}.",
+    note="vendor is a kind of device, such as MTIA, NPU, HPU; device is its number",
+)
+_ACCELERATOR_COMPUTES = Text(
+    "headline-accelerator-computes",
+    "Bound by compute on {vendor} device {device}: it works for {part:part} between its first and its last "
+    "event. Its largest task is {task} ({time:ns}).",
+    note="vendor is a kind of device, such as MTIA, NPU, HPU; device is its number; task is the name of an event",
+)
+_ACCELERATOR_COMMUNICATES = Text(
+    "headline-accelerator-communicates",
+    "Bound by communication: {vendor} device {device} communicates for {part:part} between its first and its "
+    "last event. Its largest task is {task} ({time:ns}).",
+    note="vendor is a kind of device, such as MTIA, NPU, HPU; device is its number; task is the name of an event",
+)
+
+
+def unusual(facts: Facts) -> StepBound | None:
+    """The headline of a recording or table that does not show a program's usual work; None for all others."""
+    figures = facts.find("launches", LaunchFigures)
+    recording = facts.find("recording", Recording)
+    if facts.is_graph_capture and figures is not None and figures.capture is not None:
+        capture = figures.capture
+        return StepBound("capture", _CAPTURE(launches=capture.launch_calls, events=capture.device_events), None)
+    if figures is None and (found := _of_accelerator(facts)) is not None:
+        return found
+    window = None if recording is None else recording.window
+    if window is not None and window.removed_ns >= MOST * (window.end_ns - window.start_ns) > 0:
+        return StepBound("none", _REMOVED(part=(window.removed_ns, window.end_ns - window.start_ns)), None)
+    if facts.is_graph_capture and window is None:
+        return StepBound("capture", _CAPTURES(), None)
+    return None if facts.is_startup else _of_little_work(facts, recording)
+
+
+def _of_little_work(facts: Facts, recording: Recording | None) -> StepBound | None:
+    """The headline if the device has hardly any work: whether the host stands still meanwhile."""
+    if facts.table is not None and facts.tells_little:
+        kernels = sum(kernel.calls or 0 for kernel in facts.table.kernels)
+        return StepBound("none", _HARDLY_ANY(kernels=kernels, busy=facts.table.device_ns), None)
+    if recording is None or not recording.has_hardly_any_work:
+        return None
+    figures = facts.find("launches", LaunchFigures)
+    of_ranks = facts.find("kernel_classes", KernelClasses)
+    kernels = figures.kernels if figures else sum(row.calls for row in of_ranks.rows) if of_ranks else 0
+    said = {"kernels": kernels, "busy": recording.device_busy_ns}
+    stalls = facts.find("host_stalls", HostStalls)
+    stalled = facts.per_step(stalls.time_ns) if stalls else 0.0
+    if stalls is None or not stalls.rows or stalled < _STANDING * facts.step_ns:
+        return StepBound("none", _HARDLY_ANY(**said), None)
+    part = (stalled, facts.step_ns)
+    operator = f"`{stalls.rows[0].name}`"
+    message = _STANDS_STILL(part=part, unit=typical.unit(recording), operator=operator, **said)
+    return StepBound("host", message, stalled / facts.step_ns)
+
+
+def _of_accelerator(facts: Facts) -> StepBound | None:
+    """The headline of a trace without a GPU: what its busiest other device does."""
+    found = facts.find("accelerators", Accelerators)
+    if found is None or not found.devices:
+        return None
+    use = found.devices[0]
+    said = {"vendor": use.vendor, "device": "?" if use.device is None else str(use.device)}
+    if use.busy_share_of_span is None or use.busy_share_of_span < BUSY:
+        of_span = {"busy": use.busy_ns, "span": use.span_ns, "share": use.busy_share_of_span}
+        of_kinds = {"work": use.work_ns, "transfer": use.transfer_ns, "communication": use.communication_ns}
+        return StepBound("none", _ACCELERATOR(**said, **of_span, **of_kinds), None)
+    computes = use.work_ns >= use.communication_ns
+    text, bound = (_ACCELERATOR_COMPUTES, "gpu-compute") if computes else (_ACCELERATOR_COMMUNICATES, "communication")
+    part = (use.work_ns if computes else use.communication_ns, use.span_ns)
+    message = text(**said, part=part, task=use.tasks[0].name, time=use.tasks[0].total_ns)
+    return StepBound(bound, message, part[0] / part[1])
