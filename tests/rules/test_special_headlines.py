@@ -204,3 +204,58 @@ def test_slow_links_are_not_a_late_rank() -> None:
     assert headline.bound == "communication"
     # 3 of 4 ranks wait for 300 us; all of them send for 3000 us.
     assert "Of its communication, 0.23 of the 3.2 ms is waiting for other ranks." in headline.message.text
+
+
+def iterations(*, before: int = 0, marked: bool = False) -> TraceBuilder:
+    """Six iterations of an optimizer, 2 ms each; the profiler began so many microseconds before the first."""
+    trace = TraceBuilder(margins=(before, 0))
+    thread, stream = Host(trace, at=10), Stream()
+    for number in range(6):
+        step = f"ProfilerStep#{number}" if marked else "Optimizer.step#SGD.step"
+        with thread.annotation(step), thread.op("aten::mm"):
+            thread.launch(Work(KERNEL, 2000), stream)
+        thread.wait(stream)
+    return finish(trace)
+
+
+def test_most_of_a_recording_may_lie_before_its_first_event() -> None:
+    (headline,) = report(iterations(before=3_000_000)).headlines
+    assert (headline.bound, headline.message.id) == ("none", "headline-late")
+    assert "For 3.0 of the 3.0 s of the recording nothing was recorded" in headline.message.text
+    assert "After that: Bound by GPU compute" in headline.message.text
+
+
+def test_the_start_and_the_warm_up_of_the_profiler_are_no_wait() -> None:
+    """The profiler takes some milliseconds to start; where it marks steps, it began with its first warm-up step."""
+    assert report(iterations(before=50_000)).headlines[0].bound == "gpu-compute"
+    assert report(iterations(before=3_000_000, marked=True)).headlines[0].bound == "gpu-compute"
+
+
+def launches_alone(wait: int, name: str = "cudaDeviceSynchronize") -> TraceBuilder:
+    """Four steps of 40 launches, 2 ms of host time, whose kernels were not recorded; each ends with a wait."""
+    trace = TraceBuilder()
+    thread = Host(trace, at=10)
+    for number in range(4):
+        with thread.annotation(f"ProfilerStep#{number}"):
+            for _ in range(40):
+                with thread.op("aten::relu", 50):
+                    thread.call("cudaLaunchKernel", 5)
+            if wait:
+                thread.call(name, wait)
+    return trace
+
+
+@pytest.mark.parametrize(
+    ("wait", "bound", "told"),
+    [
+        (8000, "gpu-compute", "the host waits for it in cudaDeviceSynchronize"),
+        (5, "host", "it waits for the GPU for only 5.0 us"),
+        (1000, "none", "It is unknown what bounds a step"),
+        (0, "none", "It is unknown what bounds a step"),
+    ],
+)
+def test_waits_answer_for_a_device_that_was_not_recorded(wait: int, bound: str, told: str) -> None:
+    """A program that never waits may be far ahead of its device, or not."""
+    (headline,) = report(launches_alone(wait)).headlines
+    assert headline.bound == bound
+    assert told in headline.message.text

@@ -33,7 +33,8 @@ def _launch_bound(facts: Facts, limits: Limits) -> Drafts:
     gaps = _launching_ns(found, is_whole=is_whole)
     time = fsum(gaps.values())
     parts = found.parts_without_profiler(facts, _with_stacks(found))
-    share = parts.most * time / facts.step_ns
+    step_ns = found.per_step(found.device.time_ns) if facts.is_startup else facts.step_ns  # the warm rest by itself
+    share = parts.most * time / step_ns
     if share <= limits["gap_share"]:
         return
     owners = _owners(found)
@@ -51,12 +52,18 @@ def _launch_bound(facts: Facts, limits: Limits) -> Drafts:
             "launches": found.per_step(found.device.events),
             "short": launches.short_kernels.calls_share,
         },
-        # in a recording with hardly any work gaps between launches say little
-        ceiling="low" if facts.tells_little else None,
+        ceiling=_ceiling(facts),
         confidence="C" if facts.is_host_inflated and not parts.is_measured else None,
         advice=_LAUNCH_BOUND.text("advice-values") if found.waits_often else _advice(facts, launches),
         code="" if found.waits_often else None,
     )
+
+
+def _ceiling(facts: Facts) -> str | None:
+    """The greatest severity where gaps between launches say little: with little work, or of first launches."""
+    if facts.tells_little:
+        return "low"
+    return "medium" if facts.is_startup else None
 
 
 def _launched_faster(

@@ -109,6 +109,18 @@ def test_steps_that_wait_for_code_are_left_out() -> None:
     assert found.devices[0].busy_ns == 20 * US
 
 
+def test_of_a_single_cold_step_the_warm_rest_counts() -> None:
+    """The gap of 580 us in which a library is loaded does not count, those of 30 us after it do."""
+    trace = TraceBuilder()
+    trace.step(0, 0, 1000)
+    trace.launch("cuModuleLoadData", 20, 500)
+    kernels(trace, 600, 640, 680, dur=10)
+    found = analyzed(trace)
+    assert (found.steps, found.warm_up_steps) == (1, 0)
+    assert found.devices[0].busy_ns == 30 * US
+    assert sum(cause.time_ns for cause in found.devices[0].causes) == 60 * US
+
+
 def test_parts_of_the_window_tell_whether_a_device_is_busy_all_the_time() -> None:
     trace = TraceBuilder()
     trace.step(0, 0, 1000)

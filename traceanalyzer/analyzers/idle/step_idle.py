@@ -1,7 +1,8 @@
 """How busy is each device in the steps that the program repeats, and does the host feed it kernel by kernel or not?
 
 `idle` is about the whole window: time between steps and steps that load code count there. Here only steady steps count:
-typical steps of the program in which no device waits for code. Nothing after the last device event counts, where the
+typical steps of the program in which no device waits for code; of a recording of one step, what is left without the
+gaps in which code is loaded or compiled. Nothing after the last device event counts, where the
 recording ends. Gaps that the host could have prevented are divided
 by length: gaps up to `launching_limit_ns` are the time to launch one event after the other; in longer ones the host did
 something else. With stacks, Python code outside of operators counts as something else in every gap of 50 us or more.
@@ -152,7 +153,8 @@ class StepIdle(msgspec.Struct, frozen=True):
     """How busy each device is in the steps that the program repeats."""
 
     steps: int
-    """Number of steady steps, which the figures are about: typical steps in which no device waits for code."""
+    """Number of steady steps, which the figures are about: typical steps in which no device waits for code, or the only
+    step without the gaps in which one does."""
     warm_up_steps: int
     """Number of steps that were left out because a device waited for code to be loaded or compiled."""
     has_stacks: bool
@@ -177,6 +179,7 @@ def analyze(context: Context) -> StepIdle:
     for part in parts.values():
         loading = np.bincount(part.step, weights=part.of_cause(gap_causes.COMPILATION), minlength=len(steps))
         ready &= loading <= _WARM_UP * (steps.end_ns - steps.start_ns)
+    ready |= len(steps) == 1
     steady = ready & program_steps(context).is_typical
     devices = tuple(_device(context, steps, steady, number, part) for number, part in parts.items())
     has_stacks = len(context.trace.frames) > 0
@@ -194,8 +197,9 @@ def analyze(context: Context) -> StepIdle:
 
 
 def _device(context: Context, steps: Steps, steady: Bool, number: int, part: DividedGaps) -> DeviceInSteps:
-    # Each array has a row for each gap of the device; those that end with the recording do not count.
-    counts = steady[part.step] & (part.gaps.next != gaps.NOTHING)
+    # Each array has a row for each gap of the device; those that end with the recording do not count, and of a single
+    # cold step those of loading.
+    counts = steady[part.step] & (part.gaps.next != gaps.NOTHING) & _is_warm(steps, part)
     time = _time(steps, steady, part, counts)
     limit = _launching_limit(context, steps, steady)
     is_short = part.gaps.whole_end_ns - part.gaps.whole_start_ns <= limit
@@ -228,6 +232,15 @@ def _device(context: Context, steps: Steps, steady: Bool, number: int, part: Div
         silent_gap_ns=int(part.of_cause(gap_causes.HOST)[host.gaps].sum()),
         long_gaps=int((counts & ~is_short & is_late).sum()),
     )
+
+
+def _is_warm(steps: Steps, part: DividedGaps) -> Bool:
+    """Which gaps are not those in which the only step loads code; all gaps, if it loads little or there are more."""
+    loading = part.of_cause(gap_causes.COMPILATION)
+    if len(steps) > 1 or loading.sum() <= _WARM_UP * int((steps.end_ns - steps.start_ns).sum()):
+        return np.ones(len(loading), np.bool_)
+    warm: Bool = loading == 0
+    return warm
 
 
 class _OtherHostTime(NamedTuple):
@@ -346,7 +359,7 @@ def _idle_gaps(context: Context) -> Iterator[_IdleGaps]:
     limit = _launching_limit(context, steps.every, steps.is_typical)
     is_long = part.gaps.whole_end_ns - part.gaps.whole_start_ns > limit
     waited = gap_details.shares_after_waits(context, device, part) > _MOST
-    counts &= part.gaps.next != gaps.NOTHING
+    counts &= (part.gaps.next != gaps.NOTHING) & _is_warm(steps.every, part)
     yield _IdleGaps(device, part, counts, is_long, ~is_long & (_named(context, part) > 0), waited)
 
 

@@ -89,6 +89,8 @@ class Synchronizations(msgspec.Struct, frozen=True):
     calls_outside_steps: int | None = None
     """Number of waits that start before the first or after the last step, which `calls_per_step` leaves out; null
     without steps."""
+    waiting_ns_per_step: float | None = None
+    """Duration in ns of the waits that start in a typical step, per step; null without steps."""
 
 
 def analyze(context: Context) -> Synchronizations:
@@ -119,6 +121,7 @@ def analyze(context: Context) -> Synchronizations:
         avoidable_ns=avoidable,
         rows=_rows(context, waits, in_step, figures),
         calls_outside_steps=len(scope) - int(is_between.sum()) if steps else None,
+        waiting_ns_per_step=int((waits.end_ns - waits.start_ns)[in_step].sum()) / steps if steps else None,
     )
 
 

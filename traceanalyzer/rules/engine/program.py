@@ -9,6 +9,7 @@ from traceanalyzer.analyzers.idle.step_idle import DeviceInSteps
 from traceanalyzer.analyzers.launches import LaunchFigures
 from traceanalyzer.analyzers.loader import DataLoader, in_workers
 from traceanalyzer.analyzers.modules.python_lines import PythonLines
+from traceanalyzer.analyzers.optimizer.autograd_passes import Passes
 from traceanalyzer.analyzers.waits.distribution_checks import DistributionChecks
 from traceanalyzer.knowledge.frameworks import FRAMEWORKS
 from traceanalyzer.knowledge.loaders import LoaderMaker, maker_named
@@ -52,6 +53,8 @@ def may_train(facts: Facts) -> bool:
     """Whether there may be gradients: a recording of a forward pass alone may be of a training as well."""
     if serves(facts):
         return False
+    if workload(facts) == "start-up" and if_known(lambda: facts.operators) and facts.find("passes", Passes) is None:
+        return False  # its operators have no numbers of autograd
     return workload(facts) != "inference" or bool(roles(facts) & {"parallel", "training"})
 
 

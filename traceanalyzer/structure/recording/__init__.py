@@ -40,6 +40,9 @@ class RecordedWindow(msgspec.Struct, frozen=True):
     """Time in ns from the end of the last device event to the end of the last step; null without device events."""
     removed_ns: int
     """Time in ns in which events were removed from the recording: nothing was recorded, but calls were counted."""
+    before_first_event_ns: int | None = None
+    """Time in ns from the start of the profiler to the first event, in which nothing was recorded; null where the
+    profiler marked its steps, because its warm-up is before them, and where its start is unknown."""
 
 
 class RecordedStep(msgspec.Struct, frozen=True):
@@ -221,7 +224,13 @@ def _window(context: Context, steps: ProgramSteps) -> RecordedWindow | None:
         unrecorded_work_ns=unrecorded_work.longest_ns(context),
         after_last_event_ns=None if last is None else max(0, end - max(last, start)),
         removed_ns=holes(context).length,
+        before_first_event_ns=_before_first_event_ns(context),
     )
+
+
+def _before_first_event_ns(context: Context) -> int | None:
+    began = context.trace.info.profiler_start_ns
+    return None if began is None or is_marked(context) else max(0, -began)
 
 
 def _rows(steps: ProgramSteps) -> tuple[RecordedStep, ...]:

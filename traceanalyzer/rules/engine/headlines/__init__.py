@@ -17,7 +17,7 @@ from traceanalyzer.rules.engine import host_owners, late_rank
 from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.rules.engine.headlines import printed, typical
 from traceanalyzer.rules.engine.headlines.typical import MOST, WORTH_BESIDE, StepBound
-from traceanalyzer.rules.engine.headlines.unusual import unusual
+from traceanalyzer.rules.engine.headlines.unusual import of_launches_alone, unusual, with_late_start
 from traceanalyzer.simulation.critical_path import CriticalPath
 from traceanalyzer.structure.recording import Outside, Recording
 from traceanalyzer.structure.recording.left_out import OTHER_PHASE, UNKNOWN
@@ -146,7 +146,8 @@ def headline(facts: Facts, combined: Combined | None) -> Headline:
     if facts.log is not None:
         found = printed.of_log(facts.need("compilation", CompiledCode), facts.log)
         return Headline(facts.run, found.bound, found.message, found.share, None, None)
-    found = _with_outside(facts, _with_communication(facts, unusual(facts) or _usual(facts)))
+    found = with_late_start(facts, unusual(facts) or _usual(facts))
+    found = _with_outside(facts, _with_communication(facts, found))
     return Headline(facts.run, found.bound, found.message, found.share, facts.resources, combined, shares(facts))
 
 
@@ -204,6 +205,8 @@ def _of_nothing(facts: Facts, largest_ns: float) -> StepBound:
     share = largest_ns / step if step else None
     if facts.is_startup:
         return StepBound("start-up", _of_startup(facts), share)
+    if (found := of_launches_alone(facts)) is not None:
+        return found
     if (unseen := printed.unseen(facts)) is not None:
         message = unseen
     elif busy is not None:

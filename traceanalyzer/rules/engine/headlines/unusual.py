@@ -6,14 +6,21 @@ from traceanalyzer.analyzers.host.stalls import HostStalls
 from traceanalyzer.analyzers.kernels.accelerators import Accelerators
 from traceanalyzer.analyzers.kernels.classes import KernelClasses
 from traceanalyzer.analyzers.launches import LaunchFigures
+from traceanalyzer.analyzers.waits import Synchronizations
+from traceanalyzer.knowledge.first_match import finds
 from traceanalyzer.report.message import Text
 from traceanalyzer.rules.engine.facts import Facts
-from traceanalyzer.rules.engine.headlines import typical
+from traceanalyzer.rules.engine.headlines import printed, typical
 from traceanalyzer.rules.engine.headlines.typical import BUSY, MOST, StepBound
 from traceanalyzer.structure.recording import Recording
 
 _STANDING = 0.5
 """Share of a step in which the host stands still from which on that bounds it, however little work there is."""
+_is_call = finds(r"^(cuda|hip|cu|musa)[A-Z]")
+_HARDLY = 0.05
+"""Greatest share of a step in waits for the device with which it is done when the host is (own choice)."""
+_LATE_NS = 100_000_000
+"""Least time before the first event that is more than the profiler itself takes to start (own choice)."""
 
 _CAPTURE = Text(
     "headline-capture",
@@ -65,6 +72,24 @@ _ACCELERATOR_COMMUNICATES = Text(
     "Bound by communication: {vendor} device {device} communicates for {part:part} between its first and its "
     "last event. Its largest task is {task} ({time:ns}).",
     note="vendor is a kind of device, such as MTIA, NPU, HPU; device is its number; task is the name of an event",
+)
+_LATE = Text(
+    "headline-late",
+    "For {part:part} of the recording nothing was recorded: the program waited before the first event, most likely for "
+    "something that starts, such as the workers of its DataLoader. After that: {headline}",
+    note="headline is a sentence; part reads: 8.6 of the 8.7 s",
+)
+_WAITS_FOR_UNSEEN = Text(
+    "headline-waits-for-unseen",
+    "Most likely bound by the GPU, whose kernels were not recorded: for {part:part} of {unit} the host waits for it in "
+    "{call}.",
+    note="call is the name of a runtime call, such as cudaDeviceSynchronize; unit is in the genitive: a typical step",
+)
+_HARDLY_WAITS = Text(
+    "headline-hardly-waits",
+    "Most likely bound by the host: of the {step:rounded_ns} of {unit} it waits for the GPU for only "
+    "{time:rounded_ns}, so the GPU is done as soon as everything is launched. Kernels were not recorded.",
+    note="unit is in the genitive: a typical step",
 )
 
 
@@ -122,3 +147,36 @@ def _of_accelerator(facts: Facts) -> StepBound | None:
     part = (use.work_ns if computes else use.communication_ns, use.span_ns)
     message = text(**said, part=part, task=use.tasks[0].name, time=use.tasks[0].total_ns)
     return StepBound(bound, message, part[0] / part[1])
+
+
+def of_launches_alone(facts: Facts) -> StepBound | None:
+    """The headline of launches whose kernels were not recorded, by how long the host waits for the device; else None.
+
+    A program that waits in each step, and only for a moment, has a device that was done by then.
+    """
+    recording = facts.find("recording", Recording)
+    waits = facts.find("synchronizations", Synchronizations)
+    sign = printed.sign(facts)
+    if recording is None or waits is None or facts.table is not None or sign is None or not _is_call(sign):
+        return None
+    waiting, step = waits.waiting_ns_per_step, facts.step_ns
+    if waiting is None or not step or (waits.calls_per_step or 0.0) < 1:
+        return None
+    unit = typical.unit(recording)
+    if waiting >= MOST * step:
+        call = max(waits.rows, key=lambda row: (row.waiting_ns, row.call)).call
+        return StepBound("gpu-compute", _WAITS_FOR_UNSEEN(call=call, part=(waiting, step), unit=unit), waiting / step)
+    if waiting <= _HARDLY * step:
+        return StepBound("host", _HARDLY_WAITS(step=step, unit=unit, time=waiting), 1 - waiting / step)
+    return None
+
+
+def with_late_start(facts: Facts, found: StepBound) -> StepBound:
+    """Say first that most of the recording is before the first event, where it is; what is left bounds nothing then."""
+    recording = facts.find("recording", Recording)
+    window = None if recording is None else recording.window
+    before = (window and window.before_first_event_ns) or 0
+    if facts.summary is None or before < max(_LATE_NS, MOST * (before + facts.summary.span_ns)):
+        return found
+    part = (before, before + facts.summary.span_ns)
+    return StepBound("none", _LATE(part=part, headline=found.message), None)
