@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 
 from tests.builders import TraceBuilder
@@ -259,3 +261,28 @@ def test_waits_answer_for_a_device_that_was_not_recorded(wait: int, bound: str, 
     (headline,) = report(launches_alone(wait)).headlines
     assert headline.bound == bound
     assert told in headline.message.text
+
+
+def device_alone(*, cpu: bool) -> TraceBuilder:
+    """Eight passes of five kernels, 3 ms of silence after each; operators were recorded or not."""
+    trace = TraceBuilder()
+    thread, stream = Host(trace, at=10), Stream()
+    for _ in range(8):
+        for name in (KERNEL, "relu_kernel", "cudnn::bn_fw_inf", "pool_kernel", "softmax_warp_forward"):
+            with thread.op(f"aten::{name}") if cpu else nullcontext():
+                thread.launch(Work(name, 100), stream)
+        thread.wait(stream)
+        thread.work(3000)
+    return finish(trace)
+
+
+def test_of_a_host_that_was_not_recorded_nothing_is_said() -> None:
+    found = report(device_alone(cpu=False))
+    (headline,) = found.headlines
+    assert headline.bound == "host"
+    assert "Only the GPU was recorded: add ProfilerActivity.CPU" in headline.message.text
+    assert "between operators" not in headline.message.text
+    (gap,) = (finding for finding in found.findings if finding.rule == "host-python-gap")
+    assert "ProfilerActivity.CPU" in gap.advice.text
+    assert "Python code" not in gap.summary.text
+    assert "between operators" in report(device_alone(cpu=True)).headlines[0].message.text

@@ -240,6 +240,14 @@ def test_kernels_without_launches_are_a_fragment() -> None:
     assert kind(trace) == ("fragment", {"kernels-without-launches"})
 
 
+@pytest.mark.parametrize(("name", "program"), [("gemm", "inference"), ("cudnn::bn_bw_1C11_kernel_new", "training")])
+def test_many_kernels_without_launches_are_passes(name: str, program: str) -> None:
+    trace = TraceBuilder()
+    for number in range(60):
+        trace.kernel(name, 1000 * number, 900)
+    assert kind(trace)[0] == program
+
+
 def test_one_call_is_a_fragment() -> None:
     assert kind(unmarked(1)) == ("fragment", {"one-call"})
     assert kind(unmarked(1, around="benchmark")) == ("fragment", {"one-call"})

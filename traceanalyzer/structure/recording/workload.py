@@ -37,7 +37,7 @@ _FEW_OPERATORS = 10
 _REQUESTS = 10
 _IN_FLIGHT = 0.2
 _is_backward = finds(r"^autograd::engine::evaluate_function|Backward\d*$|^## backward ##$|^aten::\w+_backward$")
-_trains_by_kernel = finds(r"(?i)backward|bwd|wgrad|bprop|multi_tensor_apply")
+_trains_by_kernel = finds(r"(?i)backward|bwd|bn_bw_|wgrad|bprop|grad_input|multi_tensor_apply")
 """Kernels of backward passes and of optimizers on lists, by names of torch, cuDNN, MIOpen and FlashAttention."""
 
 
@@ -163,7 +163,8 @@ def _fragment(context: Context) -> Iterator[WorkloadEvidence]:
     collectives = trace.names.where(marks.is_collective)[trace.host.name]
     if not len(trace.device) and collectives.any() and operators < _FEW_OPERATORS:
         yield WorkloadEvidence("only-collectives", count=int(collectives.sum()))
-    if len(trace.device) and not operators and not (context.links.launch != NO_PARENT).any():
+    is_apart = not operators and not (context.links.launch != NO_PARENT).any()
+    if 0 < len(trace.device) < FEW_KERNELS and is_apart:  # more may well be a complete pass
         yield WorkloadEvidence("kernels-without-launches", count=len(trace.device))
     if found.found_by == WHOLE and not len(trace.frames) and _calls(context) == 1:
         yield WorkloadEvidence("one-call")

@@ -6,6 +6,7 @@ from math import fsum
 from statistics import median
 
 from traceanalyzer.analyzers.compilation import CompiledCode
+from traceanalyzer.analyzers.kernels.classes import KernelClasses
 from traceanalyzer.analyzers.launches.runtime_calls import RuntimeCalls
 from traceanalyzer.analyzers.ranks.model import Ranks
 from traceanalyzer.analyzers.steps.outside import NO_STEP
@@ -13,10 +14,11 @@ from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Combined, Headline
 from traceanalyzer.report.selection import Shares
 from traceanalyzer.report.warnings import OUTSIDE_KINDS, STEP_REASONS
-from traceanalyzer.rules.engine import host_owners, late_rank
+from traceanalyzer.rules.engine import host_owners, late_rank, program
 from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.rules.engine.headlines import printed, typical
-from traceanalyzer.rules.engine.headlines.typical import MOST, WORTH_BESIDE, StepBound
+from traceanalyzer.rules.engine.headlines.kind_of_work import MOST, gpu_bound
+from traceanalyzer.rules.engine.headlines.typical import WORTH_BESIDE, StepBound
 from traceanalyzer.rules.engine.headlines.unusual import of_launches_alone, unusual, with_late_start
 from traceanalyzer.simulation.critical_path import CriticalPath
 from traceanalyzer.structure.recording import Outside, Recording
@@ -61,6 +63,11 @@ _ASLEEP = Text(
     "{headline} For {part:part} of a step the program is asleep, or waits for a lock, a process, a file or the "
     "network.",
     note="headline is a sentence; part reads: 35 of the 152 ms",
+)
+_DEVICE_ALONE = Text(
+    "headline-device-alone",
+    "{headline} Only the GPU was recorded: add ProfilerActivity.CPU to see which operator or line it is.",
+    note="headline is a sentence",
 )
 _FIRST_STEP = Text(
     "headline-first-step",
@@ -146,7 +153,8 @@ def headline(facts: Facts, combined: Combined | None) -> Headline:
     if facts.log is not None:
         found = printed.of_log(facts.need("compilation", CompiledCode), facts.log)
         return Headline(facts.run, found.bound, found.message, found.share, None, None)
-    found = with_late_start(facts, unusual(facts) or _usual(facts))
+    found = unusual(facts) or _with_device_alone(facts, _usual(facts))
+    found = with_late_start(facts, found)
     found = _with_outside(facts, _with_communication(facts, found))
     return Headline(facts.run, found.bound, found.message, found.share, facts.resources, combined, shares(facts))
 
@@ -191,7 +199,7 @@ def _of_resources(facts: Facts) -> printed.Parts:
         return times, printed.WITHOUT_GPU
     starved = own.step_ns - own.gpu_ns - loader - facts.idle_per_step("compilation", "allocation", "unknown")
     times = {
-        typical.gpu_bound(facts): own.gpu_ns - communication,
+        gpu_bound(facts): own.gpu_ns - communication,
         "input": loader,
         "communication": communication,
         "host": 0.0 if facts.resources.host_ns is None else max(0.0, min(own.host_ns, starved)),
@@ -231,6 +239,12 @@ def _of_startup(facts: Facts) -> Message:
     if busy is None or facts.table is not None or facts.tells_little or not rest:
         return message
     return _START_UP_REST(headline=message, rest=rest, busy=min(1.0, busy / rest))
+
+
+def _with_device_alone(facts: Facts, found: StepBound) -> StepBound:
+    """Add that nothing of the host was recorded, where kernels were."""
+    has_kernels = facts.find("kernel_classes", KernelClasses) is not None
+    return found.and_says(_DEVICE_ALONE) if has_kernels and program.is_device_alone(facts) else found
 
 
 def _with_sleep(facts: Facts, found: StepBound) -> StepBound:

@@ -20,7 +20,8 @@ from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.names import named_code
 from traceanalyzer.rules.engine.budget import Budget
 from traceanalyzer.rules.engine.facts import Facts, if_known
-from traceanalyzer.rules.engine.headlines.typical import BUSY, MOST, UNNAMED, WORTH, WORTH_BESIDE, StepBound, work_times
+from traceanalyzer.rules.engine.headlines.kind_of_work import MOST, UNNAMED, work_times
+from traceanalyzer.rules.engine.headlines.typical import BUSY, WORTH, WORTH_BESIDE, StepBound
 from traceanalyzer.simulation.critical_path import CriticalPath
 from traceanalyzer.structure.recording.left_out import MARKED
 

@@ -6,7 +6,6 @@ that is at least a fifth of the step. All figures are of the typical step, so th
 
 from __future__ import annotations
 
-from collections import Counter
 from math import fsum
 from statistics import median
 from typing import Any
@@ -15,11 +14,11 @@ import msgspec
 
 from traceanalyzer.analyzers.copies import Copies
 from traceanalyzer.analyzers.host import HostOwner, HostOwners
-from traceanalyzer.analyzers.kernels.classes import KernelClasses
 from traceanalyzer.analyzers.launches import LaunchFigures
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.rules.engine import host_owners, idle_time
+from traceanalyzer.rules.engine import host_owners, idle_time, program
 from traceanalyzer.rules.engine.facts import Facts
+from traceanalyzer.rules.engine.headlines.kind_of_work import MOST, UNNAMED, gpu_bound
 from traceanalyzer.structure.recording import Recording
 from traceanalyzer.structure.resources import StepResources
 
@@ -29,8 +28,6 @@ WORTH = 0.2
 """Least share of a step that must be lost to a cause, known or unknown, before it is named."""
 WORTH_BESIDE = 0.1
 """Least share of a step, or of the GPU's time, that is named beside what bounds the step (own choice: half of that)."""
-MOST = 0.5
-"""Share from which on something is most of the whole."""
 _COMPUTING = 0.7
 """Share of a step from which on a device that computes bounds it rather than the host (own choice)."""
 _LONG = 0.3
@@ -44,12 +41,6 @@ _BARE = ("operator", "call")
 """Kinds of owners without anything around them that names a part of the program."""
 _OWN_RULES = frozenset({"loader", "compilation"})
 """Roles that the sentence names by itself."""
-_COMPUTE = frozenset({"gemm", "moe", "convolution", "attention"})
-"""Classes of kernels that are bound by arithmetic at the sizes used in training."""
-_MOVING = frozenset({"normalization", "elementwise", "reduction", "copy", "optimizer", "embedding", "pooling"})
-"""Classes that mostly move data. Generated kernels without a known class and unknown kernels may be either."""
-UNNAMED = "gpu"
-"""The result if the names of the kernels do not decide what bounds a busy device."""
 
 _COMPUTES = Text("headline-device-computes", "computes {share:percent}", note="part of a list: the GPU computes 65 %")
 _COPIES = Text("headline-device-copies", "copies {share:percent}", note="part of a list: the GPU copies 4 %")
@@ -180,6 +171,7 @@ _CAUSES = {
     ),
 }
 """Causes of idle time that are the host's, in the order of all causes."""
+_UNSEEN_CODE = Text("headline-cause-unseen", "the CPU launches nothing", "after: mostly because")
 
 _OWNER = Text(
     "headline-owner",
@@ -339,6 +331,8 @@ def _cause(facts: Facts) -> Message:
     """The largest of the causes that are the host's."""
     largest = max(_CAUSES, key=facts.idle_per_step)
     is_after_waits = largest == "launch_bound" and idle_time.is_after_waits(facts, ("launch_bound",))
+    if largest == "host_code" and program.is_device_alone(facts):
+        return _UNSEEN_CODE()
     return _CAUSES["synchronization" if is_after_waits else largest]()
 
 
@@ -377,7 +371,7 @@ def _with_loader(facts: Facts, headline: Message, step_ns: float) -> Message:
 def _with_owners(facts: Facts, headline: Message, step_ns: float) -> Message:
     """The sentence on a step that the host bounds, with the parts of the program that take most of its idle time."""
     owners, row = host_owners.found(facts), host_owners.largest(facts)
-    if owners is None:
+    if owners is None or program.is_device_alone(facts):
         return headline
     if row is not None and (row.idle_ns_per_step or 0.0) >= WORTH_BESIDE * step_ns:
         headline = _named(owners, row, headline, step_ns)
@@ -421,28 +415,3 @@ def _with_long_call(owners: HostOwners, headline: Message, step_ns: float) -> Me
     if call.waits_for == "unrecorded-work":
         return _CALL_EARLIER(**said, wait=call.wait)
     return _CALL(**said) if call.event is None else _CALL_WAITS(**said, wait=call.wait, event=call.event)
-
-
-def gpu_bound(facts: Facts) -> str:
-    """Kind of work of a trace with most of the GPU's time: `gpu-compute`, `gpu-memory`, or `UNNAMED`.
-
-    It is the larger of the two known times, if half of the time is known. Copies and fills count while no kernel runs,
-    collectives not at all, and generated kernels by their names.
-    """
-    found, copies = facts.find("kernel_classes", KernelClasses), facts.find("copies", Copies)
-    if found is None:
-        return UNNAMED
-    alone = 0 if copies is None else copies.exposed_ns
-    times = Counter({"copy": alone})
-    for row in found.rows:
-        times[row.name] += row.total_ns
-    compute, moving = work_times(times)
-    total = found.total_ns - times["communication"] + alone
-    if compute + moving < MOST * total or not total:
-        return UNNAMED
-    return "gpu-compute" if compute > moving or compute >= MOST * total else "gpu-memory"
-
-
-def work_times(times: Counter[str]) -> tuple[int, int]:
-    """What computing, and what moving data, takes of times by class of kernels."""
-    return sum(times[name] for name in _COMPUTE), sum(times[name] for name in _MOVING)

@@ -11,7 +11,8 @@ from traceanalyzer.knowledge.first_match import finds
 from traceanalyzer.report.message import Text
 from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.rules.engine.headlines import printed, typical
-from traceanalyzer.rules.engine.headlines.typical import BUSY, MOST, StepBound
+from traceanalyzer.rules.engine.headlines.kind_of_work import MOST
+from traceanalyzer.rules.engine.headlines.typical import BUSY, StepBound
 from traceanalyzer.structure.recording import Recording
 
 _STANDING = 0.5
