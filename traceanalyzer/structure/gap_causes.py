@@ -234,11 +234,13 @@ def _activities(context: Context) -> tuple[tuple[int, tuple[_Rows, ...]], ...]:
     loading = names.where(host_activity.is_loading_overhead)[overheads.name]
     allocating = names.where(host_activity.is_allocation)[launches.name]
     operating, uses = host_activity.operator_rows(context), host_activity.first_uses(context)
+    cold = host_activity.cold_calls(context)
     return (
         (DATALOADER, ((host, np.flatnonzero(context.kind == NodeKind.DATALOADER)),)),
         (COMMUNICATION, ((host, np.flatnonzero(communicating)),)),
         (COMPILATION, (*compiled, (launches, host_activity.loading_calls(context)))),
         (COMPILATION, ((overheads, np.flatnonzero(loading)), (uses, np.arange(len(uses))))),
+        (COMPILATION, ((cold, np.arange(len(cold))),)),
         (ALLOCATION, ((launches, np.flatnonzero(allocating)),)),
         (OVERHEAD, ((overheads, np.flatnonzero(~loading)),)),
         (SYNCHRONIZATION, ((launches, context.cached(host_activity.waits).row),)),

@@ -18,7 +18,7 @@ from traceanalyzer.knowledge.first_match import finds
 from traceanalyzer.structure.context import Context, cached
 from traceanalyzer.structure.gaps import times_of
 from traceanalyzer.structure.host_tree import NodeKind, nest
-from traceanalyzer.structure.sums import Columns
+from traceanalyzer.structure.sums import Columns, members
 from traceanalyzer.trace.distinct import ascending, distinct, ranked
 from traceanalyzer.trace.table import I32, I64, Bool, SliceTable, column, take_or
 from traceanalyzer.trace.tables import Category, Frames, HostEvents, Launches
@@ -69,6 +69,8 @@ _is_fallback = finds(r"^fallback_function$")
 """Whether an operator is the way to code of TorchScript that may be fused."""
 _HUNDRED = 100
 """A first call that takes this many times as long as the work itself compiles it."""
+_LATER_CALLS = 3
+"""Least calls of an operator that show what it needs, besides the first (own choice)."""
 is_communicating = finds(r"^((nccl|rccl|gloo|xccl|hccl|ucc|mpi):|_?c10d(_functional)?::|record_param_comms$)")
 """Whether a host range is a collective or point-to-point operation, waits included."""
 is_python_line = finds(r"\.py\(\d+\): |^<ipython-input|ipykernel")
@@ -99,7 +101,7 @@ def loading_calls(context: Context) -> I64:
 
 @dataclass(frozen=True, eq=False)
 class FirstUses(SliceTable):
-    """Times in which TorchScript most likely compiled a fused kernel; nothing is recorded of that."""
+    """Times in which code was most likely compiled or loaded although nothing is recorded of that."""
 
     name: I32 = column("i4", "", "operator around it", pool="names")
     start_ns: I64 = column("i8", "ns", "start")
@@ -122,6 +124,38 @@ def first_uses(context: Context) -> FirstUses:
     rows = np.array([use for use in uses if use is not None], np.int64).reshape(-1, 4)
     name, start, duration, thread = rows.T
     return FirstUses(name.astype(np.int32), start, duration, thread.astype(np.int32))
+
+
+@cached
+def cold_calls(context: Context) -> FirstUses:
+    """The longest silence in the first call of an operator that launches, a hundred times its own time in later calls.
+
+    Libraries are loaded, handles created and kernels chosen at the first use; of much of that nothing is recorded.
+    """
+    host, tree = context.host, context.host.tree
+    own_ns = tree.dur_ns - tree.child_sums(tree.dur_ns)
+    calls = np.flatnonzero(context.links.node != NO_PARENT)
+    np.subtract.at(own_ns, context.links.node[calls], context.trace.launches.dur_ns[calls])
+    launches = tree.sums(np.bincount(context.links.node[calls], minlength=len(tree)))
+    is_operator = (host.category == Category.OPERATOR) & ~host.merged
+    slow = np.flatnonzero(is_operator & (launches > 0) & (own_ns >= _FIRST_USE_NS))
+    moments = {thread: _moments(context, thread) for thread in distinct(tree.thread[slow]).tolist()}
+    alike = np.flatnonzero(is_operator & np.isin(host.name, distinct(host.name[slow])))
+    found = []
+    for code, rows in members(host.name[alike]):
+        nodes = alike[rows][np.argsort(tree.start_ns[alike[rows]], kind="stable")]
+        first, later = int(nodes[0]), nodes[1:]
+        if len(later) < _LATER_CALLS or own_ns[first] < max(_FIRST_USE_NS, _HUNDRED * float(np.median(own_ns[later]))):
+            continue
+        thread = int(tree.thread[first])
+        begin, end = int(tree.start_ns[first]), int(tree.end_ns[first])
+        own = moments[thread][slice(*np.searchsorted(moments[thread], (begin, end + 1)))]
+        longest = int(np.argmax(np.diff(own)))
+        since, length = int(own[longest]), int(own[longest + 1] - own[longest])
+        if length >= _FIRST_USE_NS:
+            found.append((code, since, length, thread))
+    name, start, duration, thread_codes = np.array(sorted(found, key=lambda use: use[1]), np.int64).reshape(-1, 4).T
+    return FirstUses(name.astype(np.int32), start, duration, thread_codes.astype(np.int32))
 
 
 def _first_use(context: Context, row: int, start: int, moments: I64) -> tuple[int, int, int, int] | None:

@@ -172,7 +172,10 @@ def _loading(context: Context) -> list[tuple[str, _Events]]:
     calls = _Events.of(table, rows)
     calls.inferred = ~by_name[calls.name]
     marked = np.flatnonzero(names.where(host_activity.is_loading_overhead)[overheads.name])
-    return [("loading", calls), ("loading", _Events.of(overheads, marked))]
+    cold = host_activity.cold_calls(context)
+    first = _Events.of(cold, np.arange(len(cold)))
+    first.inferred[:] = True
+    return [("loading", calls), ("loading", _Events.of(overheads, marked)), ("loading", first)]
 
 
 def _compiling(context: Context) -> list[tuple[str, _Events]]:
