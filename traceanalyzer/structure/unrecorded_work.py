@@ -50,6 +50,8 @@ _LEAST_HOLE_SHARE = 0.05
 """Least share of the recording that a time without events must have to be examined (own choice)."""
 _SAMPLED = 16
 """One of so many events is looked at first: they nearly always show that no time is without events (own choice)."""
+_AS_FREQUENT = 10
+"""Own choice: a program that works makes calls within this factor as often at one time as at another."""
 _REMOVED_CALLS = 100
 """Own choice: some calls leave no event at all, but rarely so many at once."""
 
@@ -198,7 +200,7 @@ def _removed_between(context: Context, covered: Intervals) -> list[tuple[int, in
     start, end = covered.end[:-1], covered.start[1:]
     is_long = end - start >= max(_LEAST_HOLE_NS, _LEAST_HOLE_SHARE * span)
     long_holes = zip(start[is_long].tolist(), end[is_long].tolist(), strict=True)
-    return [hole for hole in long_holes if _removed_calls(context, *hole) >= _REMOVED_CALLS]
+    return [hole for hole in long_holes if _are_removed(context, *hole)]
 
 
 def _times(parts: list[tuple[I64, I64]], *, edges: bool = False) -> tuple[I64, I64]:
@@ -224,6 +226,21 @@ def _is_covered(start: I64, end: I64, bounds: tuple[int, int]) -> bool:
     ends = np.bincount((end - 1 - low) >> shift, minlength=whole_parts + 1)
     running = np.cumsum(begins) - np.append(0, np.cumsum(ends)[:-1])
     return bool((running[:whole_parts] > 0).all())
+
+
+def _are_removed(context: Context, begin: int, end: int) -> bool:
+    """Whether the calls in a time without events were as frequent as those around it.
+
+    Calls that the profiler leaves out are numbered as well: a program that asks a device for its state makes a million
+    calls in a second, and one that does something else makes a few.
+    """
+    calls = _removed_calls(context, begin, end)
+    if calls < _REMOVED_CALLS:
+        return False
+    ids = context.trace.launches.correlation
+    others = int(np.ptp(ids[ids != UNKNOWN])) - calls
+    rate, usual_rate = calls / (end - begin), others / max(1, context.trace.info.span_ns - (end - begin))
+    return usual_rate / _AS_FREQUENT <= rate <= usual_rate * _AS_FREQUENT
 
 
 def _removed_calls(context: Context, begin: int, end: int) -> int:

@@ -137,9 +137,11 @@ def begun_late() -> TraceBuilder:
 def removed() -> TraceBuilder:
     """Half of a recording is empty, although the runtime made 500 calls in it."""
     trace = sound()
-    trace.op("aten::mm", 8000, 50, shapes=[[8, 8]], types=["float"])
-    trace.launch("cudaLaunchKernel", 8010, 5, correlation=100_000)
-    trace.kernel("gemm", 8020, 30, correlation=100_000)
+    for number in range(80):
+        start, ident = 8000 + 50 * number, 1500 + number
+        trace.op("aten::mm", start, 50, shapes=[[8, 8]], types=["float"])
+        trace.launch("cudaLaunchKernel", start + 10, 5, correlation=ident)
+        trace.kernel("gemm", start + 20, 30, correlation=ident)
     return trace
 
 

@@ -202,6 +202,13 @@ def test_a_program_that_sleeps_has_no_hole() -> None:
     assert found.removed_ns == 0
 
 
+def test_a_program_that_asks_again_and_again_has_no_hole() -> None:
+    """Calls that the profiler leaves out, such as cudaEventQuery, are numbered, too: two in each microsecond."""
+    found = recorded(cut(4000, 16_000, 24_000)).window
+    assert found is not None
+    assert found.removed_ns == 0
+
+
 def test_a_small_hole_is_told_and_makes_no_fragment() -> None:
     trace = cut(4000, 6000, 150)
     found = recorded(trace)
