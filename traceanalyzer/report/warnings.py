@@ -17,6 +17,12 @@ TEXTS = (
         "incomplete event. The recording process was probably killed while it wrote the file.",
     ),
     Text(
+        "read-legacy-list",
+        "This is a list of the legacy profiler (torch.autograd.profiler): operators, with their times on the CPU and, "
+        "if it measured them, on the GPU, where waiting for the CPU counts, too. It has no launches, kernels and "
+        "copies: use torch.profiler to record again.",
+    ),
+    Text(
         "read-lost-event",
         "{count:count} damaged events were lost, the first at byte {offset:count}.",
         one="{count:count} damaged event was lost, at byte {offset:count}.",

@@ -278,7 +278,8 @@ def unread_device(context: Context) -> str | None:
     named = np.flatnonzero(trace.names.where(is_of_accelerator)[trace.host.name])[:1]
     names = [trace.names[name] for name in trace.host.name[named].tolist()]
     devices = [] if asks else [device.name or str(device.id) for device in trace.info.devices]
-    return next(iter([*filter(is_of_accelerator, unknown), *calls, *names, *devices]), None)
+    arrows = [str(loss.params["sign"]) for loss in trace.losses if loss.id == "read-legacy-list" and loss.params]
+    return next(iter([*filter(is_of_accelerator, unknown), *arrows, *calls, *names, *devices]), None)
 
 
 def _is_known_to_lack(captured: CaptureFacts | None) -> bool:

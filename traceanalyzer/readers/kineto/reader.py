@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.errors import UnusableInputError
-from traceanalyzer.readers.kineto import header, implausible
+from traceanalyzer.readers.kineto import accelerators, header, implausible
 from traceanalyzer.readers.kineto.columns import Collector
 from traceanalyzer.readers.kineto.events import NOT_JSON
 from traceanalyzer.readers.kineto.fields import POOL_OF, none_of
@@ -108,10 +108,19 @@ def _losses(
     ]
     losses += [Loss(loss, count) for loss, count in collector.losses.items()]
     losses += source.losses
+    losses += _legacy(collector)
     losses += _unsupported(collector.categories.unsupported)
     if not metadata_is_whole:
         losses.append(Loss("read-damaged-metadata", 1))
     return tuple(sorted(losses, key=_loss_order))
+
+
+def _legacy(collector: Collector) -> Iterator[Loss]:
+    """That it is a list of the legacy profiler; with the arrows to a device, if nothing else of it is in the list."""
+    if any(pid in accelerators.LEGACY for pid, _ in collector.pools["threads"].values()):
+        arrows = [name for name in collector.categories.names if name.startswith("cpu_to_")]
+        is_all = arrows and not len(collector.tables["accelerator"])
+        yield Loss("read-legacy-list", 1, {"sign": arrows[0]} if is_all else {})
 
 
 def _unsupported(counts: Mapping[str, int]) -> Iterator[Loss]:

@@ -1,14 +1,15 @@
 """Finds where the passes of a program without marks begin: before each backward pass, or where its operators repeat.
 
-Layers of a model repeat, too. So operators that repeat are passes only if the program waits for the device in each,
-because no model waits between two of its layers; or if the first operator takes a tensor of a shape that no other one
-takes, because a layer takes what the layer before it gave.
+Layers of a model repeat, too. So operators that repeat are passes only if the program waits for the device in each, or
+for autograd, because no model waits between two of its layers; or if the first operator takes a tensor of a shape that
+no other one takes, because a layer takes what the layer before it gave.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from traceanalyzer.knowledge import marks
 from traceanalyzer.knowledge.inputs import Inputs
 from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.autograd import backward, critical_threads, graph
@@ -85,7 +86,8 @@ def operator_starts(context: Context) -> I64 | None:
     if len(repeated) < _COVERS * len(rows) or host.dur_ns[repeated].sum() < _COVERS * later_ns:
         return None
     start_ns = host.start_ns[begins]
-    waits = _waits_in_each(context, thread, start_ns, int(host.end_ns[repeated].max()))
+    end_ns = int(host.end_ns[repeated].max())
+    waits = _waits_in_each(context, thread, start_ns, end_ns) or _trains_in_each(context, start_ns, end_ns)
     return start_ns if waits or _has_input_of_its_own(context, repeated[:period]) else None
 
 
@@ -178,7 +180,21 @@ def _has_input_of_its_own(context: Context, rows: I64) -> bool:
 def _waits_in_each(context: Context, thread: int | None, start_ns: I64, end_ns: int) -> bool:
     """Whether the thread waits for the device in each pass, the last of which may wait after its last operator."""
     waits = context.cached(host_activity.waits)
-    times = np.sort(waits.start_ns[waits.thread == thread])
+    return _in_each(waits.start_ns[waits.thread == thread], start_ns, end_ns)
+
+
+def _trains_in_each(context: Context, start_ns: I64, end_ns: int) -> bool:
+    """Whether autograd evaluates functions in each pass, after the last operator of the last one, too.
+
+    Their names tell them from others even where no numbers of autograd were recorded.
+    """
+    host = context.trace.host
+    return _in_each(host.start_ns[context.trace.names.where(marks.is_backward)[host.name]], start_ns, end_ns)
+
+
+def _in_each(times: I64, start_ns: I64, end_ns: int) -> bool:
+    """Whether some of the times lie in each pass."""
+    times = np.sort(times)
     until = np.append(start_ns[1:], max(end_ns, int(times.max(initial=0)) + 1))
     counts = np.searchsorted(times, until) - np.searchsorted(times, start_ns)
     return bool((counts > 0).all())
