@@ -56,14 +56,22 @@ def vendor(category: object, pid: object, task_type: object, engine: object) -> 
             return None
 
 
+def group_of(category: object, pid: object, task_type: object, engine: object) -> TableGroup | None:
+    """The group of a slice that only its content tells, with the arguments of `vendor`; None for all others."""
+    if vendor(category, pid, task_type, engine) is not None:
+        return TableGroup.ACCELERATOR
+    return TableGroup.HOST if not category and pid == _LEGACY_CPU else None
+
+
 def told_apart(events: Sequence[Event], groups: Array, unclear: Array) -> Array:
     """The groups of events, where those that only their content tells have theirs: of devices, and in legacy lists."""
     if "X" not in map(attrgetter("ph"), compress(events, unclear.tobytes())):  # most files: instants of the allocator
         return groups
     slices = [row for row in np.flatnonzero(unclear).tolist() if events[row].ph == "X"]
     groups = groups.copy()
-    groups[[row for row in slices if _vendor(events[row]) is not None]] = TableGroup.ACCELERATOR
-    groups[[row for row in slices if not events[row].cat and events[row].pid == _LEGACY_CPU]] = TableGroup.HOST
+    for row in slices:
+        if (found := group_of(*_told_by(events[row]))) is not None:
+            groups[row] = found
     return groups
 
 
@@ -75,7 +83,7 @@ def columns(events: Sequence[Event], encode: Callable[[str], int]) -> dict[str, 
         encode: Gives texts their codes among the names.
     """
     args = [event.args for event in events]
-    vendors: U8 = np.array([_vendor(event) for event in events], np.uint8)
+    vendors: U8 = np.array([vendor(*_told_by(event)) for event in events], np.uint8)
     tasks = [arg.Task_Type or arg.HW_event_name for arg in args]
     pids, tids = (_numbers([getattr(event, key) for event in events]) for key in ("pid", "tid"))
     device, stream = integers([a.device for a in args]), integers([a.stream for a in args])
@@ -90,8 +98,8 @@ def columns(events: Sequence[Event], encode: Callable[[str], int]) -> dict[str, 
     }
 
 
-def _vendor(event: Event) -> Vendor | None:
-    return vendor(event.cat, event.pid, event.args.Task_Type, event.args.HW_event_name)
+def _told_by(event: Event) -> tuple[object, object, object, object]:
+    return event.cat, event.pid, event.args.Task_Type, event.args.HW_event_name
 
 
 def _device(vendors: U8, pids: I64) -> I64:
