@@ -16,6 +16,7 @@ from traceanalyzer.structure.autograd import backward, critical_threads, graph
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.recording.step_signs import outermost
 from traceanalyzer.structure.sums import group
+from traceanalyzer.structure.unrecorded_work import waits_for_mac
 from traceanalyzer.trace.table import I64
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
@@ -179,8 +180,9 @@ def _has_input_of_its_own(context: Context, rows: I64) -> bool:
 
 def _waits_in_each(context: Context, thread: int | None, start_ns: I64, end_ns: int) -> bool:
     """Whether the thread waits for the device in each pass, the last of which may wait after its last operator."""
-    waits = context.cached(host_activity.waits)
-    return _in_each(waits.start_ns[waits.thread == thread], start_ns, end_ns)
+    waits, host, rows = context.cached(host_activity.waits), context.trace.host, waits_for_mac(context)
+    of_mac = host.start_ns[rows[host.thread[rows] == thread]]
+    return _in_each(np.append(waits.start_ns[waits.thread == thread], of_mac), start_ns, end_ns)
 
 
 def _trains_in_each(context: Context, start_ns: I64, end_ns: int) -> bool:
