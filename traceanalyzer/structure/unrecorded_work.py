@@ -18,7 +18,7 @@ it, although correlation ids show that the runtime made many calls. A program th
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from traceanalyzer.structure.sums import group, members
 from traceanalyzer.trace.capture_facts import CaptureFacts
 from traceanalyzer.trace.distinct import ascending, distinct
 from traceanalyzer.trace.intervals import Intervals
+from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.table import I64, UNKNOWN, Bool
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
@@ -307,14 +308,21 @@ def unread_device(context: Context) -> str | None:
     trace = context.trace
     if len(trace.device) or len(trace.accelerator) or _is_known_to_lack(trace.info.capture):
         return None
-    unknown = [str(loss.params["category"]) for loss in trace.losses if loss.id == "read-unsupported"]
     asks = _only_asks(context) or _computes_on_cpu(context)
     calls = [] if asks else [trace.names[name] for name in trace.launches.name[:1].tolist()]
     named = np.flatnonzero(trace.names.where(is_of_accelerator)[trace.host.name])[:1]
     names = [trace.names[name] for name in trace.host.name[named].tolist()]
     devices = [] if asks else [device.name or str(device.id) for device in trace.info.devices]
-    arrows = [str(loss.params["sign"]) for loss in trace.losses if loss.id == "read-legacy-list" and loss.params]
-    return next(iter([*filter(is_of_accelerator, unknown), *arrows, *calls, *names, *devices]), None)
+    return next(iter([*_unread_categories(trace), *calls, *names, *devices]), None)
+
+
+def _unread_categories(trace: Trace) -> Iterator[str]:
+    """Categories of events of a device that were not read: unknown ones, and arrows of the legacy profiler."""
+    for loss in trace.losses:
+        if loss.id == "read-unsupported" and is_of_accelerator(str(loss.params["category"])):
+            yield str(loss.params["category"])
+        elif loss.id == "read-legacy-list" and loss.params:
+            yield str(loss.params["sign"])
 
 
 def waits_for_mac(context: Context) -> I64:
