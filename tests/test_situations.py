@@ -45,7 +45,7 @@ def test_all_layouts_hold_the_same_events(situation: Situation) -> None:
         assert other == usual or layout.bare_array, name
 
 
-@situations(*OVERLAPPING)
+@situations(*OVERLAPPING, "legacy_list")  # without categories
 def test_host_slices_nest(situation: Situation) -> None:
     threads = defaultdict(list)
     elsewhere = {*DEVICE, "gpu_user_annotation", "mtia_ccp_events", "Trace", ""}

@@ -92,6 +92,9 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "convolution": (
         "volta_scudnn_128x64_relu_xregs_large_nn_v1",
+        "volta_fp16_s884cudnn_fp16_256x128_ldg8_relu_f2f_exp_small_nhwc_tn_v1",
+        "turing_fp16_s1688cudnn_fp16_128x128_ldg8_relu_f2f_exp_interior_nhwc_tn_v1",
+        "_ZN5cudnn3cnn16conv2d_c1_k1_nchwINS...",
         "sm80_xmma_dgrad_implicit_gemm_tf32f32_tf32f32_f32_nhwckrsc_nhwc_tilesize128x128x16",
         "void cudnn::winograd_nonfused::winogradForwardData4x4<float, float>(WinogradDataParams<float, float>)",
         "miopenSp3AsmConv_v30_3_1_gfx9_fp32_f3x2_stride1",
@@ -121,6 +124,8 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "triton_tem_fused_flex_attention_1688",
     ),
     "normalization": (
+        # in printed tables, where names are cut and therefore not demangled
+        "_Z22bn_fw_tr_1C11_kernel_NCHWIffLi512ELb1ELi1EEv17cudnnTensorStructPKT_S0_PS1_PKT0_S7_S5_S5_PS5_...",
         "void cudnn::bn_fw_tr_1C11_singleread<float, 512, true, 1, 2, 0>(cudnnTensorStruct, float const*)",
         "void at::native::(anonymous namespace)::vectorized_layer_norm_kernel<c10::BFloat16, float>(int, float)",
         "void at::native::(anonymous namespace)::GammaBetaBackwardCUDAKernel<float, float>(long, long)",

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from traceanalyzer.knowledge import inputs
 from traceanalyzer.knowledge.inputs import Dims, Inputs, Shape, TensorList, flag, flags, integers
+from traceanalyzer.knowledge.op_models.call import size
 
 # A convolution and a concatenation as torch 2.13 writes them, and the latter as torch 2.1 did.
 CONVOLUTION = Inputs(
@@ -76,6 +77,25 @@ def test_an_entry_that_is_no_shape_is_unknown_and_the_others_are_not(entry: str)
     found = Inputs(f"[[4, 2], {entry}, [2]]")
     assert found.dims == ((4, 2), None, (2,))
     assert (found.shapes, found.tensors, found.shape(0), found.largest) == (None, (), (4, 2), 8)
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("__int64", "long int"),  # Windows
+        ("unsigned __int64", "unsigned long int"),
+        ("long long", "long int"),  # Macs
+        ("unsigned long long", "unsigned long int"),
+        ("struct c10::BFloat16", "c10::BFloat16"),
+        ("struct c10::complex<struct c10::Half>", "c10::complex<c10::Half>"),
+        ("long int", "long int"),
+        ("c10::Half", "c10::Half"),
+    ],
+)
+def test_types_have_one_name_on_all_systems(written: str, read: str) -> None:
+    inputs = Inputs("[[2, 3], []]", json.dumps([written, ""]))
+    assert inputs.types == (read, "")
+    assert size(6, read) is not None
 
 
 @pytest.mark.parametrize("entry", ["3", "null", "[]", "{}", "true"])

@@ -58,6 +58,29 @@ def test_the_verdict_does_not_depend_on_how_often_one_asks() -> None:
     assert [uses_tensor_cores(name) for _ in range(3)] == [True, True, True]
 
 
+@pytest.mark.parametrize(
+    ("mangled", "name"),
+    [
+        (
+            "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_12ClampFunctorIfEENS_6detail5ArrayIPcLi2EEEEEviT0_T1_",
+            "void at::native::vectorized_elementwise_kernel<4, at::native::ClampFunctor<float>, at::detail::Array",
+        ),
+        (
+            "_Z23ncclDevKernel_AllReducePv24ncclDevKernelArgsStorageILm4096EE",
+            "ncclDevKernel_AllReduce(void*, ncclDevKernelArgsStorage<4096ul>)",
+        ),
+        ("_ZN5cudnn3ops16nchwToNhwcKernelIfEEvPT_.kd", "void cudnn::ops::nchwToNhwcKernel<float>(float*)"),
+        ("_ZN12_GLOBAL__N_14copyIxEEvPT_", "void (anonymous namespace)::copy<long long>(long long*)"),
+        ("_ZN2at6native29vectorized_elementwise_kernelILi4ENS...", ""),  # cut
+        ("_Zombie", ""),
+        ("ampere_sgemm_128x64_tn", ""),
+    ],
+)
+def test_mangled_names_are_read(mangled: str, name: str) -> None:
+    (found,) = kernel_names.readable([mangled])
+    assert found.startswith(name) if name else found == mangled
+
+
 TF32 = (
     "sm80_xmma_wgrad_implicit_gemm_indexed_tf32f32_tf32f32_f32_nhwckrsc_nhwc_tilesize128x128x16",
     "cutlass_80_tensorop_s1688gemm_128x128_32x3_nn_align4",

@@ -80,7 +80,7 @@ _START_UP = Text(
 )
 _OTHER_DEVICES = Text(
     "whatif-other-devices",
-    "Work of devices that are no GPUs is not part of the model; waiting for it counts as time of the host, which a "
+    "Devices without recorded kernels are not part of the model; waiting for them counts as time of the host, which a "
     "faster host would not save.",
 )
 _NOW = Text("whatif-now", "The step takes {before:ns}.")

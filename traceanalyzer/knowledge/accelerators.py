@@ -1,4 +1,4 @@
-"""Classifies events of devices other than CUDA, ROCm and XPU GPUs: work, transfers, waiting.
+"""Classifies events of devices that write no kernels: work, transfers, waiting.
 
 Sources: Kineto's `ActivityType.h` for MTIA and HPU; Ascend's profiler, whose `trace_view.json` has no categories for
 device events but a `Task Type` (the names of its task scheduler); Gaudi's, which names the engine in `HW event name`.
@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from traceanalyzer.trace.tables import Vendor
 
-NAMES = {Vendor.MTIA: "MTIA", Vendor.NPU: "NPU", Vendor.HPU: "HPU"}
+NAMES = {Vendor.MTIA: "MTIA", Vendor.NPU: "NPU", Vendor.HPU: "HPU", Vendor.CUDA: "CUDA"}
 """Device type names by vendor, as torch and process labels write them."""
 
 
@@ -59,6 +59,8 @@ def task_kind(vendor: Vendor, name: str, task: str) -> TaskKind:
         name: Name of the event.
         task: The task type or engine as recorded; empty if not recorded.
     """
+    if vendor is Vendor.CUDA:
+        return TaskKind.WORK  # names of operators
     if vendor is Vendor.HPU and task:
         return next((kind for kind, engine in _ENGINES if engine.search(task.upper())), TaskKind.WORK)
     known = kind_by_name(task or name)

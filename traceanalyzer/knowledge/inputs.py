@@ -28,6 +28,7 @@ kept for the next one who does.
 from __future__ import annotations
 
 import math
+import re
 from functools import lru_cache
 from sys import intern
 from typing import Annotated, Any
@@ -44,6 +45,15 @@ _KEPT = 1 << 14
 _MOST = 2**63 - 1
 _SHAPES = msgspec.json.Decoder(tuple[tuple[Annotated[int, msgspec.Meta(ge=0, le=_MOST)], ...], ...])
 """Reads what most texts are, shapes alone, and validates at C speed."""
+_ELSEWHERE = {
+    "__int64": "long int",
+    "long long": "long int",
+    "unsigned __int64": "unsigned long int",
+    "unsigned long long": "unsigned long int",
+}
+"""Types of the same size by their names on Windows and Macs, and the names that compilers on Linux give them."""
+_KEYWORD = re.compile(r"\b(?:struct|class) ")
+"""What MSVC writes in front of types that are classes: `struct c10::BFloat16`."""
 _ERRORS = (msgspec.DecodeError, RecursionError, UnicodeError)
 
 
@@ -92,8 +102,8 @@ class Inputs(msgspec.Struct, frozen=True):
 
     @property
     def types(self) -> tuple[str, ...] | None:
-        """The type of each input, empty where it has none; None as for `dims`."""
-        return _texts(self.input_type) if self.input_type else None
+        """The type of each input as on Linux, empty where it has none; None as for `dims`."""
+        return _types(self.input_type) if self.input_type else None
 
     @property
     def strides(self) -> tuple[Dims, ...] | None:
@@ -191,6 +201,12 @@ def _texts(text: str) -> tuple[str, ...] | None:
     if not isinstance(entries, list):
         return None
     return tuple([intern(one) if isinstance(one, str) else "" for one in entries])  # a few occur in most texts
+
+
+@lru_cache(_KEPT)
+def _types(text: str) -> tuple[str, ...] | None:
+    types = _texts(text)
+    return None if types is None else tuple([_ELSEWHERE.get(one) or intern(_KEYWORD.sub("", one)) for one in types])
 
 
 def _parsed(text: str) -> Any:

@@ -108,11 +108,11 @@ PATTERNS: tuple[tuple[str, KernelClass], ...] = (
     (r"state_passing|bmm_chunk|delta_rule|fused_recurrent|wkv\d?_|rwkv|lightning_attn", KernelClass.RECURRENT),
     (r"lstm|\bgru_|\brnn_|elemWiseRNN", KernelClass.RECURRENT),
     # Normalization.
-    (r"(batch|layer|group|instance|rms|l2|add)_?norm|\bbn_(fw|bw)|response_?norm|\blrn", KernelClass.NORMALIZATION),
+    (r"(batch|layer|group|instance|rms|l2|add|response)_?norm|(?<![a-z])bn_(fw|bw)|\blrn", KernelClass.NORMALIZATION),
     (r"GammaBeta|RowwiseMoments|ComputeInternalGradients|Compute(Backward)?FusedParams", KernelClass.NORMALIZATION),
     (r"welford|\bln_(fwd|bwd)_|cuApply(Layer|RMS)|cuCompute(Part)?Grad", KernelClass.NORMALIZATION),
     # Convolution: cuDNN by generation, CUTLASS' names of the three passes, MIOpen, CK, direct algorithms.
-    (r"\d+cudnn|[sh]cudnn|cudnn::cnn::|cutlass_cudnn|cask_\w*cudnn|cudnn_(infer|train)", KernelClass.CONVOLUTION),
+    (r"[hsdi](\d{3,5})?cudnn|cudnn(::cnn::|_infer|_train)|5cudnn3cnn|(cutlass|cask)_\w*cudnn", KernelClass.CONVOLUTION),
     (r"fprop|dgrad|wgrad|implicit_?gemm|(im|ex)plicit_convolve|precomputed_convolve", KernelClass.CONVOLUTION),
     (r"winograd|im2d?2?col|col2im|igemm_(fwd|bwd|wrw)|flip_filter|\bfft2d_", KernelClass.CONVOLUTION),
     (r"(miopen|gcn|sp3)\w*conv|naive_conv|gridwise_conv|grouped_conv|depthwise|\bgen_conv", KernelClass.CONVOLUTION),

@@ -1,12 +1,16 @@
 """Detects by name whether a kernel communicates, whether it uses tensor cores, its type, and the GPUs it is for.
 
+Names that the writer left mangled are read first (`readable`), so that these tables need to know them in one form.
+
 In each table of patterns the first match decides; tests/knowledge/test_kernel_names.py has an example of each line.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
+from itertools import islice
 
 from traceanalyzer.knowledge.first_match import FirstMatch
 
@@ -71,6 +75,9 @@ NAMES_KEPT = 1 << 20
 """Number of names in the cache, which several analyses and rules use. In a trace with more distinct names no lookup
 would hit, because each pass over the names evicts those that the next pass needs first."""
 
+_MOST_MANGLED = 4096
+"""Most names that are demangled, at a millisecond for a long one; no program has a tenth as many."""
+
 _TABLE = FirstMatch(_MATRIX_UNITS)
 _BESIDE = FirstMatch(_NO_PRODUCTS)
 _MAY_MULTIPLY = re.compile(
@@ -104,6 +111,17 @@ _ARCHITECTURES = FirstMatch(
 """A kernel that was built for a generation runs on it or on a newer one."""
 _FP64_PRODUCT = re.compile(r"dgemm|d884|dmma|f64f64", re.IGNORECASE)
 _FP64_NAME = re.compile(r"dgemm|dgemv|d884|dmma|f64f64|\bdouble\b")
+
+
+def readable(names: Sequence[str]) -> Sequence[str]:
+    """The names as C++ has them where they are mangled (`_ZN...`), as far as they can be read; others as they are."""
+    mangled = dict.fromkeys(islice((name for name in names if name.startswith("_Z")), _MOST_MANGLED))
+    if not mangled:
+        return names
+    from demangle import demangle  # noqa: PLC0415 - takes as long to import as a small trace to read
+
+    found = {name: demangle(name, language="itanium", style="gnu") for name in mangled}
+    return [found.get(name, name) for name in names]
 
 
 @lru_cache(NAMES_KEPT)

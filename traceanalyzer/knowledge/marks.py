@@ -14,6 +14,9 @@ _ACCELERATOR = re.compile(
     re.IGNORECASE,
 )
 
+_MAC = re.compile(r"aten::(?:\w*_)?mps(?![a-z0-9])")
+"""Operators of MPS (Metal Performance Shaders), as in the names above."""
+
 _PASS = re.compile(r"\(dynamo_timed\)$|(?:^|_|\b)pass(?:es)?\.|_pass(?:es)?$")
 """Names of passes of the compiler on any machine, such as `pass.post_grad_passes.move_constructors_to_cuda`."""
 
@@ -102,6 +105,11 @@ def is_graph_launch(name: str) -> bool:
 def is_collective(name: str) -> bool:
     """Whether a name is a host range of a collective."""
     return name in COLLECTIVES
+
+
+def is_of_mac(name: str) -> bool:
+    """Whether a name is an operator that only the GPU of a Mac computes."""
+    return _MAC.match(name) is not None
 
 
 def is_of_accelerator(name: str) -> bool:

@@ -17,6 +17,11 @@ TEXTS = (
         "incomplete event. The recording process was probably killed while it wrote the file.",
     ),
     Text(
+        "read-legacy-list",
+        "This is a list of the legacy profiler (torch.autograd.profiler): operators on the CPU and, if measured, "
+        "on the GPU, where waiting for the CPU counts, too. To have launches, kernels and copies, use torch.profiler.",
+    ),
+    Text(
         "read-lost-event",
         "{count:count} damaged events were lost, the first at byte {offset:count}.",
         one="{count:count} damaged event was lost, at byte {offset:count}.",
@@ -345,6 +350,14 @@ TEXTS = (
         "{sign} shows that the program runs on a GPU, but the recording has no GPU calls and no GPU events: record "
         "with ProfilerActivity.CUDA (or XPU), and without a filter.",
         note="sign is the name of an event, or a device",
+    ),
+    Text(
+        "q-mac-not-recorded",
+        "{sign} shows work on the GPU of a Mac (MPS), which torch.profiler does not record; Instruments does.",
+    ),
+    Text(
+        "q-mac-waits",
+        "The host is in {names} for {time:ns} of a step ({share:share}): copies and reads wait for the GPU of the Mac.",
     ),
     Text("q-shapes-missing", "Input shapes were not recorded: use profile(record_shapes=True) for costs by shape."),
     Text(

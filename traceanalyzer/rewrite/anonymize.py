@@ -98,8 +98,8 @@ class _Anonymous:
         group = TableGroup.INSTANT
         if isinstance(event.cat, str):
             group, _ = classify(event.cat)
-        if _is_of_accelerator(event):
-            group = TableGroup.ACCELERATOR
+        if (told := _told_by_content(event)) is not None:
+            group = told
         if isinstance(event.cat, str):
             event.cat = self._names.category(event.cat)
         if isinstance(event.args, dict):
@@ -115,20 +115,21 @@ class _Anonymous:
 
     def _identity(self, value: object) -> object:
         """An id that shows nothing: numbers stay, texts (which may name a host) are hashed."""
-        if type(value) is int:
+        if type(value) is int or value in accelerators.LEGACY:
             return value
         if isinstance(value, str):
             return value if value.isascii() and value.strip().isdecimal() else self._names.process(value)
         return value if isinstance(value, float) else UNSET
 
 
-def _is_of_accelerator(event: _Event) -> bool:
-    """Whether the reader treats it as an event of a device that is not a GPU."""
+def _told_by_content(event: _Event) -> TableGroup | None:
+    """The group of names that more than the category tells; lists of the legacy profiler have operators on devices."""
     category = event.cat.lower() if isinstance(event.cat, str) else ""
     if event.ph != "X" or category not in BY_CONTENT:
-        return False
+        return None
     task, engine = (_argument(event, key) for key in ("Task Type", "HW event name"))
-    return accelerators.vendor(category, event.pid, task, engine) is not None
+    is_operator = not category and event.pid in accelerators.LEGACY
+    return TableGroup.HOST if is_operator else accelerators.group_of(category, event.pid, task, engine)
 
 
 def _argument(event: _Event, key: str) -> object:

@@ -9,7 +9,13 @@ from functools import cache
 
 from traceanalyzer.knowledge.frameworks import FRAMEWORKS
 from traceanalyzer.knowledge.kernel_classes import generated, is_generated, kernel_class
-from traceanalyzer.knowledge.kernel_names import is_communication, is_library_collective, uses_tensor_cores
+from traceanalyzer.knowledge.kernel_names import (
+    is_communication,
+    is_library_collective,
+    is_tf32,
+    readable,
+    uses_tensor_cores,
+)
 from traceanalyzer.rewrite import public_names as known
 from traceanalyzer.rewrite.public_names import LONGEST, public
 
@@ -37,7 +43,7 @@ class Secret:
 # What stands for the name of a kernel: public names as they are, the rest hashed with its class kept.
 
 _TRIES = 40
-_UNITS = ("", "hmma_", "simt_")
+_UNITS = ("", "hmma_", "simt_", "s1688_tf32_")
 _CLASS_WORDS = (
     "custom", "gemm", "conv2d", "attn_fwd", "flash_fwd", "layer_norm", "elementwise", "rotary", "quant", "reduce",
     "softmax", "nll_loss", "copy_kernel", "memcpy", "store_kvcache", "gather", "nccl", "cross_device_reduce",
@@ -76,7 +82,8 @@ class KernelNames:
         self._hash_generated = hash_generated
 
     def of(self, name: str) -> str:
-        """The anonymized name of a kernel or a copy."""
+        """The anonymized name of a kernel or a copy, which is not mangled where it can be read."""
+        (name,) = readable([name])
         if _COPY.fullmatch(name):
             return name
         if name.startswith("triton_"):
@@ -167,7 +174,7 @@ def _facts(kernel: str) -> tuple[object, ...]:
     communicates = is_communication(kernel), is_library_collective(kernel)
     made = generated(kernel)
     kind = made.kind if made else is_generated(kernel)
-    return kernel_class(kernel), kind, uses_tensor_cores(kernel), *communicates
+    return kernel_class(kernel), kind, uses_tensor_cores(kernel), is_tf32(kernel), *communicates
 
 
 # What stands for a frame of Python: lines of public libraries as they are, the rest hashed part by part.

@@ -208,8 +208,8 @@ def _is_kept(event: _Event, start: int, chosen: Range) -> bool:
     if start == INVALID or event.name in chosen.others:
         return False
     group, _ = classify(event.cat) if isinstance(event.cat, str) else (TableGroup.UNKNOWN, None)
-    if accelerators.vendor(event.cat, event.pid, event.args.task_type, event.args.engine) is not None:
-        group = TableGroup.ACCELERATOR
+    told = accelerators.group_of(event.cat, event.pid, event.args.task_type, event.args.engine)
+    group = group if told is None else told
     return _RULES.get(group, _starts)(event, start, chosen)
 
 

@@ -1,4 +1,4 @@
-"""What do accelerators other than GPUs do: MTIA cards, Ascend NPUs, Gaudi?"""
+"""What do devices do that write no kernels: MTIA cards, Ascend NPUs, Gaudi, GPUs in lists of the legacy profiler?"""
 
 from __future__ import annotations
 
@@ -59,14 +59,20 @@ _TASKS = optional(
     TOTAL.of("task.total_ns"),
     MAXIMUM.of("task.max_ns"),
 )
-_TERMS = (
-    Term(
-        Text("define-accelerators", "MTIA, NPU, HPU"),
-        Text(
-            "define-accelerators-say",
-            "A device is busy while work, communication or a transfer runs on any of its streams. A queue that waits "
-            "for another one does not count as busy. Shares are of the recording, or of the chosen steps.",
-        ),
+_TERM = Term(
+    Text("define-accelerators", "MTIA, NPU, HPU"),
+    Text(
+        "define-accelerators-say",
+        "A device is busy while work, communication or a transfer runs on any of its streams. A queue that waits "
+        "for another one does not count as busy. Shares are of the recording, or of the chosen steps.",
+    ),
+)
+_TERM_OF_LEGACY = Term(
+    Text("define-legacy-list", "CUDA, by the legacy profiler"),
+    Text(
+        "define-legacy-list-say",
+        "The legacy profiler measures each operator between two marks on the GPU. The GPU counts as busy between them, "
+        "although it may wait for the CPU there. The total of an operator leaves out the operators inside it.",
     ),
 )
 
@@ -84,12 +90,13 @@ def build(report: Report, top: int) -> Iterator[Section]:
     if accelerators is None or not accelerators.devices:
         return
     vendors = dict.fromkeys(use.vendor for use in accelerators.devices)
+    is_legacy = any(use.returned_ns is not None for use in accelerators.devices)
     yield Section(
         "accelerators",
         TITLE(vendor=", ".join(vendors)),
         messages=tuple(_messages(accelerators)),
         tables=(table("accelerators", _DEVICES, accelerators.devices, top), _tasks(accelerators, top)),
-        terms=_TERMS,
+        terms=(_TERM_OF_LEGACY if is_legacy else _TERM,),
         topic=Topic.ACCELERATORS,
         is_essential=True,
     )

@@ -110,7 +110,7 @@ _STARTS = (
 )
 _OTHER_DEVICES = Text(
     "path-other-devices",
-    "Work of devices that are no GPUs is not part of the path; waiting for it counts as host time.",
+    "Devices without recorded kernels are not part of the path; waiting for them counts as host time.",
 )
 _ABSTAINS = Text(
     "path-replay-abstains",

@@ -27,6 +27,10 @@ _OUTSIDE = Text("recording-outside-title", "Outside of the typical steps")
 _PROGRAM = Text("recording-program", "Program")
 _BECAUSE = Text("recording-because", "Because of")
 _FRAMEWORK = Text("recording-framework", "Framework")
+_RECORDED_BY = Text("recording-by", "Recorded by")
+_LEGACY = Text(
+    "recording-by-legacy", "torch.autograd.profiler, the legacy profiler: operators, no launches and kernels"
+)
 _TYPICAL = Text("recording-typical", "Typical step")
 _EARLIER = Text("recording-earlier", "Work from before the recording, at its start")
 _REMOVED = Text("recording-removed", "Time whose events were removed")
@@ -162,7 +166,8 @@ def build_recording(report: Report, top: int) -> Iterator[Section]:
     recording = report.result("recording", Recording)
     if recording is None:
         return
-    facts = tuple(_facts(recording))
+    is_legacy = any(warning.id == "read-legacy-list" for warning in report.warnings)
+    facts = (*_facts(recording), *((Fact(_RECORDED_BY, _LEGACY(), "", is_essential=True),) if is_legacy else ()))
     yield Section("recording", TITLE, facts=facts, topic=Topic.STEPS, terms=_TERMS, is_essential=True)
     if any(
         step.reason or step.phase for step in recording.steps

@@ -101,7 +101,7 @@ def backward(context: Context) -> Backward:
     if not len(nodes):
         return Backward(*(np.empty(0, np.int64) for _ in range(3)))
     start = tree.start_ns[nodes]
-    others = np.sort(np.concatenate((context.cached(graph).start_ns, *context.cached(optimizer_starts))))
+    others = np.sort(np.concatenate((_forward_starts(context), *context.cached(optimizer_starts))))
     run = np.searchsorted(others, start)
     run = np.cumsum(np.append(False, run[1:] != run[:-1]))
     sequence = table.sequence[context.host.row[nodes]]
@@ -113,6 +113,17 @@ def backward(context: Context) -> Backward:
     first = first[begins]
     end = np.maximum.reduceat(tree.end_ns[nodes], first)
     return Backward(start[first], end, np.diff(np.append(first, len(nodes))))
+
+
+def _forward_starts(context: Context) -> I64:
+    """Starts of functions that forward passes create; without numbers of autograd, of operators on other threads."""
+    tree, created = context.host.tree, context.cached(graph)
+    if len(created.node):
+        return created.start_ns
+    evaluating = distinct(tree.thread[context.cached(owners).is_evaluation])
+    outermost = (context.host.kind == NodeKind.OPERATOR) & (tree.parent == NO_PARENT)
+    starts: I64 = tree.start_ns[outermost & ~np.isin(tree.thread, evaluating)]
+    return starts
 
 
 def _stepped(context: Context, start: I64) -> Bool:

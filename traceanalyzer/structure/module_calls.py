@@ -14,11 +14,13 @@ import re
 import msgspec
 import numpy as np
 
+from traceanalyzer.knowledge import marks
 from traceanalyzer.structure.context import Context, cached
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.sums import sum_by
 from traceanalyzer.trace.distinct import ranked
 from traceanalyzer.trace.table import I32, I64, UNKNOWN, Bool, take_or
+from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
 _EVALUATION = "autograd::engine::evaluate_function: "
@@ -63,14 +65,19 @@ def owners(context: Context) -> ModuleOwners:
 def evaluations(context: Context) -> Bool:
     """Nodes that are the evaluation of one function by autograd, without the nodes inside that are part of it.
 
-    Since torch 1.9 `autograd::engine::evaluate_function` surrounds each; before, the function itself is all.
+    Since torch 1.9 `autograd::engine::evaluate_function` surrounds each; before, the function itself is all. It has the
+    number of the forward pass's; without any numbers, as in lists of the legacy profiler, its name tells.
     """
     host, trace = context.host, context.trace
     surrounds = trace.names.where(lambda name: name.startswith(_EVALUATION))[host.name]
     part = surrounds | trace.names.where(is_accumulation)[host.name]
     nodes = np.flatnonzero(host.kind != NodeKind.MODULE)
     row = host.row[nodes]
-    part[nodes] |= (trace.host.forward_thread[row] > 0) & (trace.host.sequence[row] != UNKNOWN)
+    numbered = trace.host.sequence[row] != UNKNOWN
+    part[nodes] |= (trace.host.forward_thread[row] > 0) & numbered
+    if not numbered.any():
+        is_function = trace.names.where(marks.is_backward)[trace.host.name[row]]
+        part[nodes] |= is_function & (trace.host.category[row] == Category.OPERATOR)
     nested = take_or(part, host.tree.parent, False)
     return surrounds | (part & ~nested)
 

@@ -18,17 +18,20 @@ it, although correlation ids show that the runtime made many calls. A program th
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from traceanalyzer.knowledge.marks import is_of_accelerator
+from traceanalyzer.knowledge.marks import is_of_accelerator, is_of_mac
 from traceanalyzer.structure import gaps, host_activity
 from traceanalyzer.structure.context import Context, cached
+from traceanalyzer.structure.host_tree import NodeKind
+from traceanalyzer.structure.operator_times import works_of
 from traceanalyzer.structure.sums import group, members
 from traceanalyzer.trace.capture_facts import CaptureFacts
 from traceanalyzer.trace.distinct import ascending, distinct
 from traceanalyzer.trace.intervals import Intervals
+from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.table import I64, UNKNOWN, Bool
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
@@ -37,6 +40,16 @@ _ASKS = re.compile(r"^(?:cuda|hip|cu|musa)(?:(?:(?!Get)\w)*+Get\w+|\w*Synchroniz
 """Calls that tell something of devices or wait for them."""
 _OF_CPU = re.compile(r"^aten::_?mkldnn_|_for_cpu(_backward)?$")
 """Operators that only a CPU computes (names of dispatched functions in native_functions.yaml of torch)."""
+_WAITS_FOR_MAC = frozenset({"aten::_copy_from", "aten::_local_scalar_dense"})
+_CPU = 0
+"""`c10::DeviceType` of memory on the host."""
+_PRODUCTS = frozenset({"aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm"})
+_LARGE_FLOPS, _FEW_PRODUCTS = 1e7, 3
+"""Own choice: a CPU needs far longer for such a product than for its call; a few of them are no first use."""
+_COMPUTED_NS = 100_000
+"""Own choice: a launch takes 5 to 30 us, so products that take longer in the median are computed there."""
+_FLOPS_PER_NS = 5_000
+"""Faster than a CPU computes fp32 (5 TFLOP/s; two sockets of 64 cores with AVX-512 reach about that)."""
 LEAST_NS = 1_000_000
 """Own choice: a first launch, copy or wait may well take less on an idle device."""
 _EMPTY = 0.9
@@ -264,11 +277,34 @@ def _only_asks(context: Context) -> bool:
     return bool(len(calls) and asks.all() and calls.dur_ns.sum() < LEAST_NS)
 
 
+@cached
 def _computes_on_cpu(context: Context) -> bool:
-    """Whether operators that only a CPU computes were recorded, and no call of a device's runtime."""
+    """Whether the CPU computes, as far as it shows, and no call of a device's runtime was recorded.
+
+    It shows by operators that only a CPU computes, by allocations, of which each names its device, and by products of
+    matrices: on a device they return at once, however large they are.
+    """
     trace = context.trace
-    is_of_cpu = trace.names.where(lambda name: _OF_CPU.search(name) is not None)[trace.host.name]
-    return bool(is_of_cpu.any()) and not len(trace.launches)
+    if len(trace.launches):
+        return False
+    if trace.names.where(lambda name: _OF_CPU.search(name) is not None)[trace.host.name].any():
+        return True
+    kinds = trace.memory.device_type[trace.memory.device_type != UNKNOWN]
+    return bool((kinds == _CPU).all()) if len(kinds) else _products_take_their_time(context)
+
+
+def _products_take_their_time(context: Context) -> bool:
+    """Whether products of large matrices take as long as a CPU needs for them, each of them, and none is faster."""
+    host, trace = context.host, context.trace
+    is_product = trace.names.where(lambda name: name in _PRODUCTS)[host.name]
+    nodes = np.flatnonzero(is_product & (host.kind == NodeKind.OPERATOR))
+    works, _, groups = works_of(context, nodes)
+    flops = np.array([0 if work is None else work.flops for work in works], np.float64)[groups]
+    large = flops >= _LARGE_FLOPS
+    taken_ns = host.tree.dur_ns[nodes[large]]
+    if len(taken_ns) < _FEW_PRODUCTS or np.median(taken_ns) < _COMPUTED_NS:
+        return False
+    return bool((flops[large] <= _FLOPS_PER_NS * taken_ns).all())
 
 
 def unused_device(context: Context) -> str | None:
@@ -289,13 +325,29 @@ def unread_device(context: Context) -> str | None:
     trace = context.trace
     if len(trace.device) or len(trace.accelerator) or _is_known_to_lack(trace.info.capture):
         return None
-    unknown = [str(loss.params["category"]) for loss in trace.losses if loss.id == "read-unsupported"]
     asks = _only_asks(context) or _computes_on_cpu(context)
     calls = [] if asks else [trace.names[name] for name in trace.launches.name[:1].tolist()]
     named = np.flatnonzero(trace.names.where(is_of_accelerator)[trace.host.name])[:1]
     names = [trace.names[name] for name in trace.host.name[named].tolist()]
     devices = [] if asks else [device.name or str(device.id) for device in trace.info.devices]
-    return next(iter([*filter(is_of_accelerator, unknown), *calls, *names, *devices]), None)
+    return next(iter([*_unread_categories(trace), *calls, *names, *devices]), None)
+
+
+def _unread_categories(trace: Trace) -> Iterator[str]:
+    """Categories of events of a device that were not read: unknown ones, and arrows of the legacy profiler."""
+    for loss in trace.losses:
+        if loss.id == "read-unsupported" and is_of_accelerator(str(loss.params["category"])):
+            yield str(loss.params["category"])
+        elif loss.id == "read-legacy-list" and loss.params:
+            yield str(loss.params["sign"])
+
+
+def waits_for_mac(context: Context) -> I64:
+    """Rows of operators in which the host waits for the GPU of a Mac, which is unrecorded: reads of values, copies."""
+    host, names = context.trace.host, context.trace.names
+    if not names.where(is_of_mac)[host.name].any():
+        return np.empty(0, np.int64)
+    return np.flatnonzero(names.where(lambda name: name in _WAITS_FOR_MAC)[host.name])
 
 
 def _is_known_to_lack(captured: CaptureFacts | None) -> bool:

@@ -39,6 +39,8 @@ class Vendor(IntEnum):
     """Ascend's cards, also of torch_npu."""
     HPU = 2
     """Gaudi cards of Habana."""
+    CUDA = 3
+    """GPUs, where the legacy profiler measured operators on them and no kernels."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +127,7 @@ class AcceleratorEvents(SliceTable):
     start_ns: I64 = column("i8", "ns", "start on the device")
     dur_ns: I64 = column("i8", "ns", "duration on the device")
     name: I32 = column("i4", "", "code of the name", pool="names")
-    vendor: U8 = column("u1", "", "MTIA, NPU or HPU")
+    vendor: U8 = column("u1", "", "MTIA, NPU, HPU, or CUDA for operators that the legacy profiler measured")
     task: I32 = column(
         "i4", "", "code of the type of task or engine among the names; the empty name where absent", pool="names"
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ..layout import LAYOUTS, Layout
 from ..trace import TraceBuilder
-from .backends import cpu_only, hpu, mtia, npu, xpu
+from .backends import cpu_only, hpu, legacy_list, mtia, npu, xpu
 from .oddities import (
     cuda_driver_launches,
     external_id_is_correlation,
@@ -83,6 +83,12 @@ SITUATIONS: tuple[Situation, ...] = (
         layout=LAYOUTS["bare_array"],
     ),
     Situation(hpu, "device 0 busy for 350 us; `synLaunch` is an operator of the host"),
+    Situation(
+        legacy_list,
+        "a list of the legacy profiler; CUDA device 0 busy for 2.57 ms, 1.29 of them in `aten::mm`; three steps of a "
+        "training",
+        layout=LAYOUTS["bare_array"],
+    ),
     Situation(overlapping_slices, "two overlapping slices on threads, cut where their parent ends, counted"),
     Situation(
         kernels_without_launch,
@@ -121,6 +127,7 @@ __all__ = [
     "gpu_training_fed",
     "hpu",
     "kernels_without_launch",
+    "legacy_list",
     "mtia",
     "no_profiler_step",
     "npu",

@@ -1,4 +1,5 @@
-"""Traces of other back ends in miniature: the CPU alone, Intel XPU, Meta MTIA, Ascend NPU, Gaudi HPU."""
+"""Traces of other back ends in miniature: the CPU alone, Intel XPU, Meta MTIA, Ascend NPU, Gaudi HPU, and of the legacy
+profiler."""
 
 from __future__ import annotations
 
@@ -128,4 +129,29 @@ def hpu() -> TraceBuilder:
     )
     for name, engine, tid, at, dur in tasks:
         trace.add("hpu_op", name, (at, dur), (0, tid), {"HW event name": engine})
+    return trace
+
+
+def legacy_list() -> TraceBuilder:
+    """Three iterations of a training in a list of `torch.autograd.profiler`: operators on the CPU and on the GPU."""
+    trace = TraceBuilder(devices=())
+    trace.framed = False
+    number = 0
+    for begin in (0, 1000, 2000):
+        rows = [
+            ("aten::linear", 1, (0, 60), (50, 400)),
+            ("aten::addmm", 1, (10, 35), (60, 380)),
+            ("AddmmBackward", 2, (100, 60), (450, 440)),
+            ("aten::mm", 2, (110, 40), (455, 430)),
+            *(("aten::add_", 1, (200 + 25 * place, 20), (890 + 4 * place, 4)) for place in range(4)),
+        ]
+        for name, thread, (at, dur), (there, took) in rows:
+            host = {"name": name, "tid": thread, "pid": "CPU functions"}
+            device = {"name": name, "tid": 0, "pid": "CUDA functions"}
+            arrow = {"id": number, "cat": "cpu_to_cuda", "args": {}}
+            trace.raw({**host, "ph": "X", "ts": begin + at, "dur": dur, "args": {}})
+            trace.raw({**host, "ph": "s", "ts": begin + at, **arrow})
+            trace.raw({**device, "ph": "f", "ts": begin + there, **arrow})
+            trace.raw({**device, "ph": "X", "ts": begin + there, "dur": took, "args": {}})
+            number += 1
     return trace

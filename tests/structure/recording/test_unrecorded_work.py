@@ -181,6 +181,46 @@ def test_a_device_that_only_stands_in_the_header_is_no_sign_if_a_cpu_computes() 
     assert signs == {"aten::mkldnn_convolution": (True, True), "aten::mm": (False, True)}
 
 
+def products(dur: float, size: int = 512, *, shapes: bool = True) -> TraceBuilder:
+    """Five products of matrices, and a GPU that only the header names."""
+    trace = TraceBuilder()
+    for number in range(5):
+        known = [[64, size], [size, size]] if shapes else None
+        trace.op("aten::mm", 2000 * number, dur, shapes=known, types=["float", "float"] if shapes else None)
+    return trace
+
+
+def allocating(*devices: int | None) -> TraceBuilder:
+    trace = products(10)
+    for number, device in enumerate(devices):
+        trace.memory(4096, 5 + number, device=device)
+    return trace
+
+
+@pytest.mark.parametrize(
+    ("trace", "computes"),
+    [
+        (products(300), True),  # 64 x 512 x 512 are 34 MFLOP, in 300 us
+        (products(1000, size=4096), True),
+        (products(12), False),  # a launch
+        (products(300, size=4096), False),  # 2.1 GFLOP: 7 TFLOP/s
+        (products(300, size=64), False),  # too small to tell
+        (products(300, shapes=False), False),
+        (allocating(None, None), True),
+        (allocating(None, 0), False),
+    ],
+)
+def test_products_and_allocations_show_where_a_program_computes(trace: TraceBuilder, computes: bool) -> None:
+    assert (unread_device(Context(read_built(trace))) is None) is computes
+
+
+def test_a_call_of_the_runtime_proves_a_device_whatever_the_cpu_computes() -> None:
+    trace = products(300)
+    trace.launch_kernel("gemm", 10_010, 5, at=10_000)
+    trace.events = [event for event in trace.events if event["cat"] != "kernel"]
+    assert unread_device(Context(read_built(trace))) is not None
+
+
 def named(name: str, **captured: object) -> TraceBuilder:
     """A CPU operator of a name, with facts of a capture if any are given."""
     facts = {"traceanalyzer": {"version": 1, **captured}} if captured else {}

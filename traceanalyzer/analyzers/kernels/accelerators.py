@@ -3,6 +3,9 @@
 Their events are of different kinds: work, transfers, communication, waiting and bookkeeping
 (`knowledge/accelerators.py`), so a sum over all of them is meaningless. A device is busy while work, a transfer or
 communication runs; waiting of a queue does not count.
+
+The legacy profiler measured operators between two marks on the GPU. One is around those inside it, so a task has its
+own time. The GPU may wait for the CPU between the marks; it surely works only after the operator has returned.
 """
 
 from __future__ import annotations
@@ -16,11 +19,12 @@ from traceanalyzer.knowledge.accelerators import BUSY, NAMES, TaskKind, task_kin
 from traceanalyzer.report.message import Text
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.sums import group, members
+from traceanalyzer.structure.sums import group, members, sum_by
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, U8, UNKNOWN, Bool
 from traceanalyzer.trace.tables import Vendor
+from traceanalyzer.trace.tree import NO_PARENT, Tree
 
 _KINDS = tuple(TaskKind)
 
@@ -37,7 +41,7 @@ class AcceleratorTask(msgspec.Struct, frozen=True):
     calls: int
     """Number of events."""
     total_ns: int
-    """Sum of the durations in ns within the window, overlap counted twice."""
+    """Sum of the durations in ns within the window, overlap counted twice; of operators (CUDA) without those inside."""
     max_ns: int
     """Longest duration in ns."""
 
@@ -46,7 +50,7 @@ class AcceleratorUse(msgspec.Struct, frozen=True):
     """One device over the window: times are unions, so overlapping queues count once."""
 
     vendor: str
-    """Kind of device: `MTIA`, `NPU` or `HPU`."""
+    """Kind of device: `MTIA`, `NPU`, `HPU`, or `CUDA` in a list of the legacy profiler."""
     device: int | None
     """Number of the device as in the trace; null if it is not recorded."""
     events: int
@@ -74,6 +78,9 @@ class AcceleratorUse(msgspec.Struct, frozen=True):
     """Part of the waiting in ns in which the device is not busy."""
     tasks: tuple[AcceleratorTask, ...]
     """One row per name and type: kinds that keep the device busy first, then by time, the most first."""
+    returned_ns: int | None = None
+    """Part of `busy_ns` in ns, at least, in which the operator that put the work on the device has returned on the CPU,
+    so that the device does not wait for it; null unless the list is one of the legacy profiler."""
 
 
 class Accelerators(msgspec.Struct, frozen=True):
@@ -169,6 +176,7 @@ def _use(context: Context, device: AcceleratorDevice) -> AcceleratorUse:
         waiting_ns=waiting.length,
         only_waiting_ns=(waiting - busy).length,
         tasks=tuple(sorted(_tasks(context, device), key=_importance)),
+        returned_ns=_returned(context, device).length if device.vendor is Vendor.CUDA else None,
     )
 
 
@@ -182,6 +190,8 @@ def _tasks(context: Context, device: AcceleratorDevice) -> list[AcceleratorTask]
     start, end = _window(context)
     inside = np.minimum(events.end_ns, end) - np.maximum(events.start_ns, start)
     length = np.maximum(inside, 0)
+    if device.vendor is Vendor.CUDA:
+        length = _without_inner(np.maximum(events.start_ns, start), length)
     _, groups = group(events.name, events.task)
     return [
         AcceleratorTask(
@@ -196,9 +206,36 @@ def _tasks(context: Context, device: AcceleratorDevice) -> list[AcceleratorTask]
     ]
 
 
+def _without_inner(start: I64, length: I64) -> I64:
+    """The length of each slice without those inside it; they are in the order of their start."""
+    tree, row = Tree.build(np.zeros(len(start), np.int32), start, length)
+    own = tree.dur_ns
+    is_inner = tree.parent != NO_PARENT
+    own -= sum_by(tree.parent[is_inner], own[is_inner], len(own))
+    found = np.empty_like(own)
+    found[row] = own
+    return found
+
+
+def _returned(context: Context, device: AcceleratorDevice) -> Intervals:
+    """When operators run on the device that have returned on the CPU, within the window, as far as that is known.
+
+    Both sides have the calls of a name in one order, so where they have as many, those at one place are the same call.
+    """
+    events, host = context.trace.accelerator, context.trace.host
+    calls = dict(members(host.name))
+    spans = [(rows, calls.get(name, rows[:0])) for name, rows in members(events.name)]
+    pairs = [np.stack((rows, called)) for rows, called in spans if len(rows) == len(called)]
+    row, call = np.concatenate(pairs, axis=1) if pairs else np.empty((2, 0), np.int64)
+    on_device = np.isin(row, device.rows)
+    row, call = row[on_device], call[on_device]
+    start = np.maximum(events.start_ns[row], host.end_ns[call])
+    return Intervals.union(start, events.end_ns[row]).clip(*_window(context))
+
+
 _EVENTS = Need(
     Text(
-        "skip-no-accelerator", "the trace has no events of accelerators other than GPUs", note="such as MTIA, NPU, HPU"
+        "skip-no-accelerator", "the trace has no events of devices that write no kernels", note="such as MTIA, NPU, HPU"
     ),
     lambda context: len(context.trace.accelerator) > 0,
 )

@@ -17,6 +17,7 @@ from traceanalyzer.structure.recording.workload import workload
 from traceanalyzer.structure.steps import NESTED
 from traceanalyzer.structure.unrecorded_work import holes
 from traceanalyzer.trace.distinct import distinct
+from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.model import Loss
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
@@ -39,6 +40,8 @@ _WARM_UP = 1.5
 _OWN_WORK = 0.01
 """Share of the typical steps in which the profiler itself works that is worth a warning (own choice: the variation of
 steps)."""
+_WAITS_FOR_MAC = 0.05
+"""Share of the typical steps in which the host waits for a Mac's GPU that is worth a warning (own choice)."""
 _LAUNCH = re.compile(r"(cuda|hip|cu)\w{0,32}Launch\w{0,32}Kernel")
 _CUT = frozenset({"read-truncated", "read-gzip-truncated", "read-gzip-damaged"})
 _REPAIRED = frozenset({"read-repaired-event", "read-lost-event", "read-damaged-metadata"})
@@ -131,12 +134,23 @@ def _recording(context: Context) -> Iterator[Loss]:
         and (sign := unrecorded_work.unread_device(context)) is not None
         and not trace.info.unsupported
     ):
-        yield Loss("q-gpu-not-recorded", 1, {"sign": sign})
+        yield from _of_mac(context, sign) if marks.is_of_mac(sign) else [Loss("q-gpu-not-recorded", 1, {"sign": sign})]
     if len(trace.host) and len(trace.shapes) < 2:
         yield Loss("q-shapes-missing", 1)
     slowing = [name for name in ("with_stack", "record_shapes") if getattr(trace.info.options, name)]
     if "with_stack" in slowing:
         yield Loss("q-stack-overhead", 1, {"options": ", ".join(slowing)})
+
+
+def _of_mac(context: Context, sign: str) -> Iterator[Loss]:
+    """That the GPU of a Mac works unrecorded, and how long the host visibly waits for it in the typical steps."""
+    yield Loss("q-mac-not-recorded", 1, {"sign": sign})
+    host, rows, steps = context.trace.host, unrecorded_work.waits_for_mac(context), typical.times(context)
+    time = Intervals.union(host.start_ns[rows], host.end_ns[rows]) & steps
+    if time.length >= _WAITS_FOR_MAC * steps.length > 0:
+        names = ", ".join(sorted({context.trace.names[code] for code in host.name[rows].tolist()}))
+        waits = {"time": time.length / typical.count(context), "share": time.length / steps.length}
+        yield Loss("q-mac-waits", len(rows), {"names": names, **waits})
 
 
 def _own_work(context: Context) -> Iterator[Loss]:

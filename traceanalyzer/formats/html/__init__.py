@@ -92,7 +92,7 @@ GROUPS: dict[str, Text] = {
     "flames": Text("html-group-flames", "Flame graph"),
     Topic.STEPS: steps.STEPS_TITLE,
     Topic.GPU: Text("html-group-gpu", "GPU and its idle time"),
-    Topic.ACCELERATORS: Text("html-group-accelerators", "Devices that are no GPUs"),
+    Topic.ACCELERATORS: Text("html-group-accelerators", "Devices without recorded kernels"),
     Topic.OPERATORS: Text("html-group-operators", "Operators"),
     Topic.KERNELS: kernels.TITLE,
     Topic.HOST: Text("html-group-host", "Host, launches and copies"),

@@ -27,6 +27,8 @@ _SIZES = {
     "c10::complex<c10::Half>": 4,
     "long int": 8,
     "long": 8,
+    "unsigned long int": 8,
+    "unsigned int": 4,
     "int": 4,
     "short int": 2,
     "short": 2,

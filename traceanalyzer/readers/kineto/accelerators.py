@@ -2,6 +2,9 @@
 
 MTIA's have a separate category. Gaudi writes calls of the host and events of the device as `hpu_op`; those of the
 device name the engine, or are in process 0, which is the device. Ascend's have no category but a type of task.
+
+Lists of the legacy profiler (`torch.autograd.profiler`, `EventList.export_chrome_trace`) have no categories at all, but
+processes of fixed names: operators on the CPU, and from when to when each ran on the GPU, those inside it included.
 """
 
 from __future__ import annotations
@@ -21,6 +24,9 @@ from traceanalyzer.trace.table import I64, U8, UNKNOWN, Array
 from traceanalyzer.trace.tables import Vendor
 
 _NUMBER = re.compile(r"[0-9]{1,18}", re.ASCII)
+LEGACY = _LEGACY_CPU, _LEGACY_GPU = "CPU functions", "CUDA functions"
+"""Processes in lists of the legacy profiler."""
+
 _DEVICES = 1024
 """Greater numbers of processes are not devices."""
 
@@ -38,6 +44,8 @@ def vendor(category: object, pid: object, task_type: object, engine: object) -> 
         engine: Its argument `HW event name`; empty where absent.
     """
     if not category:
+        if pid == _LEGACY_GPU:
+            return Vendor.CUDA
         return Vendor.NPU if task_type and isinstance(task_type, str) else None
     match category.lower() if isinstance(category, str) else None:
         case "mtia_ccp_events":
@@ -48,14 +56,22 @@ def vendor(category: object, pid: object, task_type: object, engine: object) -> 
             return None
 
 
+def group_of(category: object, pid: object, task_type: object, engine: object) -> TableGroup | None:
+    """The group of a slice that only its content tells, with the arguments of `vendor`; None for all others."""
+    if vendor(category, pid, task_type, engine) is not None:
+        return TableGroup.ACCELERATOR
+    return TableGroup.HOST if not category and pid == _LEGACY_CPU else None
+
+
 def told_apart(events: Sequence[Event], groups: Array, unclear: Array) -> Array:
-    """The groups of events, where those that only their content shows to be a device's have that group."""
+    """The groups of events, where those that only their content tells have theirs: of devices, and in legacy lists."""
     if "X" not in map(attrgetter("ph"), compress(events, unclear.tobytes())):  # most files: instants of the allocator
         return groups
-    slices = (row for row in np.flatnonzero(unclear).tolist() if events[row].ph == "X")
-    rows = [row for row in slices if _vendor(events[row]) is not None]
+    slices = [row for row in np.flatnonzero(unclear).tolist() if events[row].ph == "X"]
     groups = groups.copy()
-    groups[rows] = TableGroup.ACCELERATOR
+    for row in slices:
+        if (found := group_of(*_told_by(events[row]))) is not None:
+            groups[row] = found
     return groups
 
 
@@ -67,10 +83,12 @@ def columns(events: Sequence[Event], encode: Callable[[str], int]) -> dict[str, 
         encode: Gives texts their codes among the names.
     """
     args = [event.args for event in events]
-    vendors: U8 = np.array([_vendor(event) for event in events], np.uint8)
+    vendors: U8 = np.array([vendor(*_told_by(event)) for event in events], np.uint8)
     tasks = [arg.Task_Type or arg.HW_event_name for arg in args]
     pids, tids = (_numbers([getattr(event, key) for event in events]) for key in ("pid", "tid"))
     device, stream = integers([a.device for a in args]), integers([a.stream for a in args])
+    is_legacy = vendors == Vendor.CUDA  # these have the device in place of the thread, and no stream
+    pids, tids = np.where(is_legacy, tids, pids), np.where(is_legacy, UNKNOWN, tids)
     return {
         "vendor": vendors,
         "task": np.array([encode(str(task or "")) for task in tasks], np.int32),
@@ -80,8 +98,8 @@ def columns(events: Sequence[Event], encode: Callable[[str], int]) -> dict[str, 
     }
 
 
-def _vendor(event: Event) -> Vendor | None:
-    return vendor(event.cat, event.pid, event.args.Task_Type, event.args.HW_event_name)
+def _told_by(event: Event) -> tuple[object, object, object, object]:
+    return event.cat, event.pid, event.args.Task_Type, event.args.HW_event_name
 
 
 def _device(vendors: U8, pids: I64) -> I64:

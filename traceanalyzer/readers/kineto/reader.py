@@ -14,7 +14,8 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.errors import UnusableInputError
-from traceanalyzer.readers.kineto import header, implausible
+from traceanalyzer.knowledge import kernel_names
+from traceanalyzer.readers.kineto import accelerators, header, implausible
 from traceanalyzer.readers.kineto.columns import Collector
 from traceanalyzer.readers.kineto.events import NOT_JSON
 from traceanalyzer.readers.kineto.fields import POOL_OF, none_of
@@ -108,10 +109,19 @@ def _losses(
     ]
     losses += [Loss(loss, count) for loss, count in collector.losses.items()]
     losses += source.losses
+    losses += _legacy(collector)
     losses += _unsupported(collector.categories.unsupported)
     if not metadata_is_whole:
         losses.append(Loss("read-damaged-metadata", 1))
     return tuple(sorted(losses, key=_loss_order))
+
+
+def _legacy(collector: Collector) -> Iterator[Loss]:
+    """That it is a list of the legacy profiler; with the arrows to a device, if nothing else of it is in the list."""
+    if any(pid in accelerators.LEGACY for pid, _ in collector.pools["threads"].values()):
+        arrows = [name for name in collector.categories.names if name.startswith("cpu_to_")]
+        is_all = arrows and not len(collector.tables["accelerator"])
+        yield Loss("read-legacy-list", 1, {"sign": arrows[0]} if is_all else {})
 
 
 def _unsupported(counts: Mapping[str, int]) -> Iterator[Loss]:
@@ -201,7 +211,10 @@ def _ordered(pool: str, values: list[Any], tables: Mapping[str, Table]) -> tuple
         is_text = none_of(pool) == (b"",)
         values = list(map(_compact, values)) if is_text else values
         ordered = list(dict.fromkeys(values[code] for code in _appeared(columns, len(none_of(pool)), len(values))))
-    codes = {value: code for code, value in enumerate(ordered)}
+    readable = kernel_names.readable(ordered) if pool == "names" else ordered
+    places = {value: code for code, value in enumerate(dict.fromkeys(readable))}
+    codes = {value: places[name] for value, name in zip(ordered, readable, strict=True)}
+    ordered = list(places)
     codes_of_values = np.array([*(codes.get(value, UNKNOWN) for value in values), UNKNOWN], np.int32)
     return tuple(ordered) if pool in _OBJECTS else Strings(ordered), codes_of_values
 

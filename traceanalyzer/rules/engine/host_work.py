@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from traceanalyzer.analyzers.host.pauses import pauses_at
+from traceanalyzer.analyzers.kernels.accelerators import Accelerators
 from traceanalyzer.analyzers.waits.value_reads import ReadLine, value_runs_at
 from traceanalyzer.knowledge.profiler_overhead import overheads
 from traceanalyzer.report.message import Message, Text
@@ -40,7 +41,7 @@ def need_cpu_steps(facts: Facts) -> None:
     Raises:
         Missing: A step consists, or may consist, of more than the critical thread; or fewer than three steps count.
     """
-    if facts.resources.gpu_ns is not None:
+    if facts.resources.gpu_ns is not None or facts.find("accelerators", Accelerators) is not None:
         raise Missing(_HAS_DEVICE())
     own = facts.step_resources
     if own is not None and own.unread_device is not None:

@@ -310,8 +310,8 @@ def _from_pass_to_pass(context: Context, start: I64 | None, found_by: str) -> St
     """Steps from start to start, and until the device has done its work; a host that runs ahead begins none earlier."""
     if start is None:
         return None
-    host, launches = context.trace.host, context.trace.launches
-    last_ns = max(int(host.end_ns.max(initial=0)), int(launches.end_ns.max(initial=0)))
+    trace = context.trace
+    last_ns = max(int(t.end_ns.max(initial=0)) for t in (trace.host, trace.launches, trace.accelerator))
     end = np.append(start[1:], last_ns)
     raw = Steps(tuple(map(str, range(len(start)))), start, end, found_by, mark_ns=(start, end))
     return extend(context.trace, context.links, raw, drop_tail=False)

@@ -1,8 +1,8 @@
 """Finds where the passes of a program without marks begin: before each backward pass, or where its operators repeat.
 
-Layers of a model repeat, too. So operators that repeat are passes only if the program waits for the device in each,
-because no model waits between two of its layers; or if the first operator takes a tensor of a shape that no other one
-takes, because a layer takes what the layer before it gave.
+Layers of a model repeat, too. So operators that repeat are passes only if the program waits for the device in each, or
+for autograd, because no model waits between two of its layers; or if the first operator takes a tensor of a shape that
+no other one takes, because a layer takes what the layer before it gave.
 """
 
 from __future__ import annotations
@@ -11,12 +11,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from traceanalyzer.knowledge import marks
 from traceanalyzer.knowledge.inputs import Inputs
 from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.autograd import backward, critical_threads, graph
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.recording.step_signs import outermost
 from traceanalyzer.structure.sums import group
+from traceanalyzer.structure.unrecorded_work import waits_for_mac
 from traceanalyzer.trace.table import I64, Bool
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
@@ -90,8 +92,8 @@ def operator_starts(context: Context) -> I64 | None:
     later_ns = host.dur_ns[rows[first:]].sum()  # what comes before may be a first pass, which takes long
     if len(repeated) < _COVERS * len(rows) or host.dur_ns[repeated].sum() < _COVERS * later_ns:
         return None
-    start_ns = items.start_ns[begins]
-    waits = _waits_in_each(context, thread, start_ns, int(host.end_ns[repeated].max()))
+    start_ns, end_ns = items.start_ns[begins], int(host.end_ns[repeated].max())
+    waits = _waits_in_each(context, thread, start_ns, end_ns) or _trains_in_each(context, start_ns, end_ns)
     return start_ns if waits or _has_input_of_its_own(context, one) else None
 
 
@@ -227,12 +229,24 @@ def _has_input_of_its_own(context: Context, rows: I64) -> bool:
 
 
 def _waits_in_each(context: Context, thread: int | None, start_ns: I64, end_ns: int) -> bool:
-    """Whether the thread waits for the device in each pass, the last of which may wait after its last operator.
+    """Whether the thread waits for the device in each pass, the last of which may wait after its last operator."""
+    waits, host, rows = context.cached(host_activity.waits), context.trace.host, waits_for_mac(context)
+    of_mac = host.start_ns[rows[host.thread[rows] == thread]]
+    return _in_each(np.append(waits.start_ns[waits.thread == thread], of_mac), start_ns, end_ns)
 
-    A program that waits before each pass may end without a wait.
+
+def _trains_in_each(context: Context, start_ns: I64, end_ns: int) -> bool:
+    """Whether autograd evaluates functions in each pass, after the last operator of the last one, too.
+
+    Their names tell them from others even where no numbers of autograd were recorded.
     """
-    waits = context.cached(host_activity.waits)
-    times = np.sort(waits.start_ns[waits.thread == thread])
+    host = context.trace.host
+    return _in_each(host.start_ns[context.trace.names.where(marks.is_backward)[host.name]], start_ns, end_ns)
+
+
+def _in_each(times: I64, start_ns: I64, end_ns: int) -> bool:
+    """Whether some of the times lie in each pass; a program that waits before each may end without a wait."""
+    times = np.sort(times)
     until = np.append(start_ns[1:], max(end_ns, int(times.max(initial=0)) + 1))
     counts = np.searchsorted(times, until) - np.searchsorted(times, start_ns)
     is_before = bool((times < start_ns[0]).any())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from traceanalyzer.analyzers.host.stalls import HostStalls
-from traceanalyzer.analyzers.kernels.accelerators import Accelerators
+from traceanalyzer.analyzers.kernels.accelerators import Accelerators, AcceleratorUse
 from traceanalyzer.analyzers.kernels.classes import KernelClasses
 from traceanalyzer.analyzers.launches import LaunchFigures
 from traceanalyzer.analyzers.waits import Synchronizations
@@ -74,6 +74,18 @@ _ACCELERATOR_COMMUNICATES = Text(
     "last event. Its largest task is {task} ({time:ns}).",
     note="vendor is a kind of device, such as MTIA, NPU, HPU; device is its number; task is the name of an event",
 )
+_LEGACY = Text(
+    "headline-legacy-list",
+    "It is unknown what bounds the program: {vendor} device {device} is in operators for {part:part} between its first "
+    "and its last one, but the list of the legacy profiler does not show when it waits for the CPU in them.",
+    note="vendor is a kind of device, such as CUDA; device is its number; part reads: 140 of the 152 ms",
+)
+_LEGACY_HOST = Text(
+    "headline-legacy-list-host",
+    "Bound by the CPU: {vendor} device {device} has nothing to do for {part:part} between its first and its last "
+    "operator.",
+    note="vendor is a kind of device, such as CUDA; device is its number; part reads: 140 of the 152 ms",
+)
 _LATE = Text(
     "headline-late",
     "For {part:part} of the recording nothing was recorded: the program waited before the first event, most likely for "
@@ -139,6 +151,8 @@ def _of_accelerator(facts: Facts) -> StepBound | None:
         return None
     use = found.devices[0]
     said = {"vendor": use.vendor, "device": "?" if use.device is None else str(use.device)}
+    if use.returned_ns is not None and use.returned_ns < BUSY * use.span_ns:
+        return _of_legacy(facts, use, said)
     if use.busy_share_of_span is None or use.busy_share_of_span < BUSY:
         of_span = {"busy": use.busy_ns, "span": use.span_ns, "share": use.busy_share_of_span}
         of_kinds = {"work": use.work_ns, "transfer": use.transfer_ns, "communication": use.communication_ns}
@@ -148,6 +162,15 @@ def _of_accelerator(facts: Facts) -> StepBound | None:
     part = (use.work_ns if computes else use.communication_ns, use.span_ns)
     message = text(**said, part=part, task=use.tasks[0].name, time=use.tasks[0].total_ns)
     return StepBound(bound, message, part[0] / part[1])
+
+
+def _of_legacy(facts: Facts, use: AcceleratorUse, said: dict[str, str]) -> StepBound:
+    """The headline of a list of the legacy profiler in which the device may wait for the CPU in operators."""
+    idle, own = use.span_ns - use.busy_ns, facts.step_resources
+    loads = own is not None and own.loader_ns >= MOST * own.step_ns
+    if idle < MOST * use.span_ns or loads:
+        return StepBound("none", _LEGACY(**said, part=(use.busy_ns, use.span_ns)), None)
+    return StepBound("host", _LEGACY_HOST(**said, part=(idle, use.span_ns)), idle / use.span_ns)
 
 
 def of_launches_alone(facts: Facts) -> StepBound | None:
