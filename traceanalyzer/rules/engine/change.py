@@ -99,6 +99,8 @@ class DeviceWork(StepChange):
     host: EventSet | None = None
     """Host time that goes with the work, by the same share: of `ITS_OWN` operators and launches, or what an analysis
     finds. None: the host does all that it did."""
+    kept: Mapping[EventSet, float] = field(default_factory=dict)
+    """By claim, the least time in ns per step that stays of its events on the device, whatever else is removed."""
 
     resource: ClassVar[str] = "gpu"
 
