@@ -16,7 +16,7 @@ from traceanalyzer.analyzers.waits import Synchronizations
 from traceanalyzer.report.message import Text
 from traceanalyzer.rules.copies import within_memory
 from traceanalyzer.rules.engine import avoidable_waits, program
-from traceanalyzer.rules.engine.change import DeviceWork, HostTime, Interval, summed
+from traceanalyzer.rules.engine.change import DeviceWork, HostTime, summed
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Facts, Limits, Missing, OfEvents, page
 from traceanalyzer.structure.events import ITS_OWN, EventSet
 from traceanalyzer.trace.document import TableRow
@@ -100,7 +100,7 @@ def _from_pinned_memory(facts: Facts, rows: Sequence[copies.Copy], exposed: floa
     return DeviceWork((least, most), basis, (least, most), claims, kept=crossing)
 
 
-def _bus(facts: Facts) -> Interval:
+def _bus(facts: Facts) -> tuple[float, float]:
     """GB/s of pinned copies at least and at most: by the GPU's slot; where that is unknown, by the fastest copy."""
     recorded = facts.need("copies", copies.Copies).rows
     fastest = _fastest(row for row in recorded if row.host_memory is not None)
