@@ -2,7 +2,7 @@
 
 The rules here are sm-underfilled and occupancy-low (multiprocessors or warps of the GPU are empty), and
 kernel-dominates: one kernel of the program's own has most of the time. `convolutions`, `precision`, `double_precision`,
-`widths`, `products`, `attention`, `experts` and `layers` have those about the work of a kernel.
+`widths`, `products`, `attention`, `experts`, `layers` and `bandwidth` have those about the work of a kernel.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from traceanalyzer.rules.engine.event_times import EventTimes
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Facts, Limits, Missing, page
 from traceanalyzer.rules.kernels import (
     attention,
+    bandwidth,
     convolutions,
     double_precision,
     experts,
@@ -180,5 +181,6 @@ RULES = (
     *products.RULES,
     *experts.RULES,
     *layers.RULES,
+    *bandwidth.RULES,
     *attention.RULES,
 )
