@@ -77,9 +77,10 @@ class _Scores:
 
 
 def _unfused(facts: Facts, limits: Limits) -> Drafts:
-    if facts.is_gpu_alone:
-        yield from _unfused_by_kernels(facts, limits)
-        return
+    return (_unfused_by_kernels if facts.is_gpu_alone else _unfused_by_shapes)(facts, limits)
+
+
+def _unfused_by_shapes(facts: Facts, limits: Limits) -> Drafts:
     processor = Processor.of(facts)
     rows = [row for row in shaped.shaped_operators(processor) if row.ns]
     scores = [matrix for matrix in _scores(rows) if matrix.ratio >= limits["score_ratio"]]
