@@ -89,7 +89,6 @@ class _Narrower(msgspec.Struct, frozen=True):
         peak, fp32 = self.peak(facts), facts.gpu.fp32 if facts.gpu else None
         return max(_LEAST, min(_MOST, peak / fp32)) if peak and fp32 else _MOST
 
-
     def surely(self, facts: Facts) -> float:
         """Least speedup of a product: no more than the least of all where the device's rates differ by less."""
         return self.least if self.ratio(facts) >= _MOST else _LEAST
