@@ -90,14 +90,14 @@ def _from_pinned_memory(facts: Facts, rows: Sequence[copies.Copy], exposed: floa
     What the next kernel needs still crosses the bus, so the copies keep that time; waits for them may go.
     """
     slow, fast = (pinned, pinned) if pinned else _bus(facts)
-    crossing = {row.events: facts.on_device((row.bytes or 0) / fast) for row in rows}
     least = max(0.0, exposed - facts.on_device(_bytes(rows) / slow))
-    most = max(0.0, exposed - fsum(crossing.values()))
+    most = max(0.0, exposed - facts.on_device(_bytes(rows) / fast))
     most += facts.per_step(fsum(row.avoidable_ns or 0 for row in rows))
     time = fsum(row.time_ns for row in rows)
     basis = _PAGEABLE.text("basis")(bandwidth=slow) if pinned else _PAGEABLE.text("basis-2")(least=slow, most=fast)
     claims = {row.events: most * row.time_ns / time for row in rows}
-    return DeviceWork((least, most), basis, (least, most), claims, kept=crossing)
+    kept = {row.events: min(1.0, (row.bytes or 0) / fast / row.time_ns) for row in rows if row.time_ns}
+    return DeviceWork((least, most), basis, (least, most), claims, kept=kept)
 
 
 def _bus(facts: Facts) -> tuple[float, float]:

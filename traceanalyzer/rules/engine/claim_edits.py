@@ -108,18 +108,13 @@ class Resolver:
         shorter: list[Edit] = []
         for events, work in claimed:
             recorded = self._device_ns(work.device) - gone.get(events, 0.0)
-            left = max(_left(ns * change.claims[events] / total, recorded), self._kept(change, events, work))
+            left = max(_left(ns * change.claims[events] / total, recorded), change.kept.get(events, 0.0))
             shorter.append(edits.ScaleEdit(work.device, left))
             if change.host == ITS_OWN:
                 shorter.append(edits.HostEdit(*self._host_side(work), left))
         if change.host not in (None, ITS_OWN):
             shorter.append(edits.HostEdit(*self._warm(self._times_of(change.host)), _left(ns, max(change.direct))))
         return (*shorter, *self._unheld_copies(change))
-
-    def _kept(self, change: DeviceWork, events: EventSet, work: EventRows) -> float:
-        """The least share that a change leaves of the device time of a claim."""
-        recorded, kept = self._device_ns(work.device), change.kept.get(events, 0.0)
-        return min(1.0, kept / recorded) if recorded else 0.0
 
     def _claimed_work(self, change: StepChange) -> list[tuple[EventSet, EventRows]]:
         """The claimed sets that ran on a device."""
