@@ -23,9 +23,9 @@ FORMATS = ("terminal", "markdown", "html", "json", "sarif", "csv", "xlsx")
 """Names of the formats that `traceanalyzer.formats` can make."""
 GPU_KEYS = (
     "name", "bandwidth", "fp64", "fp64_matrix", "fp32", "fp32_matrix", "tf32", "fp16", "bf16", "fp8", "fp4",
-    "int8",
+    "int8", "bus",
 )  # fmt: skip
-"""Figures of the recorded device that may be set: memory bandwidth in GB/s, rates in TFLOP/s."""
+"""Figures of the recorded device that may be set: bandwidth of memory and PCIe slot in GB/s, rates in TFLOP/s."""
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ README.md says which builder is for what.
 
 from .allocator import Allocator
 from .dialects import DIALECTS, ERA_2022, MODERN, OLD, ROCM, XPU, Calls, Dialect
-from .hardware import A100, H100, MAX1550, MI250X, MI300X, MTIA, V100, Device
+from .hardware import A100, H100, MAX1550, MI250X, MI300X, MTIA, T4, V100, Device
 from .layout import LAYOUTS, Layout
 from .timeline import Host, Pace, Stream, Work, finish
 from .trace import TraceBuilder, distributed_info
@@ -24,6 +24,7 @@ __all__ = [
     "MTIA",
     "OLD",
     "ROCM",
+    "T4",
     "V100",
     "XPU",
     "Allocator",

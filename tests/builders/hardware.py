@@ -46,6 +46,7 @@ def _cuda(registers: int, optin: int, shared: int) -> dict[str, object]:
 
 
 V100 = Device("Tesla V100-SXM2-16GB", 16_935_682_048, 80, 7, 0, properties=_cuda(65536, 98304, 98304))
+T4 = Device("Tesla T4", 15_636_430_848, 40, 7, 5, properties=_cuda(65536, 65536, 65536))
 A100 = Device("NVIDIA A100-SXM4-40GB", 42_298_834_944, 108, 8, 0, properties=_cuda(65536, 166912, 167936))
 H100 = Device("NVIDIA H100 80GB HBM3", 85_029_158_912, 132, 9, 0, properties=_cuda(65536, 232448, 233472))
 B200 = Device("NVIDIA B200", 191_503_138_816, 148, 10, 0, properties=_cuda(65536, 232448, 233472))

@@ -37,6 +37,37 @@ def device(name: str | None, gib: float = 0) -> Device:
         ("NVIDIA GeForce RTX 3090 Ti", 23.7, "RTX 3090 Ti"),
         ("NVIDIA GeForce RTX 4090", 23.6, "RTX 4090"),
         ("NVIDIA GeForce RTX 5090", 31.4, "RTX 5090"),
+        ("Tesla P100-PCIE-16GB", 15.9, "P100 PCIe"),
+        ("Tesla P100-PCIE-12GB", 11.9, "P100 PCIe 12GB"),
+        ("Tesla P40", 22.4, "P40"),
+        ("Quadro GV100", 31.7, "Quadro GV100"),
+        ("NVIDIA A10G", 22.2, "A10G"),
+        ("GeForce GTX 1080 Ti", 10.9, "GTX 1080 Ti"),
+        ("NVIDIA GeForce GTX 1650", 3.8, "GTX 1650"),
+        ("NVIDIA GeForce GTX 1060 6GB", 5.9, "GTX 1060 6GB"),
+        ("NVIDIA GeForce GTX 1060", 5.9, "GTX 1060 6GB"),
+        ("NVIDIA GeForce MX250", 2, "MX250"),
+        ("NVIDIA GeForce RTX 2060", 5.8, "RTX 2060"),
+        ("NVIDIA GeForce RTX 2060", 12, "RTX 2060 12GB"),
+        ("NVIDIA GeForce RTX 2060 SUPER", 7.8, "RTX 2060 SUPER"),
+        ("NVIDIA GeForce RTX 3050", 7.8, "RTX 3050"),
+        ("NVIDIA GeForce RTX 3060", 11.8, "RTX 3060"),
+        ("NVIDIA GeForce RTX 3060 Laptop GPU", 6, "RTX 3060 Laptop"),
+        ("NVIDIA GeForce RTX 3080", 11.8, "RTX 3080 12GB"),
+        ("NVIDIA GeForce RTX 3080 Ti", 12, "RTX 3080 Ti"),
+        ("NVIDIA GeForce RTX 4060", 8, "RTX 4060"),
+        ("NVIDIA GeForce RTX 4070 Ti SUPER", 16, "RTX 4070 Ti SUPER"),
+        ("NVIDIA GeForce RTX 4090 Laptop GPU", 16, "RTX 4090 Laptop"),
+        ("NVIDIA GeForce RTX 5060 Ti", 16, "RTX 5060 Ti"),
+        ("NVIDIA RTX A2000 12GB", 12, "RTX A2000"),
+        ("NVIDIA RTX A6000", 47.5, "RTX A6000"),
+        ("Quadro RTX 6000", 23.7, "Quadro RTX 6000"),
+        ("NVIDIA RTX 6000 Ada Generation", 47.4, "RTX 6000 Ada"),
+        ("NVIDIA RTX 4000 SFF Ada Generation", 20, "RTX 4000 SFF Ada"),
+        ("Orin", 61.4, "AGX Orin 64GB"),
+        ("NVIDIA GB10", 119.7, "GB10"),
+        ("AMD Radeon RX 7900 XTX", 24, "RX 7900 XTX"),
+        ("AMD Radeon RX 6700 XT", 12, "RX 6700 XT"),
         ("NVIDIA H100 80GB HBM3", 79.1, "H100 SXM"),
         ("NVIDIA H100 PCIe", 79.1, "H100 PCIe"),
         ("NVIDIA H100 NVL", 93.1, "H100 NVL"),
@@ -70,12 +101,11 @@ def test_names_as_drivers_write_them(name: str, gib: float, model: str) -> None:
         ("NVIDIA A100-SXM4-80GB MIG 7g.80gb", 79),
         ("NVIDIA A100-SXM4-40GB", 0),  # 40 or 80 GB have different bandwidths
         ("NVIDIA A100-SXM-64GB", 63.4),
-        ("NVIDIA GeForce RTX 4090 Laptop GPU", 16),
-        ("NVIDIA GeForce RTX 3080", 12),  # another bandwidth than the 10 GB model
-        ("NVIDIA GeForce RTX 3080 Ti", 12),
+        ("NVIDIA GeForce RTX 2070 with Max-Q Design", 8),  # other clocks than the card
+        ("NVIDIA GeForce RTX 3050 Laptop GPU", 6),  # more multiprocessors than the 4 GB model, on a narrower bus
         ("NVIDIA GeForce RTX 5090 D", 31),
-        ("NVIDIA A10G", 22),
-        ("NVIDIA RTX A4000", 16),
+        ("NVIDIA RTX A4000 Laptop GPU", 8),
+        ("Orin", 7.4),  # Orin NX and Orin Nano have different bandwidths
         ("NVIDIA T400", 4),
         ("Intel(R) Data Center GPU Max 1550", 64),
     ],
@@ -130,18 +160,32 @@ def test_peak(model: str, dtype: str | None, matrix: bool, tensor_cores: bool, p
 
 def test_every_line_of_the_table_is_possible() -> None:
     names = [found.name for found in gpus.known()]
-    assert len(set(names)) == len(names) == 37
+    assert len(set(names)) == len(names) == 144
     for found in gpus.known():
         assert found.source
-        assert 30 < (found.sm_count or 0) < 400
-        assert 250 <= (found.bandwidth or 0) <= 8000
+        assert found.sm_count is None or 3 <= found.sm_count < 400
+        assert found.bandwidth is None or 100 <= found.bandwidth <= 8000
+        assert found.bus in (None, 4, 8, 16, 32, 64)
         # narrower types are never slower, matrix units never slower than vectors
         rates = [found.fp32, found.tf32, found.fp16, found.fp8, found.fp4]
         known = [rate for rate in rates if rate is not None]
         assert known == sorted(known)
-        assert len(known) >= 2
         assert found.fp64_matrix is None or found.fp64 is None or found.fp64_matrix >= found.fp64
         assert found.bf16 in (None, found.fp16)
+
+
+def test_rates_of_a_laptop_are_unknown_because_they_depend_on_its_power() -> None:
+    laptops = [found for found in gpus.known() if found.name.endswith("Laptop")]
+    assert len(laptops) == 17
+    assert {found.fp32 for found in laptops} == {None}
+    assert gpu("RTX 3060 Laptop").bandwidth == 336
+
+
+@pytest.mark.parametrize(
+    ("model", "bus"), [("T4", 16), ("MX150", 4), ("RTX 4060", 16), ("A100 40GB", 32), ("H200 SXM", 64), ("GB10", None)]
+)
+def test_bandwidth_of_the_slot(model: str, bus: float | None) -> None:
+    assert gpu(model).bus == bus
 
 
 # Links between GPUs.
@@ -173,6 +217,11 @@ def test_links_of_well_known_gpus(name: str, memory: int, link: str, rate: float
 
 def test_every_line_is_about_a_gpu_of_the_other_table() -> None:
     assert set(gpus._LINKS) <= {gpu.name for gpu in gpus.known()}
+
+
+def test_a_link_over_pcie_is_as_fast_as_the_slot() -> None:
+    over_pcie = {name: link.bandwidth for name, link in gpus._LINKS.items() if link.name == "PCIe"}
+    assert over_pcie == {name: gpu(name).bus for name in over_pcie}
 
 
 def test_different_or_unknown_gpus_have_no_link() -> None:

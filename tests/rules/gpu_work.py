@@ -70,6 +70,17 @@ def training(
     return finish(trace)
 
 
+def gpu_alone(trace: TraceBuilder) -> TraceBuilder:
+    """What `activities=[ProfilerActivity.CUDA]` records of it: kernels, copies and the calls of the runtime."""
+    trace.events = [event for event in trace.events if event["cat"] not in ("cpu_op", "user_annotation")]
+    for event in trace.events:
+        args = event.get("args")
+        if isinstance(args, dict):
+            args.pop("External id", None)
+    trace.options = ()
+    return trace
+
+
 def _run(host: Host, call: Call, stream: Stream, *, shapes: bool) -> None:
     inputs = {"shapes": call.shapes, "types": call.types, "concrete": call.concrete} if shapes else {}
     with ExitStack() as stack:

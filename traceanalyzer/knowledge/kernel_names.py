@@ -91,11 +91,9 @@ _FP32 = re.compile(
     r"|^(?>.*?cudnn::\w).*<float",
     re.IGNORECASE,
 )
-_HALF_OR_OTHER = re.compile(
-    r"half|bfloat|bf16|fp16|(?<!t)f16|h884|h1688|h16816|hgemm|hmma|hcudnn"
-    r"|i8|imma|int8|e4m3|e5m2|fp8|d884|dmma|dgemm|zgemm|cgemm",
-    re.IGNORECASE,
-)
+_HALF = r"half|bfloat|bf16|fp16|(?<!t)f16|h884|h1688|h16816|hgemm|hmma|hcudnn"
+_HALF_NAME = re.compile(_HALF + r"|nvjet_[ht]", re.IGNORECASE)
+_HALF_OR_OTHER = re.compile(_HALF + r"|i8|imma|int8|e4m3|e5m2|fp8|d884|dmma|dgemm|zgemm|cgemm", re.IGNORECASE)
 _TF32 = re.compile(r"tf(loat)?32|(?<![a-z])s1688(?!\d)|nvjet_s", re.IGNORECASE)
 _FP32_ATTENTION = re.compile(r"fmha|attention|attn|sdpa", re.IGNORECASE)
 _FP32_TYPE = re.compile(r"_f32_|fp32|<float\b", re.IGNORECASE)
@@ -154,6 +152,11 @@ def uses_tensor_cores(name: str) -> bool | None:
 def is_fp32(name: str, tensor_cores: bool | None) -> bool:
     """Whether the name of a kernel shows fp32; False for a name without a type."""
     return tensor_cores is False and not _HALF_OR_OTHER.search(name) and _FP32.search(name) is not None
+
+
+def is_half(name: str) -> bool:
+    """Whether the name of a kernel shows a type of 16 bits."""
+    return _HALF_NAME.search(name[:READ]) is not None
 
 
 def is_tf32(name: str) -> bool:

@@ -107,7 +107,8 @@ GPU_WORDS = _words(
     "arc ada generation blackwell server workstation edition laptop mig ti super xt xtx hbm2 hbm2e hbm3 hbm3e pcie "
     "sxm sxm2 sxm3 sxm4 sxm5 sxm6 dgxs nvl oam vf hvm pg509 pg506 titan v t4 t4g l4 l40 l40s a2 a10 a10g a16 a30 "
     "a40 a100 a100x a800 h20 h100 h800 h200 gh200 gb200 gb300 b100 b200 b300 v100 p4 p40 p100 k80 m40 m60 mi50 mi60 "
-    "mi100 mi210 mi250 mi250x mi300 mi300a mi300x mi308x mi325x mi350x mi355x pg50 sxm-64gb"
+    "mi100 mi210 mi250 mi250x mi300 mi300a mi300x mi308x mi325x mi350x mi355x pg50 sxm-64gb rx gre x xp (pascal) d sff "
+    "mx150 mx250 mx330 gv100 a2000 a4000 a4500 a5000 a5500 a6000 orin xavier gb10"
 )
 """Words in names of GPUs, in lower case."""
 

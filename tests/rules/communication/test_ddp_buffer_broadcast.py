@@ -11,6 +11,7 @@ from tests.builders import TraceBuilder
 from tests.builders.gloo import GlooTraining
 from tests.builders.hardware import A100
 from tests.builders.timeline import Host, Stream
+from tests.rules.gpu_work import MATRIX_UNITS, Call, gpu_alone, kernel, product, training
 from tests.rules.host_work import compute, looping
 from tests.rules.judging import findings, report
 
@@ -36,6 +37,22 @@ def parallel(flatten: int, *, kernel: int = 100, operators: bool = True, last: i
 def fires() -> TraceBuilder:
     """Each forward pass copies buffers for 4 ms; the kernels of a step take 2 ms."""
     return parallel(2000)
+
+
+def alone(*kernels: str, dur: int = 100) -> TraceBuilder:
+    """Three steps of these kernels and of a product; only the GPU was recorded."""
+    calls = [Call("c10d::x", [kernel(f"ncclDevKernel_{name}_RING_LL(x)", dur)]) for name in kernels]
+    return gpu_alone(training([*calls, product(MATRIX_UNITS, 2000)]))
+
+
+def fires_where_only_kernels_were_recorded() -> TraceBuilder:
+    """Broadcasts of 100 us beside all-reduces in each step."""
+    return alone("Broadcast", "AllReduce_Sum_f32")
+
+
+def trap_broadcasts_of_something_else() -> TraceBuilder:
+    """Without reductions of gradients they are not those of DistributedDataParallel."""
+    return alone("Broadcast", "AllGather")
 
 
 def quiet() -> TraceBuilder:
@@ -117,3 +134,11 @@ def test_a_broadcast_on_the_host_takes_the_hosts_time_whatever_a_gpu_does_meanwh
     assert (place.kind, place.device, place.ns_per_step) == ("host", None, 512_000)
     assert finding.summary.params["host"] == 512_000
     assert finding.evidence[0].where[0].value == 512_000
+
+
+def test_kernels_show_the_time_of_broadcasts() -> None:
+    # the three steps without marks are one
+    (finding,) = findings(fires_where_only_kernels_were_recorded(), RULE)
+    assert finding.evidence[0].observed == pytest.approx(0.1 / 2.2, rel=0.05)
+    assert finding.saving is not None
+    assert finding.saving.direct_ns_per_step == pytest.approx((0, 300_000), rel=0.05)

@@ -12,10 +12,12 @@ import pytest
 from tests.builders import TraceBuilder
 from tests.builders.timeline import Host, Stream, Work, finish
 from tests.rules.copies.test_copies_materialized import COPY
+from tests.rules.gpu_work import MATRIX_UNITS, Call, gpu_alone, kernel, product, training
 from tests.rules.judging import findings, skipped, table
 
 HALF, FULL = "c10::BFloat16", "float"
 NORM = (16, 559, 1024)
+NARROWED = "void at::native::vectorized_elementwise_kernel<4, at::native::bfloat16_copy_kernel_cuda(x)::{lambda}>"
 
 
 def cast(host: Host, stream: Stream, into: str, source: str, *, dur: int, shape: Sequence[int] = NORM) -> None:
@@ -44,6 +46,22 @@ def norms(
                     cast(host, stream, *reversed(types), dur=dur)
             host.wait(stream)
     return finish(trace)
+
+
+def alone(cast: str, dur: int = 50) -> TraceBuilder:
+    """Three steps of ten products, each after a kernel in question; only the GPU was recorded."""
+    layer = [Call("aten::copy_", [kernel(cast, dur)]), product(MATRIX_UNITS, 900)]
+    return gpu_alone(training(layer * 10))
+
+
+def fires_where_only_kernels_were_recorded() -> TraceBuilder:
+    """Names show what casts."""
+    return alone(NARROWED)
+
+
+def trap_copies_of_one_type() -> TraceBuilder:
+    """A copy that keeps the type is none, by its name."""
+    return alone("void at::native::vectorized_elementwise_kernel<4, at::native::direct_copy_kernel_cuda(x)>")
 
 
 def fires() -> TraceBuilder:
@@ -212,3 +230,14 @@ def test_on_a_cpu_casts_and_their_calls() -> None:
     assert low == pytest.approx(20 * 20_000)
     assert high == pytest.approx(1.4 * (20 * 20_000 + 19 * 20_000)), "20 us of Python before all but the first"
     assert "GPU" not in finding.title.text + finding.summary.text + finding.advice.text
+
+
+def test_kernels_that_cast_are_named_where_nothing_else_was_recorded() -> None:
+    # 10 of 50 us, beside products of 900 us
+    (finding,) = findings(fires_where_only_kernels_were_recorded(), RULE)
+    assert finding.evidence[0].observed == pytest.approx(50 / 950)
+    assert finding.saving is not None
+    assert finding.saving.direct_ns_per_step[0] == 0
+    assert finding.confidence == "C"
+    cast = "void unrolled_elementwise_kernel<at::native::direct_copy_kernel_cuda(x), LoadWithCast<1>, StoreWithCast<1>>"
+    assert findings(alone(cast), RULE)

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import pytest
 
-from tests.builders import TraceBuilder
+from tests.builders import T4, Device, TraceBuilder
 from tests.builders.dialects import MODERN, ROCM, Dialect
 from tests.builders.timeline import Host, Stream
 from tests.builders.values import Time
 from tests.rules.host_work import compute, looping
 from tests.rules.judging import findings, skipped, table
+from traceanalyzer.report.model import Saving
 
 BATCH = 24_000_000
 """Bytes: 4 ms at 6 GB/s, 2 ms at 12 GB/s."""
@@ -93,13 +94,55 @@ def printed(copy: str, time: str, calls: int, cpu: str = "200.000ms") -> str:
 RULE = "h2d-pageable"
 
 
-def test_pinned_memory_is_taken_to_be_as_fast_as_pcie_3_to_5() -> None:
+def saving(situation: TraceBuilder, device: Device | None = None) -> Saving:
+    """The saving of the only finding, on another device than the usual one (PCIe 4 x16) if one is named."""
+    if device is not None:
+        situation.devices = (device,)
+    (finding,) = findings(situation, RULE)
+    assert finding.saving is not None
+    return finding.saving
+
+
+def test_pinned_memory_is_as_fast_as_the_slot_of_the_gpu_and_pcie_3_at_least() -> None:
     (finding,) = findings(fires(), RULE)
     assert finding.saving is not None
-    # 4 ms less 24 MB at 12 or 55 GB/s
-    assert finding.saving.direct_ns_per_step == pytest.approx((2_000_000, 4_000_000 - 24e6 / 55), rel=0.001)
+    # 4 ms less 24 MB at 12 or at 0.86 of 32 GB/s
+    assert finding.saving.direct_ns_per_step == pytest.approx((2_000_000, 4_000_000 - 24e6 / 27.52), rel=0.001)
     assert finding.confidence == "B"
     assert finding.evidence[0].observed == pytest.approx(4 / 24, rel=0.01)
+
+
+def test_an_older_slot_leaves_less_to_save() -> None:
+    # 4 ms less 24 MB at 12 or at 0.86 of 16 GB/s
+    found = saving(fires(), T4)
+    assert found.direct_ns_per_step == pytest.approx((2_000_000, 4_000_000 - 24e6 / 13.76), rel=0.001)
+
+
+def test_of_an_unknown_slot_the_fastest_copy_tells_at_least() -> None:
+    def step(host: Host, stream: Stream, number: int) -> None:
+        for dur in (3000, 5000):
+            with host.op("aten::copy_"):
+                host.copy("HtoD", BATCH, stream, dur=dur)
+        compute(host, stream, 20_000)
+        host.wait(stream)
+
+    # at least both as fast as the faster one (8 GB/s), at most as over PCIe 3
+    found = saving(looping(step), Device("Unknown", 2**34))
+    assert found.direct_ns_per_step == pytest.approx((2_000_000, 4_000_000), rel=0.001)
+
+
+def test_what_the_next_kernel_needs_still_crosses_the_bus() -> None:
+    def step(host: Host, stream: Stream, number: int) -> None:
+        with host.op("aten::copy_"):
+            host.copy("HtoD", BATCH, stream, dur=4000, wait=True)
+        host.work(500)
+        compute(host, stream, 20_000)
+        host.wait(stream)
+
+    # The copy takes 24 MB / 13.76 GB/s, so 2.26 ms less, beside the 0.5 ms of the host after it.
+    found = saving(looping(step), T4)
+    assert found.direct_ns_per_step[1] == pytest.approx(2_256_000 + 500_000, rel=0.03)
+    assert found.wall_ns_per_step[1] == pytest.approx(2_256_000 + 500_000, rel=0.03)
 
 
 def test_pinned_copies_of_the_trace_tell_the_bandwidth() -> None:

@@ -13,6 +13,7 @@ from tests.builders import TraceBuilder
 from tests.builders.timeline import Host, Stream, Work, finish
 from tests.rules.cpu_work import AROUND, program
 from tests.rules.cpu_work import Call as Operator
+from tests.rules.gpu_work import gpu_alone
 from tests.rules.judging import findings, skipped, table
 from tests.rules.loader.test_dataloader_bound import fires as without_shapes
 
@@ -55,6 +56,35 @@ def attention(heads: int, queries: int, keys: int, depth: int, *, normal: Sequen
         ("aten::_softmax", SOFTMAX, (normal or scores, [], []), 300),
         ("aten::bmm", GEMM, (scores, [heads, keys, depth]), 200),
     ]
+
+
+def alone(softmax: str, *, products: int = 4, fused: bool = False) -> TraceBuilder:
+    """Layers of products, and a softmax between them; only the GPU was recorded."""
+    calls: list[Call] = [("aten::mm", GEMM, ([8, 8], [8, 8]), 100)] * (products - 1)
+    calls.append(("aten::_softmax", softmax, ([8, 8],), 100))
+    if fused:
+        calls.append(("aten::_flash_attention_forward", "flash_fwd_kernel<Flash_fwd_kernel_traits>", ([8, 8],), 100))
+    return gpu_alone(model(calls))
+
+
+def fires_where_only_kernels_were_recorded() -> TraceBuilder:
+    """Softmax between products, and no kernel of fused attention."""
+    return alone(SOFTMAX)
+
+
+def trap_softmax_beside_fused_attention() -> TraceBuilder:
+    """Attention is fused; the softmax is of something else."""
+    return alone(SOFTMAX, fused=True)
+
+
+def trap_logarithms_of_losses() -> TraceBuilder:
+    """A loss takes the logarithm."""
+    return alone(SOFTMAX.replace("false, false", "true, false"))
+
+
+def trap_softmax_of_routers() -> TraceBuilder:
+    """With two products each, the softmax is no part of attention, which has two of its own."""
+    return alone(SOFTMAX, products=2)
 
 
 def fires() -> TraceBuilder:
@@ -308,3 +338,12 @@ def test_calls_with_the_same_shapes_count_together_whatever_their_types_are() ->
     (alike,) = findings(model(twice), "attention-unfused")
     (mixed,) = findings(model(twice, kinds={"MulFunctor<float>": "float"}), "attention-unfused")
     assert mixed.saving == alike.saving
+
+
+def test_kernels_show_the_softmax_where_nothing_else_was_recorded() -> None:
+    # four of 100 us, beside products of 300 and 400; the three passes without marks are one
+    (finding,) = findings(fires_where_only_kernels_were_recorded(), RULE)
+    assert finding.evidence[0].observed == pytest.approx(1 / 8)
+    assert finding.saving is not None
+    assert finding.saving.direct_ns_per_step == pytest.approx((0, 1_200_000), rel=0.01)
+    assert finding.confidence == "C"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from tests.builders import TraceBuilder
-from tests.builders.hardware import A100, MI300X, V100
+from tests.builders.hardware import A100, MI300X, V100, Device
 from tests.rules.gpu_work import MATRIX_UNITS, TF32_CONVOLUTION, Call, addition, kernel, product, training
 from tests.rules.judging import findings, report
 from tests.rules.kernels.test_tensor_cores_unused import printed
@@ -128,3 +128,11 @@ def test_edge_kernel_ns() -> None:
     assert findings(products(), RULE, {"kernel_ns": 6_000_000})
     assert findings(products(), RULE, {"kernel_ns": 6_000_001}) == []
     assert findings(fires_on_attention_alone(), RULE, {"kernel_ns": 6_000_001}) == []
+
+
+def test_a_card_for_games_promises_less() -> None:
+    # An RTX 3090 computes twice as much in 16 bits as in fp32: at least a speedup of 1.3, at most of 2.
+    card = Device("NVIDIA GeForce RTX 3090", 25_438_126_080, 82, 8, 6)
+    (finding,) = findings(training([product(SGEMM, 6000), addition(2000)], device=card), RULE)
+    assert finding.saving is not None
+    assert finding.saving.direct_ns_per_step == pytest.approx((6e6 * 3 / 13, 6e6 * (1 - 35.6 / 71)), rel=0.001)

@@ -13,11 +13,12 @@ from tests.rules.judging import findings, skipped
 from tests.rules.loader.test_dataloader_bound import fires_in_a_table
 
 NORM = "void at::native::(anonymous namespace)::vectorized_layer_norm_kernel<float, float>"
+PRODUCT = "volta_sgemm_128x64_nn"
 
 
 def model(blocks: int, dur: int = 4000, *, streams: int = 1) -> TraceBuilder:
     """Kernels with some blocks, beside as much time in a kernel that fills the device."""
-    small = Call("aten::native_layer_norm", [kernel(NORM, dur, grid=(blocks, 1, 1))])
+    small = Call("aten::mm", [kernel(PRODUCT, dur, grid=(blocks, 1, 1))])
     return training([small, addition(dur)], streams=streams)
 
 
@@ -63,6 +64,30 @@ def test_the_lost_time_is_that_of_the_empty_multiprocessors() -> None:
     assert finding.saving.direct_ns_per_step == (0, pytest.approx(3e6))
     assert "at least 0" in finding.saving.basis.text
     assert finding.evidence[0].where[0].value == pytest.approx(0.25)
+
+
+def test_kernels_bound_by_memory_gain_throughput_and_no_time() -> None:
+    small = Call("aten::native_layer_norm", [kernel(NORM, 4000, grid=(20, 1, 1))])
+    (finding,) = findings(training([small, addition(4000)]), RULE)
+    assert finding.saving is None
+    assert finding.severity == "info"
+    assert "samples" in finding.advice.text
+
+
+def test_a_product_that_reads_more_than_it_computes_is_bound_by_memory() -> None:
+    # one row times a matrix of 32 Mi numbers: 2 operations for each 4 bytes
+    small = Call("aten::mm", [kernel(PRODUCT, 4000, grid=(20, 1, 1))], [[1, 4096], [4096, 8192]], ["float", "float"])
+    (finding,) = findings(training([small, addition(4000)]), RULE)
+    assert finding.saving is None
+
+
+def test_only_what_memory_does_not_bound_is_promised() -> None:
+    norm = Call("aten::native_layer_norm", [kernel(NORM, 4000, grid=(20, 1, 1))])
+    other = Call("aten::mm", [kernel(PRODUCT, 4000, grid=(40, 1, 1))])
+    (finding,) = findings(training([norm, other, addition(4000)]), RULE)
+    assert finding.evidence[0].observed == pytest.approx(5 / 12)
+    assert finding.saving is not None
+    assert finding.saving.direct_ns_per_step == (0, pytest.approx(2e6))
 
 
 def test_what_runs_beside_it_fills_the_rest() -> None:

@@ -16,6 +16,7 @@ from traceanalyzer.analyzers.optimizer.autograd_passes import Passes
 from traceanalyzer.knowledge.host_roles import BUFFERS
 from traceanalyzer.rules.engine import host_owners, idle_time
 from traceanalyzer.rules.engine.change import CollectivesShorter, HostTime
+from traceanalyzer.rules.engine.event_times import EventTimes
 from traceanalyzer.rules.engine.facts import OperatorFact, if_known
 from traceanalyzer.rules.engine.places import BACKWARD, of_operators
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Facts, Limits, Missing, OfEvents, page
@@ -46,6 +47,10 @@ _WITH_OTHERS = 1.5
 """Greatest saving over the time of a broadcast over gloo (1.2 to 1.5 times were measured in the lab): other ranks, and
 threads of gloo, have less to do as well."""
 _CODE_BUFFERS = "model = DistributedDataParallel(model, broadcast_buffers=False)"
+
+_BROADCASTING = re.compile(r"^(void )?[nr]ccl\w*_Broadcast", re.IGNORECASE)
+_REDUCING = re.compile(r"^(void )?[nr]ccl\w*_AllReduce", re.IGNORECASE)
+"""Kernels of NCCL and RCCL: DistributedDataParallel sends buffers with the first, and reduces gradients with this."""
 
 _SEARCHING = "torch.distributed.ddp.reducer::search_unused_parameters"
 _COPY = "torch.distributed.ddp.reducer::copy_bucket_to_grad"
@@ -173,6 +178,9 @@ def _without_early(
 
 
 def _buffers(facts: Facts, limits: Limits) -> Drafts:
+    if facts.is_gpu_alone:
+        yield from _buffers_by_kernels(facts, limits)
+        return
     if facts.find("host_collectives", HostCollectives) is not None:
         yield from _buffers_on_host(facts, limits)
         return
@@ -197,6 +205,24 @@ def _buffers(facts: Facts, limits: Limits) -> Drafts:
         "operator": parts[0].name if parts else "aten::copy_",
     }
     yield Draft((_BUFFERS.evidence(limits, "idle_share", share, where),), _kept(facts, time), params, ceiling="high")
+
+
+def _buffers_by_kernels(facts: Facts, limits: Limits) -> Drafts:
+    """Broadcasts beside all-reduces, where no operator shows whose they are."""
+    rows = [row for row in facts.kernels if _BROADCASTING.search(row.name) and row.calls >= facts.steps]
+    work = EventTimes.on_device(facts, ((row.events, row.total_ns) for row in rows))
+    share = facts.step_share(work.time)
+    if share <= limits["idle_share"] or not any(_REDUCING.search(row.name) for row in facts.kernels):
+        return
+    subject = _BUFFERS.text("subject-kernels")()
+    yield Draft(
+        (_BUFFERS.evidence(limits, "idle_share", share, work.places, subject=subject),),
+        work.shorter((0.0, 1.0), _BUFFERS.text("basis-kernels")()),
+        {"time": OfEvents(work.time), "share": OfEvents(work.time, is_share=True)},
+        ceiling="medium",
+        confidence="C",
+        summary=_BUFFERS.text("summary-kernels"),
+    )
 
 
 def _kept(facts: Facts, time: float) -> HostTime:

@@ -25,10 +25,10 @@ _PAGEABLE = page("h2d-pageable")
 _BLOCKING = page("h2d-blocking")
 _CREATED = page("tensor-created-on-cpu")
 
-_PCIE_3 = 12.0
-"""GB/s of pinned copies over PCIe 3 x16 in practice; later generations reach two and four times that."""
-_PCIE_5 = 55.0
-"""GB/s of pinned copies over PCIe 5 x16 in practice (54 on an H200)."""
+_OF_SLOT = 0.86
+"""Share of a PCIe slot's bandwidth that pinned copies reach in practice (55 of 64 GB/s over PCIe 5: 54 on an H200)."""
+_SLOW_SLOT = 12.0
+"""GB/s of pinned copies over PCIe 3 x16 in practice, the slowest slot that is common: a card may be in an older one."""
 _CODE_PINNED = "x = x.pin_memory().to('cuda', non_blocking=True)  # or make it there: device='cuda'"
 _SYNCHRONIZE = frozenset({"cudaStreamSynchronize", "hipStreamSynchronize"})
 _LAUNCH_NS = 20_000
@@ -85,16 +85,29 @@ def _pageable_in_trace(facts: Facts, limits: Limits) -> Drafts:
 
 
 def _from_pinned_memory(facts: Facts, rows: Sequence[copies.Copy], exposed: float, pinned: float) -> DeviceWork:
-    """The copies as fast as pinned ones of the recording, else as fast as PCIe allows at least and at most."""
-    slow = pinned or max(_PCIE_3, _fastest(rows))
-    fast = pinned or max(_PCIE_5, _fastest(rows))
-    size = _bytes(rows)
-    least = max(0.0, exposed - facts.on_device(size / slow))
-    most = max(0.0, exposed - facts.on_device(size / fast))
+    """The copies as fast as pinned ones of the recording, else as fast as the GPU's slot allows at least and at most.
+
+    What the next kernel needs still crosses the bus, so the copies keep that time; waits for them may go.
+    """
+    slow, fast = (pinned, pinned) if pinned else _bus(facts)
+    least = max(0.0, exposed - facts.on_device(_bytes(rows) / slow))
+    most = max(0.0, exposed - facts.on_device(_bytes(rows) / fast))
     most += facts.per_step(fsum(row.avoidable_ns or 0 for row in rows))
     time = fsum(row.time_ns for row in rows)
     basis = _PAGEABLE.text("basis")(bandwidth=slow) if pinned else _PAGEABLE.text("basis-2")(least=slow, most=fast)
-    return DeviceWork((least, most), basis, (least, most), {row.events: most * row.time_ns / time for row in rows})
+    claims = {row.events: most * row.time_ns / time for row in rows}
+    kept = {row.events: min(1.0, (row.bytes or 0) / fast / row.time_ns) for row in rows if row.time_ns}
+    return DeviceWork((least, most), basis, (least, most), claims, kept=kept)
+
+
+def _bus(facts: Facts) -> tuple[float, float]:
+    """GB/s of pinned copies at least and at most: by the GPU's slot; where that is unknown, by the fastest copy."""
+    recorded = facts.need("copies", copies.Copies).rows
+    fastest = _fastest(row for row in recorded if row.host_memory is not None)
+    slot = facts.gpu.bus * _OF_SLOT if facts.gpu and facts.gpu.bus else None
+    if slot is None:
+        return fastest or _SLOW_SLOT, max(fastest, _SLOW_SLOT)
+    return max(fastest, min(slot, _SLOW_SLOT)), max(fastest, slot)
 
 
 def _fastest(rows: Iterable[copies.Copy]) -> float:

@@ -45,6 +45,8 @@ _CALLS = 1.4
 page)."""
 _WEIGHTED = re.compile(r"aten::(linear|conv\dd|conv_transpose\dd|_?convolution|addmm)$")
 _NARROW = frozenset({"c10::Half", "c10::BFloat16"})
+_CASTING = re.compile(r"(?<![a-z])(bfloat16|float16|float8\w*)_copy_kernel|copy_kernel.*StoreWithCast", re.DOTALL)
+"""Kernels of PyTorch that write another type than they read."""
 _FLOATING = frozenset({"double", "float", "c10::Half", "c10::BFloat16"})
 
 
@@ -256,6 +258,29 @@ def _casts_in_trace(facts: Facts, limits: Limits) -> Drafts:
     yield Draft((evidence,), change, params, summary=summary, code=None if _RMS_NORM.search(caller or "") else "")
 
 
+def _casts(facts: Facts, limits: Limits) -> Drafts:
+    return _casts_by_kernels(facts, limits) if facts.is_gpu_alone else _casts_in_trace(facts, limits)
+
+
+def _casts_by_kernels(facts: Facts, limits: Limits) -> Drafts:
+    """Kernels that cast, by their names; which of them are undone is not recorded."""
+    rows = sorted((row for row in facts.kernels if _CASTING.search(row.name)), key=lambda row: -row.total_ns)
+    work = EventTimes.on_device(facts, ((row.events, row.total_ns) for row in rows))
+    if _share(work) <= limits["gpu_share"]:
+        return
+    yield Draft(
+        (_CASTS.evidence(limits, "gpu_share", _share(work), work.places, subject=_CASTS.text("subject-kernels")()),),
+        work.shorter((0.0, 1.0), _CASTS.text("basis-kernels")()),
+        {**_figures(work), "calls": round(facts.per_step(sum(row.calls for row in rows)))},
+        ceiling="low",
+        confidence="C",
+        title=_CASTS.text("title-kernels"),
+        summary=_CASTS.text("summary-kernels"),
+        advice=_CASTS.text("advice-kernels"),
+        code="",
+    )
+
+
 def _cast_less(work: EventTimes, rows: Sequence[copies.Conversion]) -> HostTime:
     """Casts take time of the host on a CPU, most of it for their calls where tensors are small."""
     calls = work.processor.per_step(math.fsum(max(row.call_ns, row.host_ns) for row in rows))
@@ -324,6 +349,6 @@ def _short(kind: str | None) -> str:
 RULES = (
     _MATERIALIZED.rule(trace=_materialized_in_trace, table=_materialized_in_table),
     *keys.RULES,
-    _CASTS.rule(trace=_casts_in_trace),
+    _CASTS.rule(trace=_casts),
     _WEIGHTS.rule(trace=_weights_in_trace),
 )

@@ -99,6 +99,8 @@ class DeviceWork(StepChange):
     host: EventSet | None = None
     """Host time that goes with the work, by the same share: of `ITS_OWN` operators and launches, or what an analysis
     finds. None: the host does all that it did."""
+    kept: Mapping[EventSet, float] = field(default_factory=dict)
+    """By claim, the least share (0 to 1) that stays of the time of its events on the device, whatever is removed."""
 
     resource: ClassVar[str] = "gpu"
 

@@ -30,7 +30,9 @@ from traceanalyzer.structure import event_rows
 from traceanalyzer.structure.event_rows import EventRows
 from traceanalyzer.structure.events import COMMUNICATION, ITS_OWN, LOADER, EventSet, Of
 from traceanalyzer.structure.gap_causes import CAUSES
+from traceanalyzer.structure.host_activity import loading_calls
 from traceanalyzer.structure.idle_times import starvation
+from traceanalyzer.structure.launch_calls import blocked_calls
 from traceanalyzer.structure.owners import owner_index
 from traceanalyzer.structure.sums import members, rows_by
 from traceanalyzer.structure.typical import mean
@@ -106,12 +108,12 @@ class Resolver:
         shorter: list[Edit] = []
         for events, work in claimed:
             recorded = self._device_ns(work.device) - gone.get(events, 0.0)
-            left = _left(ns * change.claims[events] / total, recorded)
+            left = max(_left(ns * change.claims[events] / total, recorded), change.kept.get(events, 0.0))
             shorter.append(edits.ScaleEdit(work.device, left))
             if change.host == ITS_OWN:
                 shorter.append(edits.HostEdit(*self._host_side(work), left))
         if change.host not in (None, ITS_OWN):
-            shorter.append(edits.HostEdit(*self._times_of(change.host), _left(ns, max(change.direct))))
+            shorter.append(edits.HostEdit(*self._warm(self._times_of(change.host)), _left(ns, max(change.direct))))
         return (*shorter, *self._unheld_copies(change))
 
     def _claimed_work(self, change: StepChange) -> list[tuple[EventSet, EventRows]]:
@@ -121,10 +123,34 @@ class Resolver:
         return [(events, rows) for events, rows in work if rows is not None and len(rows.device)]
 
     def _host_side(self, work: EventRows) -> HostTimes:
-        """The host time of operators, or of the calls that launch kernels."""
+        """The host time of operators, or of the calls that launch kernels; without that of first uses."""
         if len(work.thread):
-            return work.thread, work.start_ns, work.end_ns
-        return self._times_of_calls(distinct(event_rows.launching_calls(self.context, work.device)))
+            return self._warm((work.thread, work.start_ns, work.end_ns))
+        return self._warm(self._times_of_calls(distinct(event_rows.launching_calls(self.context, work.device))))
+
+    def _warm(self, times: HostTimes) -> HostTimes:
+        """Host time without calls that load code: whatever comes first loads it, so removing one of them does not help.
+
+        What is left of each thread does not overlap.
+        """
+        if not self._loading:
+            return times
+        thread, start, end = times
+        every = {number: Intervals.union(start[rows], end[rows]) for number, rows in members(thread)}
+        left = {number: spans - self._loading.get(number, Intervals.none()) for number, spans in every.items()}
+        threads = [np.full(len(spans), number, np.int64) for number, spans in left.items()]
+        spans = ((spans.start, spans.end) for spans in left.values())
+        starts, ends = zip(*spans, strict=True) if left else ((), ())
+        nothing = np.empty(0, np.int64)
+        return np.concatenate((nothing, *threads)), np.concatenate((nothing, *starts)), np.concatenate((nothing, *ends))
+
+    @cached_property
+    def _loading(self) -> dict[int, Intervals]:
+        """By thread, when calls load code."""
+        launches = self.context.trace.launches
+        calls = np.setdiff1d(loading_calls(self.context), blocked_calls(self.context))
+        start, end = launches.start_ns[calls], launches.end_ns[calls]
+        return {number: Intervals.union(start[rows], end[rows]) for number, rows in members(launches.thread[calls])}
 
     def _unheld_copies(self, change: StepChange) -> tuple[Edit, ...]:
         """Calls that copy no longer block the host, and the host does not wait for their copies."""
@@ -166,6 +192,9 @@ class Resolver:
         times = self.named_times(change)
         if times is not None:
             missing = fsum(gone.get(events, 0.0) for events in change.named)
+            if change.within is None:
+                whole, times = self._host_ns(*times), self._warm(times)
+                ns = max(0.0, ns - (whole - self._host_ns(*times)))
             return self._named_host_time(change, ns, times, missing)
         exposed = ns if change.exposed is None else min(ns, max(change.exposed))
         starved = self._starved(change.claims)

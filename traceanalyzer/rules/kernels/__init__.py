@@ -2,21 +2,33 @@
 
 The rules here are sm-underfilled and occupancy-low (multiprocessors or warps of the GPU are empty), and
 kernel-dominates: one kernel of the program's own has most of the time. `convolutions`, `precision`, `double_precision`,
-`products`, `attention`, `experts` and `layers` have those about the work of a kernel.
+`widths`, `products`, `attention`, `experts`, `layers` and `bandwidth` have those about the work of a kernel.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from math import fsum
 
 from traceanalyzer.analyzers import kernels as analysis
 from traceanalyzer.analyzers.kernels import sm_fill
-from traceanalyzer.knowledge.kernel_classes import KernelClass, is_generated
-from traceanalyzer.rules.engine import program
+from traceanalyzer.knowledge.kernel_classes import KernelClass, is_generated, kernel_class
+from traceanalyzer.rules.engine import processor, program
+from traceanalyzer.rules.engine.change import StepChange
 from traceanalyzer.rules.engine.event_times import EventTimes
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Facts, Limits, Missing, page
-from traceanalyzer.rules.kernels import attention, convolutions, double_precision, experts, layers, precision, products
+from traceanalyzer.rules.kernels import (
+    attention,
+    bandwidth,
+    convolutions,
+    double_precision,
+    experts,
+    layers,
+    precision,
+    products,
+    widths,
+)
 
 _UNDERFILLED = page("sm-underfilled")
 _LOW = page("occupancy-low")
@@ -61,9 +73,36 @@ def _underfilled(facts: Facts, limits: Limits) -> Drafts:
     fill = fsum(row.fill * row.total_ns for row in rows) / work.total_ns
     where = tuple(CodePlace("kernel", row.kernel, None, row.blocks_per_sm, "number") for row in rows)
     evidence = _UNDERFILLED.evidence(limits, "lost_share", lost.share, where)
-    change = lost.shorter((0.0, 1.0), _UNDERFILLED.text("basis")(), at=sm_fill.unfilled_at(rows=tuple(rows)))
-    advice = _UNDERFILLED.text("advice-serving") if program.serves(facts) else None
-    yield Draft((evidence,), change, {**work.figures(), "fill": fill}, ceiling="high", advice=advice)
+    change = _spread(facts, rows)
+    advice = None if change else _UNDERFILLED.text("advice-throughput")
+    if program.serves(facts):
+        advice = _UNDERFILLED.text("advice-serving")
+    severity = None if change else "info"
+    yield Draft((evidence,), change, {**work.figures(), "fill": fill}, severity, ceiling="high", advice=advice)
+
+
+def _spread(facts: Facts, rows: Iterable[sm_fill.UnfilledKernel]) -> StepChange | None:
+    """The change if the kernels that memory does not bound were spread over all multiprocessors; None without any."""
+    of_memory = _operators_of_memory(facts)
+    gaining = tuple(row for row in rows if row.operator not in of_memory and not _waits_for_memory(row.kernel))
+    if not gaining:
+        return None
+    saved = EventTimes.on_device(facts, ((row.events, _lost(row)) for row in gaining))
+    return saved.shorter((0.0, 1.0), _UNDERFILLED.text("basis")(), at=sm_fill.unfilled_at(rows=gaining))
+
+
+def _waits_for_memory(kernel: str) -> bool:
+    """Whether the memory bounds what such a kernel does, by its name."""
+    return kernel_class(kernel).value in _LIVES_ON_OCCUPANCY
+
+
+def _operators_of_memory(facts: Facts) -> set[str]:
+    """Operators whose calls are mostly bound by memory, by operations and bytes of their shapes."""
+    rows = [row for row in processor.roofline_rows(facts).values() if row.bound is not None]
+    signed = dict.fromkeys((row.name for row in rows), 0)
+    for row in rows:
+        signed[row.name] += row.device_ns if row.bound == "memory" else -row.device_ns
+    return {name for name, ns in signed.items() if ns > 0}
 
 
 def _lost(row: sm_fill.UnfilledKernel) -> float:
@@ -137,9 +176,11 @@ RULES = (
     _DOMINATES.rule(trace=_dominates),
     *convolutions.RULES,
     *precision.RULES,
+    *widths.RULES,
     *double_precision.RULES,
     *products.RULES,
     *experts.RULES,
     *layers.RULES,
+    *bandwidth.RULES,
     *attention.RULES,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import fsum
@@ -39,6 +40,11 @@ _NOTICEABLE = 0.001
 """Own choice: share of the time of all operators; the rate of shorter products is limited by their launch."""
 _BY_PRODUCTS = "aten::_scaled_dot_product_attention_math"
 _SOFTMAX = frozenset({"aten::_softmax", "aten::softmax"})
+_LOGARITHM = re.compile(r"log_?softmax|softmax_warp_\w+<[^<>]*, \d+, true", re.IGNORECASE)
+_PRODUCTS_EACH = 4
+"""Products for each softmax of attention (own choice: two on the scores, and two or more before and after them)."""
+_LAYERS = 2
+"""Softmax a step from which on they are those of layers (own choice: one is that of the classes)."""
 _MEAN = "aten::mean"
 _WITHOUT_WEIGHTS = "output, _ = self.attention(query, key, value, need_weights=False)"
 _LEAST_LEFT = 0.2
@@ -71,6 +77,10 @@ class _Scores:
 
 
 def _unfused(facts: Facts, limits: Limits) -> Drafts:
+    return (_unfused_by_kernels if facts.is_gpu_alone else _unfused_by_shapes)(facts, limits)
+
+
+def _unfused_by_shapes(facts: Facts, limits: Limits) -> Drafts:
     processor = Processor.of(facts)
     rows = [row for row in shaped.shaped_operators(processor) if row.ns]
     scores = [matrix for matrix in _scores(rows) if matrix.ratio >= limits["score_ratio"]]
@@ -91,6 +101,38 @@ def _unfused(facts: Facts, limits: Limits) -> Drafts:
         advice=_UNFUSED.text("advice-weights") if is_averaged else None,
         code=_WITHOUT_WEIGHTS if is_averaged else None,
     )
+
+
+def _unfused_by_kernels(facts: Facts, limits: Limits) -> Drafts:
+    """Softmax beside products and without a fused kernel, where no operator shows what it is for."""
+    rows = sorted((row for row in facts.kernels if _is_softmax(row.name)), key=lambda row: -row.total_ns)
+    softmax = sum(row.calls for row in rows)
+    if softmax < _LAYERS * facts.steps or not _may_be_attention(facts, softmax):
+        return
+    work = EventTimes.on_device(facts, ((row.events, row.total_ns) for row in rows))
+    if work.share <= limits["gpu_share"]:
+        return
+    subject = _UNFUSED.text("subject-kernels")()
+    yield Draft(
+        (_UNFUSED.evidence(limits, "gpu_share", work.share, work.places, subject=subject),),
+        work.shorter((0.0, 1.0), _UNFUSED.text("basis-softmax")()),
+        {**work.figures(), "calls": round(facts.per_step(softmax))},
+        ceiling="medium",
+        confidence="C",
+        summary=_UNFUSED.text("summary-kernels"),
+    )
+
+
+def _may_be_attention(facts: Facts, softmax: int) -> bool:
+    """Whether there are products enough for so many kernels of softmax, and none of fused attention or of experts."""
+    products = sum(row.calls for row in facts.kernels if row.kind.value == "gemm")
+    kinds = {row.kind.value for row in facts.kernels}
+    return products >= _PRODUCTS_EACH * softmax and not {"attention", "moe"} & kinds
+
+
+def _is_softmax(kernel: str) -> bool:
+    """Whether it is a softmax, not the logarithm of one, as losses take."""
+    return "softmax" in kernel.lower() and not _LOGARITHM.search(kernel)
 
 
 def _share_of(work: EventTimes, members: Sequence[ShapedOperator], limits: Limits) -> Evidence:

@@ -89,6 +89,10 @@ class _Narrower(msgspec.Struct, frozen=True):
         peak, fp32 = self.peak(facts), facts.gpu.fp32 if facts.gpu else None
         return max(_LEAST, min(_MOST, peak / fp32)) if peak and fp32 else _MOST
 
+    def surely(self, facts: Facts) -> float:
+        """Least speedup of a product: no more than the least of all where the device's rates differ by less."""
+        return self.least if self.ratio(facts) >= _MOST else _LEAST
+
 
 class _Fp32Work(msgspec.Struct, frozen=True):
     """Work in fp32, in all typical steps."""
@@ -255,7 +259,7 @@ def _fp32_products(facts: Facts, limits: Limits, narrower: _Narrower) -> _Fp32Wo
         events: _most_ns(facts, measured.get((events.name, events.shapes or "")), ns, narrower)
         for events, ns in work.ns.items()
     }
-    surely = 1 - 1 / narrower.least
+    surely = 1 - 1 / narrower.surely(facts)
     least = fsum(min(most[events], surely * ns) for events, ns in work.ns.items())
     return _Fp32Work(work, EventTimes.on_device(facts, most.items()), (least, fsum(most.values())), shown=work)
 
@@ -287,7 +291,7 @@ def _by_kernel(facts: Facts, limits: Limits, narrower: _Narrower) -> _Fp32Work:
     counted = min(total, _arithmetic(facts, limits, total))
     ratio = narrower.ratio(facts)
     work = EventTimes.on_device(facts, ((events, ns * counted / max(1.0, total)) for events, ns in every.ns.items()))
-    return _Fp32Work.faster(work, min(narrower.least, ratio), ratio, shown=every)
+    return _Fp32Work.faster(work, narrower.surely(facts), ratio, shown=every)
 
 
 def _arithmetic(facts: Facts, limits: Limits, otherwise: float) -> float:

@@ -263,6 +263,13 @@ class Facts:
         return (busy - (own.exposed_communication_ns or 0.0), computed) if computed > 0 else (busy, total)
 
     @cached_property
+    def is_gpu_alone(self) -> bool:
+        """Whether a trace has kernels without the operators that launched them, as by `activities=[CUDA]`."""
+        if self.table is not None or if_known(lambda: self.operators):
+            return False
+        return bool(if_known(lambda: self.kernels))
+
+    @cached_property
     def gpu_total_ns(self) -> int:
         """Sum of the durations of everything that ran on devices in the typical steps, in ns; of a table in all."""
         if self.table is not None:
