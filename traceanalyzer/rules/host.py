@@ -112,7 +112,7 @@ def _gaps_gone(found: idle_time.IdleDevice, parts: idle_time.GapParts, time: flo
 def _with_advice(facts: Facts, draft: Draft, owner: GapOwner | None, *, is_silent: bool) -> Draft:
     """The draft with the advice about the owner of the gaps, or about results where nothing was recorded in them."""
     is_silent = is_silent and not facts.is_host_inflated
-    if program.is_device_alone(facts):
+    if facts.is_gpu_alone:
         summary, advice = _PYTHON_GAP.text("summary-device-alone"), _PYTHON_GAP.text("advice-device-alone")
         return replace(draft, summary=summary, confidence="C", advice=advice, code="")
     is_unnamed = owner is None or owner.role is None

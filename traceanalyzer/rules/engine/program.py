@@ -49,12 +49,6 @@ def serves(facts: Facts) -> bool:
     return workload(facts) == "serving" or "serving" in roles(facts)
 
 
-def is_device_alone(facts: Facts) -> bool:
-    """Whether nothing of the host was recorded but calls of the device's runtime, so that nobody knows what it does."""
-    has_operators = bool(if_known(lambda: facts.operators))
-    return facts.table is None and not has_operators and facts.find("python_lines", PythonLines) is None
-
-
 def may_train(facts: Facts) -> bool:
     """Whether there may be gradients: a recording of a forward pass alone may be of a training as well."""
     if serves(facts):

@@ -14,7 +14,7 @@ from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Combined, Headline
 from traceanalyzer.report.selection import Shares
 from traceanalyzer.report.warnings import OUTSIDE_KINDS, STEP_REASONS
-from traceanalyzer.rules.engine import host_owners, late_rank, program
+from traceanalyzer.rules.engine import host_owners, late_rank
 from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.rules.engine.headlines import printed, typical
 from traceanalyzer.rules.engine.headlines.kind_of_work import MOST, gpu_bound
@@ -244,7 +244,7 @@ def _of_startup(facts: Facts) -> Message:
 def _with_device_alone(facts: Facts, found: StepBound) -> StepBound:
     """Add that nothing of the host was recorded, where kernels were."""
     has_kernels = facts.find("kernel_classes", KernelClasses) is not None
-    return found.and_says(_DEVICE_ALONE) if has_kernels and program.is_device_alone(facts) else found
+    return found.and_says(_DEVICE_ALONE) if has_kernels and facts.is_gpu_alone else found
 
 
 def _with_sleep(facts: Facts, found: StepBound) -> StepBound:

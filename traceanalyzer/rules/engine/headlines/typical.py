@@ -16,7 +16,7 @@ from traceanalyzer.analyzers.copies import Copies
 from traceanalyzer.analyzers.host import HostOwner, HostOwners
 from traceanalyzer.analyzers.launches import LaunchFigures
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.rules.engine import host_owners, idle_time, program
+from traceanalyzer.rules.engine import host_owners, idle_time
 from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.rules.engine.headlines.kind_of_work import MOST, UNNAMED, gpu_bound
 from traceanalyzer.structure.recording import Recording
@@ -331,7 +331,7 @@ def _cause(facts: Facts) -> Message:
     """The largest of the causes that are the host's."""
     largest = max(_CAUSES, key=facts.idle_per_step)
     is_after_waits = largest == "launch_bound" and idle_time.is_after_waits(facts, ("launch_bound",))
-    if largest == "host_code" and program.is_device_alone(facts):
+    if largest == "host_code" and facts.is_gpu_alone:
         return _UNSEEN_CODE()
     return _CAUSES["synchronization" if is_after_waits else largest]()
 
@@ -371,7 +371,7 @@ def _with_loader(facts: Facts, headline: Message, step_ns: float) -> Message:
 def _with_owners(facts: Facts, headline: Message, step_ns: float) -> Message:
     """The sentence on a step that the host bounds, with the parts of the program that take most of its idle time."""
     owners, row = host_owners.found(facts), host_owners.largest(facts)
-    if owners is None or program.is_device_alone(facts):
+    if owners is None or facts.is_gpu_alone:
         return headline
     if row is not None and (row.idle_ns_per_step or 0.0) >= WORTH_BESIDE * step_ns:
         headline = _named(owners, row, headline, step_ns)
