@@ -1,4 +1,7 @@
-"""Detects launches that hold a device up: launch-bound-small-kernels, and graph-captured-again."""
+"""Detects launches that hold a device up, and kernels that it starts late.
+
+The rules are launch-bound-small-kernels, gpu-shared and graph-captured-again.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,15 @@ from math import fsum
 
 from traceanalyzer.analyzers.idle.step_idle import launching_gaps_at
 from traceanalyzer.analyzers.launches import LaunchFigures
+from traceanalyzer.analyzers.launches.late_starts import LateStarts, late_starts_at
 from traceanalyzer.report.message import Text
 from traceanalyzer.rules.engine import host_owners, idle_time, program
-from traceanalyzer.rules.engine.change import HostTime
+from traceanalyzer.rules.engine.change import HostTime, StartsEarlier
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Facts, Limits, OfEvents, page
 from traceanalyzer.structure.events import EventSet
 
 _LAUNCH_BOUND = page("launch-bound-small-kernels")
+_GPU_SHARED = page("gpu-shared")
 _CAPTURED_AGAIN = page("graph-captured-again")
 _BY_HOST = ("launch_bound", "host_code")
 _SOME_GRAPHS = 0.05
@@ -160,4 +165,30 @@ def _captured_again(facts: Facts, limits: Limits) -> Drafts:
     yield Draft((evidence,), None, params, "medium")
 
 
-RULES = (_LAUNCH_BOUND.rule(trace=_launch_bound), _CAPTURED_AGAIN.rule(trace=_captured_again))
+def _gpu_shared(facts: Facts, limits: Limits) -> Drafts:
+    late = facts.need("late_starts", LateStarts)
+    if late.late < limits["starts"] or not late.is_spread:
+        return
+    time = facts.per_step(late.typical_ns)
+    share = facts.step_share(time)
+    if share <= limits["share"]:
+        return
+    where = tuple(CodePlace("kernel", row.kernel, None, row.delay_ns, "ns", row.start_ns) for row in late.longest)
+    counted = _GPU_SHARED.evidence(limits, "starts", late.late, where, subject=_GPU_SHARED.text("subject-starts")())
+    change = StartsEarlier((0.0, time), _GPU_SHARED.text("basis")(), at=late_starts_at())
+    params = {
+        "late": late.late,
+        "judged": late.judged,
+        "median": late.median_ns,
+        "longest": late.longest[0].delay_ns,
+        "time": OfEvents(time),
+        "share": OfEvents(time, is_share=True),
+    }
+    yield Draft((_GPU_SHARED.evidence(limits, "share", share, where), counted), change, params, ceiling="high")
+
+
+RULES = (
+    _LAUNCH_BOUND.rule(trace=_launch_bound),
+    _GPU_SHARED.rule(trace=_gpu_shared),
+    _CAPTURED_AGAIN.rule(trace=_captured_again),
+)
