@@ -6,9 +6,7 @@ from math import fsum
 from statistics import median
 
 from traceanalyzer.analyzers.compilation import CompiledCode
-from traceanalyzer.analyzers.host.stalls import HostStalls
 from traceanalyzer.analyzers.kernels.accelerators import Accelerators
-from traceanalyzer.analyzers.kernels.classes import KernelClasses
 from traceanalyzer.analyzers.launches import LaunchFigures
 from traceanalyzer.analyzers.launches.runtime_calls import RuntimeCalls
 from traceanalyzer.analyzers.ranks.model import Ranks
@@ -19,15 +17,13 @@ from traceanalyzer.report.selection import Shares
 from traceanalyzer.report.warnings import OUTSIDE_KINDS, STEP_REASONS
 from traceanalyzer.rules.engine import host_owners, late_rank
 from traceanalyzer.rules.engine.facts import Facts
-from traceanalyzer.rules.engine.headlines import printed, typical
+from traceanalyzer.rules.engine.headlines import little_work, printed, typical
 from traceanalyzer.rules.engine.headlines.typical import BUSY, MOST, WORTH_BESIDE, StepBound
 from traceanalyzer.simulation.critical_path import CriticalPath
 from traceanalyzer.structure.recording import Outside, Recording
 from traceanalyzer.structure.recording.left_out import OTHER_PHASE, UNKNOWN
 from traceanalyzer.structure.recording.program_steps import WHOLE
 
-_STANDING = 0.5
-"""Share of a step in which the host stands still from which on that bounds it, however little work there is."""
 _UNEVEN_RATIO = 2.0
 """Longest over shortest step from which on a mean over them is said to be of uneven steps (own choice)."""
 _WARM_UP = 1.5
@@ -156,21 +152,6 @@ _CAPTURES = Text(
     "The recordings of the ranks contain the capture of graphs. Kernels do not run while they are captured, so the "
     "recordings do not show what bounds the program. Record a step that replays the graphs.",
     note="graphs are CUDA graphs or HIP graphs",
-)
-_HARDLY_ANY = Text(
-    "headline-hardly-any-work-2",
-    "The recording contains hardly any work of the GPU: {kernels:count} kernels in {busy:rounded_ns}. That is too "
-    "little to say what bounds the program.",
-    one="The recording contains hardly any work of the GPU: one kernel in {busy:rounded_ns}. That is too little to "
-    "say what bounds the program.",
-)
-_STANDS_STILL = Text(
-    "headline-stands-still",
-    "Bound by the host: for {part:part} of {unit} it stands still in {operator}, which takes microseconds as a rule. "
-    "The GPU has hardly any work: {kernels:count} kernels in {busy:rounded_ns}.",
-    one="Bound by the host: for {part:part} of {unit} it stands still in {operator}, which takes microseconds as a "
-    "rule. The GPU has hardly any work: one kernel in {busy:rounded_ns}.",
-    note="operator is a name such as aten::expand; part reads: 63 % of the 16 ms; unit is in the genitive",
 )
 _REMOVED = Text(
     "headline-removed-events",
@@ -380,28 +361,7 @@ def _unusual(facts: Facts) -> StepBound | None:
         return StepBound("none", _REMOVED(part=(window.removed_ns, window.end_ns - window.start_ns)), None)
     if facts.is_graph_capture and window is None:
         return StepBound("capture", _CAPTURES(), None)
-    return None if facts.is_startup else _of_little_work(facts, recording)
-
-
-def _of_little_work(facts: Facts, recording: Recording | None) -> StepBound | None:
-    """The headline if the device has hardly any work: whether the host stands still meanwhile."""
-    if facts.table is not None and facts.tells_little:
-        kernels = sum(kernel.calls or 0 for kernel in facts.table.kernels)
-        return StepBound("none", _HARDLY_ANY(kernels=kernels, busy=facts.table.device_ns), None)
-    if recording is None or not recording.has_hardly_any_work:
-        return None
-    figures = facts.find("launches", LaunchFigures)
-    of_ranks = facts.find("kernel_classes", KernelClasses)
-    kernels = figures.kernels if figures else sum(row.calls for row in of_ranks.rows) if of_ranks else 0
-    said = {"kernels": kernels, "busy": recording.device_busy_ns}
-    stalls = facts.find("host_stalls", HostStalls)
-    stalled = facts.per_step(stalls.time_ns) if stalls else 0.0
-    if stalls is None or not stalls.rows or stalled < _STANDING * facts.step_ns:
-        return StepBound("none", _HARDLY_ANY(**said), None)
-    part = (stalled, facts.step_ns)
-    operator = f"`{stalls.rows[0].name}`"
-    message = _STANDS_STILL(part=part, unit=typical.unit(recording), operator=operator, **said)
-    return StepBound("host", message, stalled / facts.step_ns)
+    return None if facts.is_startup else little_work.verdict(facts, recording)
 
 
 def _of_accelerator(facts: Facts) -> StepBound | None:
