@@ -1,8 +1,9 @@
 """Finds where the passes of a program without marks begin: before each backward pass, or where its operators repeat.
 
-Layers of a model repeat, too. So operators that repeat are passes only if the program waits for the device in each,
-because no model waits between two of its layers; or if the first operator takes a tensor of a shape that no other one
-takes, because a layer takes what the layer before it gave.
+Layers of a model repeat, too. So operators that repeat are passes only if the program waits for the device in each, or
+in every second, third or further one, to which the pass then lasts, because no model waits between two of its layers;
+or if the first operator takes a tensor of a shape that no other one takes, because a layer takes what the layer before
+it gave.
 """
 
 from __future__ import annotations
@@ -78,15 +79,16 @@ def operator_starts(context: Context) -> I64 | None:
     run = _longest_run(kind)
     if run is None:
         return None
-    first, period, passes = run
-    begins = rows[first + period * np.arange(passes)]
-    repeated = rows[first : first + period * passes]
+    first, period, repetitions = run
+    repeated = rows[first : first + period * repetitions]
     later_ns = host.dur_ns[rows[first:]].sum()  # what comes before may be a first pass, which takes long
     if len(repeated) < _COVERS * len(rows) or host.dur_ns[repeated].sum() < _COVERS * later_ns:
         return None
-    start_ns = host.start_ns[begins]
-    waits = _waits_in_each(context, thread, start_ns, int(host.end_ns[repeated].max()))
-    return start_ns if waits or _has_input_of_its_own(context, repeated[:period]) else None
+    start_ns = host.start_ns[repeated[::period]]
+    passes = _waited_for(context, thread, start_ns, int(host.end_ns[repeated].max()))
+    if passes is not None:
+        return start_ns[passes]
+    return start_ns if _has_input_of_its_own(context, repeated[:period]) else None
 
 
 def launch_starts(context: Context) -> I64 | None:
@@ -112,7 +114,8 @@ def launch_starts(context: Context) -> I64 | None:
         return None
     begins = launches.start_ns[launch[repeated]]
     start_ns = begins[::period]
-    return start_ns if _waits_in_each(context, threads[0], start_ns, int(begins[-1])) else None
+    waited = _waited_for(context, threads[0], start_ns, int(begins[-1]))
+    return None if waited is None else start_ns[waited]
 
 
 def _longest_run(kind: I64) -> tuple[int, int, int] | None:
@@ -175,10 +178,26 @@ def _has_input_of_its_own(context: Context, rows: I64) -> bool:
     return bool(first) and bool(first[0]) and first[0] not in taken
 
 
-def _waits_in_each(context: Context, thread: int | None, start_ns: I64, end_ns: int) -> bool:
-    """Whether the thread waits for the device in each pass, the last of which may wait after its last operator."""
+def _waited_for(context: Context, thread: int | None, start_ns: I64, end_ns: int) -> I64 | None:
+    """The repetitions with which passes begin: all, or each after a wait; None if the waits are not regular.
+
+    Args:
+        context: The trace.
+        thread: The thread that repeats its operators; it waits for the device in a repetition or after it.
+        start_ns: When each repetition begins.
+        end_ns: When the last one ends; a wait after it belongs to it.
+    """
     waits = context.cached(host_activity.waits)
     times = np.sort(waits.start_ns[waits.thread == thread])
     until = np.append(start_ns[1:], max(end_ns, int(times.max(initial=0)) + 1))
-    counts = np.searchsorted(times, until) - np.searchsorted(times, start_ns)
-    return bool((counts > 0).all())
+    waited = np.flatnonzero(np.searchsorted(times, until) > np.searchsorted(times, start_ns))
+    if len(waited) == len(start_ns):
+        return waited
+    apart = np.diff(waited)
+    if len(waited) < _PASSES or apart[0] < 2 or (apart != apart[0]).any():
+        return None
+    begins = waited + 1 - apart[0]
+    found: I64 = begins[begins >= 0]
+    # what comes before the first and after the last of them must not be longer than a pass
+    is_all = waited[0] < apart[0] and len(start_ns) - 1 - waited[-1] < apart[0]
+    return found if is_all and len(found) >= _PASSES else None
