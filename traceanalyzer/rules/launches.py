@@ -170,21 +170,26 @@ def _gpu_shared(facts: Facts, limits: Limits) -> Drafts:
     if late.late < limits["starts"] or not late.is_spread:
         return
     time = facts.per_step(late.typical_ns)
-    share = facts.step_share(time)
-    if share <= limits["share"]:
+    of_typical, of_all = facts.step_share(time), late.all_ns / late.steps_ns if late.steps_ns else 0.0
+    if max(of_typical, of_all) <= limits["share"]:
         return
     where = tuple(CodePlace("kernel", row.kernel, None, row.delay_ns, "ns", row.start_ns) for row in late.longest)
-    counted = _GPU_SHARED.evidence(limits, "starts", late.late, where, subject=_GPU_SHARED.text("subject-starts")())
-    change = StartsEarlier((0.0, time), _GPU_SHARED.text("basis")(), at=late_starts_at())
-    params = {
+    starts = _GPU_SHARED.evidence(limits, "starts", late.late, where, subject=_GPU_SHARED.text("subject-starts")())
+    said: dict[str, float | OfEvents] = {
         "late": late.late,
         "judged": late.judged,
         "median": late.median_ns,
         "longest": late.longest[0].delay_ns,
-        "time": OfEvents(time),
-        "share": OfEvents(time, is_share=True),
     }
-    yield Draft((_GPU_SHARED.evidence(limits, "share", share, where), counted), change, params, ceiling="high")
+    if of_typical > limits["share"]:
+        change = StartsEarlier((0.0, time), _GPU_SHARED.text("basis")(), at=late_starts_at())
+        said |= {"time": OfEvents(time), "share": OfEvents(time, is_share=True)}
+        evidence = _GPU_SHARED.evidence(limits, "share", of_typical, where), starts
+        yield Draft(evidence, change, said, ceiling="high")
+        return
+    said |= {"time": late.all_ns, "share": of_all, "all": late.steps_ns}
+    evidence = _GPU_SHARED.evidence(limits, "share", of_all, where, subject=_GPU_SHARED.text("subject-all")()), starts
+    yield Draft(evidence, None, said, "medium", summary=_GPU_SHARED.text("summary-all"))
 
 
 RULES = (

@@ -212,3 +212,19 @@ def test_a_replay_starts_them_sooner() -> None:
     assert finding.saving is not None
     assert finding.saving.estimated_by == "model"
     assert finding.saving.point_ns_per_step == pytest.approx(6 * LATE_NS, rel=0.01)
+
+
+def test_steps_that_are_longer_because_of_it_count_although_they_are_not_typical() -> None:
+    """Twelve of 60 passes wait 3 ms for a kernel; the others show what is typical."""
+    trace = TraceBuilder(options=("record_shapes",))
+    host, stream = Host(trace, at=10), LateStream(lambda number: number % (5 * KERNELS) == 3)
+    for _ in range(60):
+        for operator in range(KERNELS):
+            with host.op(f"aten::operator_{operator}", 10, 5):
+                host.launch(Work("kernel", 5), stream)
+        host.wait(stream)
+    (finding,) = findings(finish(trace), RULE)
+    assert (finding.severity, finding.saving) == ("medium", None)
+    assert finding.summary.params["time"] == 12 * (LATE_NS + 4000)
+    assert finding.evidence[0].observed > 0.5
+    assert "longer than the typical ones" in finding.summary.text

@@ -1,7 +1,7 @@
 """Which kernels start late although their GPU is free: does something else keep it busy?
 
 `structure.late_starts` says which kernels are judged and when one is late. Counts are of the whole recording, because
-what keeps the GPU busy comes and goes; time is that in the typical steps.
+what keeps the GPU busy comes and goes; time is that in the typical steps, and in all.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from traceanalyzer.structure.analysis import KERNELS, Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.events import Occurrences, event_set
 from traceanalyzer.structure.late_starts import late_starts
+from traceanalyzer.structure.recording.program_steps import program_steps
+from traceanalyzer.trace.intervals import Intervals
 
 _SHOWN = 5
 
@@ -49,6 +51,10 @@ class LateStarts(msgspec.Struct, frozen=True):
     """Whether there are late ones in at least five of ten equal parts of the judged kernels."""
     typical_ns: int
     """Part of the typical steps in ns in which the device did nothing although a late one was launched."""
+    all_ns: int
+    """The same of all recorded steps in ns: longer ones may not be typical because of it."""
+    steps_ns: int
+    """Time of all recorded steps in ns."""
     longest: tuple[LateStart, ...]
     """The latest of them, at most five."""
 
@@ -59,6 +65,8 @@ def analyze(context: Context) -> LateStarts:
     longest = np.lexsort((late.begin_ns, -late.late_ns))[:_SHOWN]
     names, codes = context.trace.names, context.trace.device.name[late.row[longest]]
     columns = (late.begin_ns[longest].tolist(), late.late_ns[longest].tolist())
+    every = program_steps(context).every
+    recorded = Intervals.union(every.start_ns, every.end_ns)
     return LateStarts(
         device=device,
         judged=late.judged,
@@ -67,6 +75,8 @@ def analyze(context: Context) -> LateStarts:
         late_ns=int(late.late_ns.sum()),
         is_spread=late.is_spread,
         typical_ns=(late.times & typical.times(context)).length,
+        all_ns=(late.times & recorded).length,
+        steps_ns=recorded.length,
         longest=tuple(LateStart(names[code], *each) for code, *each in zip(codes.tolist(), *columns, strict=True)),
     )
 
