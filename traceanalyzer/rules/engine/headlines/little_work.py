@@ -19,6 +19,7 @@ from traceanalyzer.rules.engine.facts import Facts, if_known
 from traceanalyzer.rules.engine.headlines import typical
 from traceanalyzer.rules.engine.headlines.typical import MOST, StepBound
 from traceanalyzer.structure.recording import Recording
+from traceanalyzer.structure.typical import mean
 
 _READING = (
     *("aten::item", "aten::nonzero", "aten::masked_select", "aten::unique_dim", "aten::unique_consecutive"),
@@ -102,9 +103,10 @@ def _waiting(facts: Facts) -> dict[str, tuple[float, float]]:
     for wait in waits.rows if waits else ():
         if not set(wait.operators) & times.keys() and wait.max_waiting_ns < MOST * facts.step_ns:
             _add(times, wait.call, facts.per_step(wait.waiting_ns), wait.calls_per_step or 0.0)
-    for row in set_up.rows if set_up else ():
-        if row.kind == "allocation":
-            _add(times, row.name, row.time_ns / max(1, set_up.steps if set_up else 1), row.calls)
+    if set_up is not None:
+        for row in set_up.rows:
+            if row.kind == "allocation":
+                _add(times, row.name, mean(row.time_ns, max(1, set_up.steps)), mean(row.calls, max(1, set_up.steps)))
     return times
 
 
