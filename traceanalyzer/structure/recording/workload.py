@@ -35,7 +35,10 @@ STARTUP_SHARE = 0.5
 _HOLES_SHARE = 0.5
 _FEW_OPERATORS = 10
 _FREES = 10
-"""Least number of calls that free memory where that recurs (own choice: a start-up frees what it tried)."""
+"""Least number of calls that free memory where that recurs (own choice)."""
+_PARTS, _IN_PARTS = 10, 8
+"""In how many of ten equal parts of all calls there must be some (own choice: a start-up tries what it frees, and the
+end of a program frees what is left)."""
 _REQUESTS = 10
 _IN_FLIGHT = 0.2
 _is_backward = finds(r"^autograd::engine::evaluate_function|Backward\d*$|^## backward ##$|^aten::\w+_backward$")
@@ -114,10 +117,12 @@ def startup_ns(context: Context) -> int:
 
 
 def _gives_back(context: Context) -> bool:
-    """Whether calls free device memory about as often as others take it, so that nothing keeps it for the next use."""
+    """Whether calls free device memory about as often as others take it, all the time: nothing keeps it for later."""
     names, called = context.trace.names, context.trace.launches.name
-    frees = int(names.where(is_free)[called].sum())
-    return frees >= _FREES and 2 * frees >= int(names.where(is_taking)[called].sum())
+    frees = np.flatnonzero(names.where(is_free)[called])  # rows are in the order of time
+    takes = int(names.where(is_taking)[called].sum())
+    parts = distinct(frees * _PARTS // max(1, len(called)))
+    return len(frees) >= _FREES and 2 * len(frees) >= takes and len(parts) >= _IN_PARTS
 
 
 def _capture(context: Context) -> Iterator[WorkloadEvidence]:
