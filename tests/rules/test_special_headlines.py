@@ -203,7 +203,7 @@ def test_other_hosts_with_little_work_are_no_answer(trace: TraceBuilder) -> None
     assert headline.message.id == "headline-hardly-any-work-2"
 
 
-@pytest.mark.parametrize("frees", [range(0), range(8, 32)], ids=["never", "what was tried"])
+@pytest.mark.parametrize("frees", [range(0), range(10, 30)], ids=["never", "what was tried"])
 def test_memory_that_is_kept_is_start_up(frees: range) -> None:
     (headline,) = report(taking(40, frees=frees)).headlines
     assert headline.bound == "start-up"
