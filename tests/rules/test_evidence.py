@@ -46,6 +46,7 @@ REACHED: Mapping[str, frozenset[str]] = {
         "graph-batch-padded": "share",
         "graph-breaks": "breaks",
         "graph-captured-again": "steps",
+        "gpu-shared": "starts",
         "host-stalls": "alone_share share",
         "loop-vectorizable": "turns",
         "optimizer-not-fused": "launches",

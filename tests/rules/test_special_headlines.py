@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from contextlib import nullcontext
 
 import pytest
@@ -123,6 +124,90 @@ def working(kernels: int, dur: int) -> TraceBuilder:
         start = 4000 + (dur + 10) * number
         trace.launch_kernel(KERNEL, start + 8, dur, at=start, call_dur=5)
     return trace
+
+
+def asking(*names: str, count: int = 20, pause: int = 20) -> TraceBuilder:
+    """Operators that launch a short kernel and read what it found, in one window without steps."""
+    trace = TraceBuilder()
+    host, stream = Host(trace, at=10), Stream()
+    for number in range(count):
+        host.work(pause)
+        with host.op(names[number % len(names)], 5, 1):
+            host.launch(Work(f"kernel_{number % 7}", 3), stream)
+            host.copy("DtoH", 8, stream, dur=2, wait=True, call_dur=20)
+    return finish(trace)
+
+
+def waiting() -> TraceBuilder:
+    """Operators after each of which the program waits for their kernel."""
+    trace = TraceBuilder()
+    host, stream = Host(trace, at=10), Stream()
+    for number in range(20):
+        with host.op("aten::mm"):
+            host.launch(Work(f"kernel_{number % 7}", 40), stream)
+        host.wait(stream)
+    return finish(trace)
+
+
+def taking(count: int = 20, *, frees: Container[int] = range(20)) -> TraceBuilder:
+    """Operators each of which takes memory from the driver; some give it back."""
+    trace = TraceBuilder()
+    host, stream = Host(trace, at=10), Stream()
+    for number in range(count):
+        host.work(20 + number)
+        with host.op("aten::mm"):
+            host.call("cudaMalloc", 90)
+            host.launch(Work(KERNEL, 5), stream)
+        if number in frees:
+            host.call("cudaFree", 120)
+    return finish(trace)
+
+
+@pytest.mark.parametrize(
+    ("trace", "name"),
+    [
+        (asking("aten::nonzero"), "`aten::nonzero`"),
+        (asking("aten::item"), "`aten::item`"),
+        (asking("aten::_unique2"), "`aten::_unique2`"),
+        (asking("aten::index", "aten::masked_select", "aten::nonzero", "aten::nonzero"), "`aten::nonzero`"),
+        (waiting(), "`cudaStreamSynchronize`"),
+        (taking(), "`cudaFree`"),
+    ],
+)
+def test_a_host_that_waits_most_of_the_time_is_an_answer(trace: TraceBuilder, name: str) -> None:
+    (headline,) = report(trace).headlines
+    assert headline.bound == "host"
+    assert headline.message.id == "headline-waits-for-little"
+    assert f"most often in {name}" in headline.message.text
+    assert headline.share is not None
+    assert headline.share >= 0.5
+
+
+def last_wait() -> TraceBuilder:
+    """Two kernels, and a wait at the end that takes most of the time: the profiler's own, or that of earlier work."""
+    trace = TraceBuilder()
+    host, stream = Host(trace, at=10), Stream()
+    for _ in range(2):
+        with host.op("aten::mm"):
+            host.launch(Work(KERNEL, 50), stream)
+    trace.launch("cudaDeviceSynchronize", 100, 900)
+    return finish(trace)
+
+
+@pytest.mark.parametrize(
+    "trace",
+    [asking("aten::nonzero", count=4), asking("aten::nonzero", pause=200), last_wait()],
+    ids=["few", "mostly other work", "one wait"],
+)
+def test_other_hosts_with_little_work_are_no_answer(trace: TraceBuilder) -> None:
+    (headline,) = report(trace).headlines
+    assert headline.message.id == "headline-hardly-any-work-2"
+
+
+@pytest.mark.parametrize("frees", [range(0), range(10, 30)], ids=["never", "what was tried"])
+def test_memory_that_is_kept_is_start_up(frees: range) -> None:
+    (headline,) = report(taking(40, frees=frees)).headlines
+    assert headline.bound == "start-up"
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from traceanalyzer.simulation.edits import (
     OverlapEdit,
     RelaunchEdit,
     ScaleEdit,
+    StartEdit,
     UnblockEdit,
 )
 from traceanalyzer.simulation.model import Model
@@ -77,6 +78,7 @@ def edits(found: Model, numbers: list[int]) -> list[Edit]:
         RelaunchEdit(rows, 2_000),
         OverlapEdit(rows[1::3]),
         BandwidthEdit(rows[::3], 0.7),
+        StartEdit(rows[::2], np.full(len(rows[::2]), 3_000)),
     ]
     return [known[number] for number in numbers]
 
@@ -85,7 +87,7 @@ def elapsed(found: Model, changes: list[Edit]) -> list[float]:
     return [found.elapsed_ns(changes, keep_residuals=keeps) for keeps in (True, False)]
 
 
-choices = st.lists(st.integers(0, 8), max_size=4)
+choices = st.lists(st.integers(0, 9), max_size=4)
 
 
 @given(plans)

@@ -208,3 +208,45 @@ def test_a_period_is_found_after_any_head(period: list[int], count: int, head: l
         assert (run == run[0]).all()
         assert times >= 3
         assert size * times >= 3 * smallest or size < smallest
+
+
+def waiting_after(*waited: int, count: int = 18) -> TraceBuilder:
+    """A model of equal blocks, of five operators each; the program waits after some of them."""
+    trace, at = TraceBuilder(options=("record_shapes",)), 0
+    for number in range(count):
+        for name in ("aten::layer_norm", "aten::linear", "aten::gelu", "aten::linear", "aten::add"):
+            trace.op(name, at, 20, shapes=[HIDDEN])
+            trace.launch_kernel(name, at + 10, 5, at=at + 5, call_dur=2)
+            at += 25
+        if number in waited:
+            trace.launch("cudaStreamSynchronize", at, 15)
+        at += 40
+    return trace
+
+
+def test_a_pass_of_equal_blocks_lasts_until_the_program_waits() -> None:
+    """Each pass is six blocks of five operators; the smallest repetition is a block."""
+    found = steps(waiting_after(*range(5, 42, 6), count=42))
+    assert (found.found_by, len(found)) == ("repeated operators", 7)
+    assert length(found) == {6 * (5 * 25 + 40)}
+    assert found.start_ns[0] == 0
+    assert steps(waiting_after(5, 11, count=12)).found_by == "whole-trace", "two passes may be chance"
+
+
+@pytest.mark.parametrize(
+    ("waited", "says"),
+    [
+        ((2, 5, 8, 11, 14, 17), 6),
+        ((1, 4, 7, 10, 13, 16), 5),  # the first pass began before the recording, the last one is cut
+        ((2, 5, 9, 11, 14, 17), None),
+        ((11, 14, 17), None),
+        ((2, 5, 8), None),
+        ((17,), None),
+        ((), None),
+    ],
+    ids=["regular", "cut at both ends", "irregular", "only at the end", "only at the beginning", "one", "none"],
+)
+def test_waits_after_some_blocks_end_passes_only_if_they_are_regular(waited: tuple[int, ...], says: int | None) -> None:
+    found = steps(waiting_after(*waited))
+    assert found.found_by == ("whole-trace" if says is None else "repeated operators")
+    assert len(found) == (says or 1)

@@ -1,4 +1,7 @@
-"""Detects launches that hold a device up: launch-bound-small-kernels, and graph-captured-again."""
+"""Detects launches that hold a device up, and kernels that it starts late.
+
+The rules are launch-bound-small-kernels, gpu-shared and graph-captured-again.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,15 @@ from math import fsum
 
 from traceanalyzer.analyzers.idle.step_idle import launching_gaps_at
 from traceanalyzer.analyzers.launches import LaunchFigures
+from traceanalyzer.analyzers.launches.late_starts import LateStarts, late_starts_at
 from traceanalyzer.report.message import Text
 from traceanalyzer.rules.engine import host_owners, idle_time, program
-from traceanalyzer.rules.engine.change import HostTime
+from traceanalyzer.rules.engine.change import HostTime, StartsEarlier
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Facts, Limits, OfEvents, page
 from traceanalyzer.structure.events import EventSet
 
 _LAUNCH_BOUND = page("launch-bound-small-kernels")
+_GPU_SHARED = page("gpu-shared")
 _CAPTURED_AGAIN = page("graph-captured-again")
 _BY_HOST = ("launch_bound", "host_code")
 _SOME_GRAPHS = 0.05
@@ -167,4 +172,35 @@ def _captured_again(facts: Facts, limits: Limits) -> Drafts:
     yield Draft((evidence,), None, params, "medium")
 
 
-RULES = (_LAUNCH_BOUND.rule(trace=_launch_bound), _CAPTURED_AGAIN.rule(trace=_captured_again))
+def _gpu_shared(facts: Facts, limits: Limits) -> Drafts:
+    late = facts.need("late_starts", LateStarts)
+    if late.late < limits["starts"] or not late.is_spread:
+        return
+    time = facts.per_step(late.typical_ns)
+    of_typical, of_all = facts.step_share(time), late.all_ns / late.steps_ns if late.steps_ns else 0.0
+    if max(of_typical, of_all) <= limits["share"]:
+        return
+    where = tuple(CodePlace("kernel", row.kernel, None, row.delay_ns, "ns", row.start_ns) for row in late.longest)
+    starts = _GPU_SHARED.evidence(limits, "starts", late.late, where, subject=_GPU_SHARED.text("subject-starts")())
+    said: dict[str, float | OfEvents] = {
+        "late": late.late,
+        "judged": late.judged,
+        "median": late.median_ns,
+        "longest": late.longest[0].delay_ns,
+    }
+    if of_typical > limits["share"]:
+        change = StartsEarlier((0.0, time), _GPU_SHARED.text("basis")(), at=late_starts_at())
+        said |= {"time": OfEvents(time), "share": OfEvents(time, is_share=True)}
+        evidence = _GPU_SHARED.evidence(limits, "share", of_typical, where), starts
+        yield Draft(evidence, change, said, ceiling="high")
+        return
+    said |= {"time": late.all_ns, "share": of_all, "all": late.steps_ns}
+    evidence = _GPU_SHARED.evidence(limits, "share", of_all, where, subject=_GPU_SHARED.text("subject-all")()), starts
+    yield Draft(evidence, None, said, "medium", summary=_GPU_SHARED.text("summary-all"))
+
+
+RULES = (
+    _LAUNCH_BOUND.rule(trace=_launch_bound),
+    _GPU_SHARED.rule(trace=_gpu_shared),
+    _CAPTURED_AGAIN.rule(trace=_captured_again),
+)

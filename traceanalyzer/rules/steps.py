@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from traceanalyzer.rules.engine.places import longest_steps
 from traceanalyzer.rules.engine.rule import Draft, Drafts, Facts, Limits, Missing, page
-from traceanalyzer.structure.recording import Recording
+from traceanalyzer.structure.recording import RecordedStep, Recording
 
 _OUTLIERS = page("step-time-outliers")
 _EDGES = ("earlier-work", "recording-end")
 """Reasons that have to do with the recording alone."""
+_WAITS = 0.1
+"""Share of a step in waits for a loader or for other ranks from which on these may make steps uneven (own choice)."""
+_TENTH = 10
 _REASONS = {
     "loading": _OUTLIERS.text("loading"),
     "allocation": _OUTLIERS.text("allocation"),
@@ -24,6 +29,10 @@ def _outliers(facts: Facts, limits: Limits) -> Drafts:
     if typical is None or recording.steps_from == "whole-trace" or len(recording.steps) < limits["steps"]:
         raise Missing(_OUTLIERS.text("few")())
     inner = [step for step in recording.steps if step.reason not in _EDGES]
+    alike = _alike(facts, inner)
+    if len(alike) >= limits["steps"] and _ratio(alike) > limits["uneven"]:
+        yield _of_the_same_work(alike, limits)
+        return
     long = [step for step in inner if typical and step.duration_ns / typical > limits["ratio"]]
     if not long:
         return
@@ -40,6 +49,37 @@ def _outliers(facts: Facts, limits: Limits) -> Drafts:
         "reason": reason(),
     }
     yield Draft((evidence,), params=params, severity="info")
+
+
+def _alike(facts: Facts, steps: Sequence[RecordedStep]) -> list[RecordedStep]:
+    """Steps of the same work that nothing recorded makes longer, by duration, without the tenth at either end.
+
+    None where steps wait for a loader or for other ranks. The first step does not count, which may be cold.
+    """
+    own = facts.step_resources
+    waits = own.exposed_loader_ns + (own.exposed_communication_ns or 0.0) if own else 0.0
+    if facts.step_share(waits) > _WAITS:
+        return []
+    same = [step for step in steps[1:] if step.has_usual_work and step.reason in (None, "unknown")]
+    same.sort(key=lambda step: (step.duration_ns, step.start_ns))
+    edge = max(1, len(same) // _TENTH)
+    return same[edge:-edge]
+
+
+def _ratio(alike: Sequence[RecordedStep]) -> float:
+    """The longest over the shortest of some steps, which are in the order of their durations."""
+    return alike[-1].duration_ns / max(1, alike[0].duration_ns)
+
+
+def _of_the_same_work(alike: Sequence[RecordedStep], limits: Limits) -> Draft:
+    """The finding about steps that take different times for the same work."""
+    shortest, longest = alike[0].duration_ns, alike[-1].duration_ns
+    subject = _OUTLIERS.text("subject-uneven")()
+    evidence = _OUTLIERS.evidence(limits, "uneven", _ratio(alike), longest_steps(alike), subject=subject)
+    params = {"steps": len(alike), "shortest": shortest, "longest": longest}
+    texts = (_OUTLIERS.text("title-uneven"), _OUTLIERS.text("summary-uneven"), _OUTLIERS.text("advice-uneven"))
+    title, summary, advice = texts
+    return Draft((evidence,), None, params, "low", title=title, summary=summary, advice=advice)
 
 
 RULES = (_OUTLIERS.rule(trace=_outliers),)

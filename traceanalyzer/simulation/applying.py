@@ -81,10 +81,16 @@ def _changed_device(device: DeviceChain, gathered: Gathered) -> DeviceChain:
     # a floor limits shortening, but lengthens no event
     dur = np.where(gathered.device_factor <= 1, np.minimum(shorter, device.dur_ns), shorter)
     dropped = gathered.dropped
+    gap, latency, wait = (
+        np.where(after >= gathered.earlier_ns, after - gathered.earlier_ns, after)
+        for after in (device.gap_ns, device.latency_ns, device.wait_ns)
+    )
     changed = replace(
         device,
         dur_ns=np.where(dropped, 0, dur),
-        gap_ns=np.where(dropped, np.minimum(device.gap_ns, 0), device.gap_ns),
+        gap_ns=np.where(dropped, np.minimum(gap, 0), gap),
+        latency_ns=latency,
+        wait_ns=wait,
         launch=np.where(dropped, NOTHING, device.launch),
     )
     return _in_order(changed)

@@ -69,6 +69,15 @@ class ThreadTimes:
 _NEVER = Intervals.none()
 
 
+class StartEdit(msgspec.Struct, frozen=True):
+    """Device events that start late for no recorded reason start sooner."""
+
+    rows: I64
+    """Rows of the device table."""
+    earlier_ns: I64
+    """By how much, in ns; an event whose replay has no such delay starts as before."""
+
+
 class HostEdit(msgspec.Struct, frozen=True, dict=True):
     """Shorten or lengthen host time. Intervals of one thread must not overlap."""
 
@@ -113,5 +122,7 @@ class BandwidthEdit(msgspec.Struct, frozen=True):
     """Ratio of new to old duration, 0 or more."""
 
 
-Edit = LoaderEdit | ScaleEdit | DropEdit | UnblockEdit | HostEdit | RelaunchEdit | OverlapEdit | BandwidthEdit
+Edit = (
+    LoaderEdit | ScaleEdit | StartEdit | DropEdit | UnblockEdit | HostEdit | RelaunchEdit | OverlapEdit | BandwidthEdit
+)
 Edits = Sequence[Edit]

@@ -18,6 +18,7 @@ from traceanalyzer.simulation.edits import (
     OverlapEdit,
     RelaunchEdit,
     ScaleEdit,
+    StartEdit,
     ThreadTimes,
     UnblockEdit,
 )
@@ -109,6 +110,8 @@ class Gathered:
     """The highest floor of each device event."""
     device_most_ns: I64 = field(init=False)
     """What the edit that shortens a device event most leaves of it alone: edits together leave no more."""
+    earlier_ns: I64 = field(init=False)
+    """By how much each device event starts sooner after its causes."""
     dropped: Bool = field(init=False)
     """Mask of the device events to remove."""
     overlapped: Bool = field(init=False)
@@ -122,6 +125,7 @@ class Gathered:
         self.device_factor = np.ones(self.events)
         self.device_floor_ns = np.zeros(self.events, np.int64)
         self.device_most_ns = np.full(self.events, np.iinfo(np.int64).max)
+        self.earlier_ns = np.zeros(self.events, np.int64)
         self.dropped = np.zeros(self.events, np.bool_)
         self.overlapped = np.zeros(self.events, np.bool_)
 
@@ -161,6 +165,9 @@ def _add(context: Context, graph: Graph, edit: Edit, gathered: Gathered) -> None
             _scale(graph.device, rows, factor, floor, gathered)
         case BandwidthEdit(rows, factor):
             _scale(graph.device, rows, factor, 0, gathered)
+        case StartEdit(rows, earlier):
+            events = gathered.event_of_row[rows]
+            np.maximum.at(gathered.earlier_ns, _judged(events), earlier[events != NOTHING])
         case OverlapEdit(rows):
             gathered.overlapped[_judged(gathered.event_of_row[rows])] = True
         case HostEdit(thread, start, end, factor):

@@ -50,6 +50,8 @@ is_allocation = finds(
 """Whether a runtime call allocates or frees memory of the device or pinned memory of the host."""
 is_free = finds(r"^(cuda|hip|musa)Free(?!Async|Host|Array)|^cuMemFree(?!Async|Host)")
 """Whether a call frees device memory, for which it waits until the device is idle."""
+is_taking = finds(r"^(?:cuda|hip|musa)(?:Ext)?Malloc(?!Async|Host|FromPool)|^cuMemAlloc(?!Async|Host|FromPool)")
+"""Whether a call takes device memory from the driver."""
 is_loading = finds(
     r"^(cu|cuda|hip)(Module|Library)Load|^cuLink(Create|Add|Complete)|rtcCompileProgram$"
     r"|^zeModuleCreate|^urProgram(Build|Compile|Link|CreateWith)"

@@ -3,7 +3,8 @@
 A stream runs its work in order. Three signs at the start of a recording, before much work was launched, show that
 unrecorded work was in front; each counts only while no recorded event runs:
 
-* an event starts long after its launch call returned, and later ones on its stream do not;
+* an event starts long after its launch call returned, and later ones on its stream do not, nor do others of the
+  device again and again (`late_starts`);
 * a call waits for the device although no launch was recorded before it;
 * a copy starts late within its own call, and the copies of later calls do not.
 
@@ -26,6 +27,7 @@ from traceanalyzer.knowledge.marks import is_of_accelerator, is_of_mac
 from traceanalyzer.structure import gaps, host_activity
 from traceanalyzer.structure.context import Context, cached
 from traceanalyzer.structure.host_tree import NodeKind
+from traceanalyzer.structure.late_starts import late_starts
 from traceanalyzer.structure.operator_times import works_of
 from traceanalyzer.structure.sums import group, members
 from traceanalyzer.trace.capture_facts import CaptureFacts
@@ -92,7 +94,7 @@ def _of_device(context: Context, number: int) -> Intervals:
     first = int(device.start_ns[linked].min())
     busy = gaps.busy(context, number)
     spans = [
-        *_late_starts(context, linked, busy),
+        *_late_first_starts(context, linked, busy),
         *_waits_for_nothing(context, linked, first),
         *_late_copies(context, linked, first),
     ]
@@ -127,10 +129,13 @@ def _takes_memory(name: str) -> bool:
     return host_activity.is_allocation(name) and not host_activity.is_free(name)
 
 
-def _late_starts(context: Context, linked: I64, busy: Intervals) -> list[tuple[int, int]]:
+def _late_first_starts(context: Context, linked: I64, busy: Intervals) -> list[tuple[int, int]]:
     """On each stream from the return of the first launch to its start, if later launches wait far less."""
     device, launches = context.trace.device, context.trace.launches
-    late_starts = []
+    found = []
+    number = int(device.device[linked[0]])
+    if number in (late := late_starts(context)) and late[number].is_again_and_again:
+        return []
     for _, on_stream in members(device.stream[linked]):
         rows = linked[on_stream]
         first_of_call, _ = group(context.links.launch[rows])
@@ -143,8 +148,8 @@ def _late_starts(context: Context, linked: I64, busy: Intervals) -> list[tuple[i
         later_delays = (start - returned)[returned > end]
         ran_before = int(busy.within(np.array([0]), np.array([begin]))[0])
         if ran_before <= _HARDLY_ANY * (end - begin) and not _is_usual(end - begin, later_delays):
-            late_starts.append((begin, end))
-    return late_starts
+            found.append((begin, end))
+    return found
 
 
 def _waits_for_nothing(context: Context, linked: I64, first: int) -> list[tuple[int, int]]:

@@ -5,13 +5,15 @@ The programs: marked steps of which one may take longer.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from tests.builders import TraceBuilder
 from tests.builders.gloo import GlooTraining
-from tests.builders.timeline import Host, Stream
+from tests.builders.timeline import Host, Stream, Work, finish
 from tests.rules.host_work import compute, looping
-from tests.rules.judging import findings, skipped
+from tests.rules.judging import findings, report, skipped
 from tests.rules.loader.test_dataloader_bound import fires_in_a_table
 
 
@@ -40,7 +42,70 @@ def trap_too_few_to_tell() -> TraceBuilder:
     return steps(1000, 2000, 1000)
 
 
+def passes(*durations: int, shapes: Callable[[int], list[int]] = lambda _: [64, 64]) -> TraceBuilder:
+    """Passes that nothing marks, of five operators with a kernel each; the first kernel takes so many us."""
+    trace = TraceBuilder(options=("record_shapes",))
+    host, stream = Host(trace, at=10), Stream()
+    for number, duration in enumerate(durations):
+        for operator in range(5):
+            with host.op(f"aten::operator_{operator}", 5, 5, shapes=[shapes(number)]):
+                host.launch(Work("kernel", duration if not operator else 20), stream)
+        host.wait(stream)
+    return finish(trace)
+
+
+UNEVEN = (1000, 1900, 1000, 1000, 1950, 2000, 1010, 1900, 1000, 2500, 1000, 1980)
+
+
+def fires_where_the_same_work_takes_different_times() -> TraceBuilder:
+    """Passes of the same operators, about half of which take twice as long."""
+    return passes(*UNEVEN)
+
+
+def trap_inputs_of_other_shapes() -> TraceBuilder:
+    """A pass is long where its batch is."""
+    return passes(*UNEVEN, shapes=lambda number: [64 if UNEVEN[number] < 1500 else 128, 64])
+
+
 RULE = "step-time-outliers"
+
+
+def test_the_same_work_in_very_different_times() -> None:
+    """Of the eleven after the first the shortest and the longest are left aside: 1000 to 2000 us, and the host's 30."""
+    (finding,) = findings(fires_where_the_same_work_takes_different_times(), RULE)
+    assert (finding.severity, finding.summary.id) == ("low", "step-time-outliers-summary-uneven")
+    assert finding.summary.params["steps"] == 9
+    assert finding.summary.params["shortest"] == pytest.approx(1_090_000, abs=40_000)
+    assert finding.summary.params["longest"] == pytest.approx(2_090_000, abs=40_000)
+    (headline,) = report(fires_where_the_same_work_takes_different_times()).headlines
+    assert "uneven steps of 1.1 to 2.6 ms" in headline.message.text
+
+
+def test_marked_steps_of_the_same_work_count_too() -> None:
+    (finding,) = findings(steps(*UNEVEN), RULE)
+    assert finding.summary.id == "step-time-outliers-summary-uneven"
+
+
+def test_steps_that_wait_for_a_loader_have_a_reason() -> None:
+    def body(host: Host, stream: Stream, number: int) -> None:
+        with host.annotation("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"):
+            host.work(UNEVEN[number] - 900)
+        compute(host, stream, 1000)
+        host.wait(stream)
+
+    found = findings(looping(body, steps=len(UNEVEN)), RULE)
+    assert [finding.summary.id for finding in found] != ["step-time-outliers-summary-uneven"]
+
+
+def test_a_cold_first_pass_does_not_make_the_others_uneven() -> None:
+    (finding,) = findings(passes(5000, *(1000,) * 9), RULE)
+    assert finding.summary.id == "step-time-outliers-summary"
+
+
+@pytest.mark.parametrize(("uneven", "told"), [(1.8, True), (2.0, False)])
+def test_edge_uneven(uneven: float, told: bool) -> None:
+    (finding,) = findings(fires_where_the_same_work_takes_different_times(), RULE, {"uneven": uneven})
+    assert (finding.summary.id == "step-time-outliers-summary-uneven") is told
 
 
 def test_it_names_the_longest_step() -> None:

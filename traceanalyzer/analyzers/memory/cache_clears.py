@@ -29,7 +29,6 @@ from traceanalyzer.trace.tree import NO_PARENT
 
 _is_function = finds(r"(?:^|[/\\])torch[/\\]\w+[/\\](?:memory|__init__)\.py\(\d+\): empty_cache$")
 _is_built_in = finds(r"_emptyCache\b", re.IGNORECASE)
-_is_taking = finds(r"^(?:cuda|hip|musa)(?:Ext)?Malloc(?!Async|Host|FromPool)|^cuMemAlloc(?!Async|Host|FromPool)")
 _IN_A_ROW = 2
 """Least calls in a row that free where no frame names what frees (own choice: one may be a tensor of its own)."""
 _LINES = 5
@@ -150,7 +149,7 @@ def _in_steps(context: Context) -> Clears:
 def _takes(context: Context) -> I64:
     """Calls in typical steps that take memory from the driver."""
     launches = context.trace.launches
-    rows = np.flatnonzero(context.trace.names.where(_is_taking)[launches.name])
+    rows = np.flatnonzero(context.trace.names.where(host_activity.is_taking)[launches.name])
     return rows[program_steps(context).typical.at(launches.start_ns[rows]) >= 0]
 
 

@@ -1,4 +1,4 @@
-"""The changes that pieces of advice make to a step: five kinds, by what takes less time.
+"""The changes that pieces of advice make to a step: six kinds, by what takes less time.
 
 A rule states how much time is removed per step, and from which events. It does not state how much shorter the step
 gets: for a trace, that is the result of a replay of the causal model with these changes (`prices`); for printed tables,
@@ -103,6 +103,14 @@ class DeviceWork(StepChange):
     """By claim, the least share (0 to 1) that stays of the time of its events on the device, whatever is removed."""
 
     resource: ClassVar[str] = "gpu"
+
+
+@dataclass(frozen=True)
+class StartsEarlier(StepChange):
+    """Kernels that start late on a free device (`structure.late_starts`) start sooner, each by the same share."""
+
+    resource: ClassVar[str] = "gpu"
+    is_unstretched: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,13 @@ from traceanalyzer.rules.engine.change import (
     DeviceWork,
     HostTime,
     LoaderShorter,
+    StartsEarlier,
     StepChange,
     WaitsGone,
 )
 from traceanalyzer.structure.events import ITS_OWN, EventSet, Of
 
-_CHANGES = (LoaderShorter, DeviceWork, HostTime, WaitsGone, CollectivesShorter)
+_CHANGES = (LoaderShorter, DeviceWork, StartsEarlier, HostTime, WaitsGone, CollectivesShorter)
 _CONFIDENCES = ("A", "B", "C")
 _LONGEST = 1_000_000
 """Greatest size of a finding in bytes of JSON; longer texts are not useful as advice."""

@@ -18,6 +18,7 @@ from traceanalyzer.rules.engine.change import (
     DeviceWork,
     HostTime,
     LoaderShorter,
+    StartsEarlier,
     StepChange,
     WaitsGone,
 )
@@ -32,6 +33,7 @@ from traceanalyzer.structure.events import COMMUNICATION, ITS_OWN, LOADER, Event
 from traceanalyzer.structure.gap_causes import CAUSES
 from traceanalyzer.structure.host_activity import loading_calls
 from traceanalyzer.structure.idle_times import starvation
+from traceanalyzer.structure.late_starts import late_starts
 from traceanalyzer.structure.launch_calls import blocked_calls
 from traceanalyzer.structure.owners import owner_index
 from traceanalyzer.structure.sums import members, rows_by
@@ -78,11 +80,17 @@ class Resolver:
                 return (edits.UnblockEdit(self.unblocked(change)),)
             case HostTime():
                 return self._on_host(change, ns, gone)
-            case DeviceWork() if COMMUNICATION not in change.claims:
+            case DeviceWork() | StartsEarlier() if COMMUNICATION not in change.claims:
                 return self._on_device(change, ns, gone)
             case DeviceWork() | CollectivesShorter():
                 return self._communication(ns, gone.get(COMMUNICATION, 0.0))
         raise TypeError(f"{type(change).__name__} is no change of a step")
+
+    def _earlier(self, change: StartsEarlier, ns: float) -> tuple[Edit, ...]:
+        """Late starts come earlier, each by the same share of its delay."""
+        share = 1 - _left(ns, max(change.direct))
+        late = late_starts(self.context).values()
+        return tuple(edits.StartEdit(each.row, np.rint(share * each.late_ns).astype(np.int64)) for each in late)
 
     def _communication(self, ns: float, gone: float) -> tuple[Edit, ...]:
         """Collectives become shorter where nothing hides them, each by the same share of that time."""
@@ -98,8 +106,12 @@ class Resolver:
         left = np.ceil(device.dur_ns[rows] - exposed * (1 - _left(ns + gone, total))).astype(np.int64)
         return (edits.ScaleEdit(rows, 0.0, left),)
 
-    def _on_device(self, change: DeviceWork, ns: float, gone: Mapping[EventSet, float]) -> tuple[Edit, ...]:
-        """Make kernels shorter: the claimed ones, each by its part, or all kernels if none is named."""
+    def _on_device(
+        self, change: DeviceWork | StartsEarlier, ns: float, gone: Mapping[EventSet, float]
+    ) -> tuple[Edit, ...]:
+        """Let late kernels start sooner, or make kernels shorter: each by its part, or all of them if none is named."""
+        if isinstance(change, StartsEarlier):
+            return self._earlier(change, ns)
         claimed = self._claimed_work(change)
         if not claimed:
             rows = np.arange(len(self.context.trace.device))

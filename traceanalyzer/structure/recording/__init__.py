@@ -20,10 +20,12 @@ from traceanalyzer.structure.recording.program_steps import WHOLE, ProgramSteps,
 from traceanalyzer.structure.recording.workload import WorkloadEvidence
 from traceanalyzer.structure.resources import StepResources
 from traceanalyzer.structure.step_breakdown import Average, Step, average, divide
-from traceanalyzer.structure.sums import sum_by
+from traceanalyzer.structure.sums import group, sum_by
 from traceanalyzer.structure.unrecorded_work import holes
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import Bool
+from traceanalyzer.trace.tables import Category
+from traceanalyzer.trace.tree import NO_PARENT
 
 
 class RecordedWindow(msgspec.Struct, frozen=True):
@@ -65,6 +67,9 @@ class RecordedStep(msgspec.Struct, frozen=True):
     """Requests that the step serves together; null if no mark shows it."""
     tokens: int | None = None
     """Tokens that the step computes; null if no mark shows it."""
+    has_usual_work: bool | None = None
+    """Whether the step calls the operators that most steps call, with inputs of these shapes; or launches these kernels
+    where no operator was recorded. Null where no two steps do the same."""
 
 
 class CauseInStep(msgspec.Struct, frozen=True):
@@ -177,6 +182,10 @@ class Recording(msgspec.Struct, frozen=True):
         return 19 * (self.outside_ns or 0) > self.typical.parts.duration_ns
 
 
+_SCATTER = np.uint64(0x9E3779B97F4A7C15)
+"""An odd number whose products are spread over all numbers of 64 bits (2**64 over the golden ratio, Knuth)."""
+
+
 @cached
 def analyze(context: Context) -> Recording:
     """Analyze what was recorded."""
@@ -192,7 +201,7 @@ def analyze(context: Context) -> Recording:
         frameworks=frameworks(context),
         window=_window(context, steps),
         steps_from=steps.found_by,
-        steps=_rows(steps),
+        steps=_rows(context, steps),
         all_steps_count=bool(steps.is_typical.all()) and any(steps.reasons),
         typical_step_ns=typical.parts.duration_ns if typical and _is_step(context, steps, startup) else None,
         typical=typical,
@@ -233,14 +242,38 @@ def _before_first_event_ns(context: Context) -> int | None:
     return None if began is None or is_marked(context) else max(0, -began)
 
 
-def _rows(steps: ProgramSteps) -> tuple[RecordedStep, ...]:
+def _rows(context: Context, steps: ProgramSteps) -> tuple[RecordedStep, ...]:
     columns = (steps.start_ns.tolist(), (steps.end_ns - steps.start_ns).tolist(), steps.is_typical.tolist())
-    marks = steps.marks or (None,) * len(steps)
-    rows = zip(steps.names, *columns, steps.reasons, marks, strict=True)
-    return tuple(
-        RecordedStep(*row, *((mark.phase, mark.requests, mark.tokens) if mark else (None, None, None)))
-        for *row, mark in rows
+    of_marks = [(mark.phase, mark.requests, mark.tokens) if mark else (None,) * 3 for mark in steps.marks]
+    rows = zip(
+        *(steps.names, *columns, steps.reasons),
+        *zip(*(of_marks or [(None,) * 3] * len(steps)), strict=True),
+        _have_usual_work(context, steps),
+        strict=True,
     )
+    return tuple(RecordedStep(*row) for row in rows)
+
+
+def _have_usual_work(context: Context, steps: ProgramSteps) -> list[bool] | list[None]:
+    """For each step whether it does what most steps do, in whatever order its threads do it; None if all differ."""
+    host, launches, launch = context.trace.host, context.trace.launches, context.links.launch
+    rows = np.flatnonzero(host.category == Category.OPERATOR)
+    start_ns, kind = host.start_ns[rows], (host.name[rows], host.shapes[rows])
+    if not len(rows):
+        rows = np.flatnonzero(launch != NO_PARENT)
+        start_ns, kind = launches.start_ns[launch[rows]], (context.trace.device.name[rows],) * 2
+    step = steps.every.at(start_ns)
+    is_inside = step >= 0
+    _, number = group(*(column[is_inside].astype(np.int64) for column in kind))
+    scattered = (number.astype(np.uint64) + 1) * _SCATTER
+    scattered = (scattered ^ (scattered >> np.uint64(31))) * _SCATTER
+    work = np.zeros(len(steps), np.uint64)
+    np.add.at(work, step[is_inside], scattered)  # sums of such numbers tell lists of operators apart
+    _, same, counts = np.unique(work, return_inverse=True, return_counts=True)
+    if not len(counts) or counts.max() < FEWEST:
+        return [None] * len(steps)
+    usual: list[bool] = (same == counts.argmax()).tolist()
+    return usual
 
 
 def _typical(context: Context, steps: ProgramSteps) -> TypicalStep | None:

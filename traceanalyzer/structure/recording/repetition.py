@@ -34,7 +34,7 @@ _PASSES = 3
 _LEAST = 5
 """Least outermost operators of a pass (own choice: fewer are a loop over one function)."""
 _COVERS = 0.5
-"""Share of all outermost operators, and of the time of those from the first pass on, that the passes must have."""
+"""Share of the outermost operators that passes must exceed, and least share of the time from the first pass on."""
 _TRIED = 64
 """Most kinds of operators by whose distances a period is guessed (own choice: one of a pass's own is among them)."""
 _LAST = 50_000
@@ -90,7 +90,7 @@ def operator_starts(context: Context) -> I64 | None:
     one = rows[first : items.number[begins[1]]]
     repeated = rows[first : last + len(one)]
     later_ns = host.dur_ns[rows[first:]].sum()  # what comes before may be a first pass, which takes long
-    if len(repeated) < _COVERS * len(rows) or host.dur_ns[repeated].sum() < _COVERS * later_ns:
+    if len(repeated) <= _COVERS * len(rows) or host.dur_ns[repeated].sum() < _COVERS * later_ns:
         return None
     start_ns, end_ns = items.start_ns[begins], int(host.end_ns[repeated].max())
     waits = _waits_in_each(context, thread, start_ns, end_ns) or _trains_in_each(context, start_ns, end_ns)

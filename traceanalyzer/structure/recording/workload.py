@@ -12,7 +12,7 @@ from traceanalyzer.knowledge.first_match import finds
 from traceanalyzer.knowledge.frameworks import FRAMEWORKS
 from traceanalyzer.structure import gap_causes, gaps, unrecorded_work
 from traceanalyzer.structure.context import Context, cached
-from traceanalyzer.structure.host_activity import first_uses
+from traceanalyzer.structure.host_activity import first_uses, is_free, is_taking
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.launch_calls import graph_capture
 from traceanalyzer.structure.recording.frameworks import FrameworkEvidence, frameworks
@@ -34,6 +34,11 @@ STARTUP_SHARE = 0.5
 """A recording is start-up if loading or compiling code and allocating memory take at least this share of it."""
 _HOLES_SHARE = 0.5
 _FEW_OPERATORS = 10
+_FREES = 10
+"""Least number of calls that free memory where that recurs (own choice)."""
+_PARTS, _IN_PARTS = 10, 8
+"""In how many of ten equal parts of all calls there must be some (own choice: a start-up tries what it frees, and the
+end of a program frees what is left)."""
 _REQUESTS = 10
 _IN_FLIGHT = 0.2
 _is_backward = finds(r"^autograd::engine::evaluate_function|Backward\d*$|^## backward ##$|^aten::\w+_backward$")
@@ -98,16 +103,26 @@ def mostly_startup_ns(context: Context) -> int | None:
 def startup_ns(context: Context) -> int:
     """Time of the steps in ns in which launching threads load or compile code, or take memory.
 
-    What each of several typical steps takes for it is no start-up, because it recurs.
+    What each of several typical steps takes for it is no start-up, because it recurs; nor is memory that is taken from
+    the driver and given back to it again and again.
     """
     found = program_steps(context)
     if not len(found):
         return 0
     timeline = gap_causes.timelines(context)[gap_causes.EVERY_THREAD]
-    labels = (gap_causes.COMPILATION, gap_causes.ALLOCATION)
+    labels = (gap_causes.COMPILATION, gap_causes.ALLOCATION)[: 1 if _gives_back(context) else 2]
     times: I64 = np.sum(timeline.within(found.start_ns, found.end_ns, labels), axis=0)
     recurs = int(times[found.is_typical].min()) if len(found.typical) > 1 else 0
     return int(np.maximum(times - recurs, 0).sum())
+
+
+def _gives_back(context: Context) -> bool:
+    """Whether calls free device memory about as often as others take it, all the time: nothing keeps it for later."""
+    names, called = context.trace.names, context.trace.launches.name
+    frees = np.flatnonzero(names.where(is_free)[called])  # rows are in the order of time
+    takes = int(names.where(is_taking)[called].sum())
+    parts = distinct(frees * _PARTS // max(1, len(called)))
+    return len(frees) >= _FREES and 2 * len(frees) >= takes and len(parts) >= _IN_PARTS
 
 
 def _capture(context: Context) -> Iterator[WorkloadEvidence]:

@@ -24,6 +24,7 @@ from traceanalyzer.simulation.critical_path import CriticalPath
 from traceanalyzer.structure.recording import Outside, Recording
 from traceanalyzer.structure.recording.left_out import OTHER_PHASE, UNKNOWN
 from traceanalyzer.structure.recording.program_steps import WHOLE
+from traceanalyzer.structure.recording.repetition import FOUND_BY
 
 _UNEVEN_RATIO = 2.0
 """Longest over shortest step from which on a mean over them is said to be of uneven steps (own choice)."""
@@ -278,13 +279,16 @@ def _qualified(facts: Facts, found: StepBound) -> StepBound:
 
 
 def _durations(facts: Facts) -> list[float]:
-    """Durations of the steps that count, in their order, if the profiler marked them; for several ranks the means."""
+    """Durations of the steps that count, in their order, of ranks their means; none if something else marks them.
+
+    The profiler must mark them, or they are passes that nothing marks, in which the program repeats itself.
+    """
     recording = facts.find("recording", Recording)
     ranks = facts.find("ranks", Ranks)
     if ranks is not None:
         is_marked = facts.summary is not None and facts.summary.steps_from == "ProfilerStep"
         return [step.mean_ns for step in ranks.steps if is_marked]
-    if recording is None or recording.steps_from != "ProfilerStep":
+    if recording is None or recording.steps_from not in ("ProfilerStep", *FOUND_BY):
         return []
     return [step.duration_ns for step in recording.steps if step.is_typical]
 

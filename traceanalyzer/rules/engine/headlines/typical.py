@@ -33,10 +33,8 @@ _COMPUTING = 0.7
 _LONG = 0.3
 """Share of a step from which on a single call is named."""
 _FEW_TOKENS = 100
-"""Number of tokens per step below which products spend more time reading weights than computing.
-
-A product of n tokens with weights of 16 bits does n operations for each byte; the GPUs of servers (A100, H100, MI300X)
-do 150 to 300 dense 16-bit operations in the time in which they read one byte, by their data sheets."""
+"""Tokens per step below which products spend more time reading weights than computing: one of n tokens with weights of
+16 bits does n operations a byte; GPUs of servers do 150 to 300 while they read one (data sheets: A100, H100)."""
 _BARE = ("operator", "call")
 """Kinds of owners without anything around them that names a part of the program."""
 _OWN_RULES = frozenset({"loader", "compilation"})
@@ -121,6 +119,12 @@ _UNEXPLAINED = Text(
     "The recording does not show why the GPU does nothing for {part:part} of {unit}. {device}.",
     note="unit is in the genitive: a typical step; device is a sentence, cause a clause",
 )
+_LATE = Text(
+    "headline-typical-late",
+    "For {part:part} of {unit} the GPU does nothing although work was launched; it is not shown what that waits for. "
+    "{device}.",
+    note="unit is in the genitive: a typical step; device is a sentence",
+)
 _LOADING = Text(
     "headline-typical-start-up",
     "Bound by start-up: for {part:part} of {unit} the GPU waits while code is loaded or compiled. {device}.",
@@ -159,8 +163,8 @@ _RECORDING = Text("headline-unit-recording", "the recording", note="in the genit
 _WORK = Text("headline-unit-work", "recorded work", note="in the genitive: 35 of the 152 ms of ...; a part of a trace")
 _OF_WORK = {"gpu-compute": _PRODUCTS, "gpu-memory": _MOVES, UNNAMED: _SOME_GPU}
 _OF_LOSS = {"input": _INPUT, "host": _HOST, "communication": _COMMUNICATION, "start-up": _LOADING}
-_WITHOUT_BOUND = ((_EARLIER, ("unrecorded_work",)), (_PAUSES, ("device_gap",)), (_UNEXPLAINED, ("unknown", "pending")))
-"""Texts about idle time that no resource causes."""
+_SHOWN = (_EARLIER, "unrecorded_work"), (_PAUSES, "device_gap"), (_LATE, "pending"), (_UNEXPLAINED, "unknown pending")
+"""Texts about idle time that no resource causes, with the causes; of equal times the first."""
 _CAUSES = {
     "allocation": Text("headline-cause-allocation", "the CPU allocates or frees memory", "after: mostly because"),
     "profiler_overhead": Text("headline-cause-profiler", "the profiler itself works", "after: mostly because"),
@@ -231,10 +235,7 @@ class StepBound(msgspec.Struct, frozen=True):
 
 
 def verdict(facts: Facts) -> StepBound | None:
-    """What bounds the typical step of a trace, or of the ranks of a run.
-
-    None in a recording that is mostly start-up, without a typical step, or if no device event was understood.
-    """
+    """What bounds the typical step of a trace, or of ranks; None of a start-up, and without a step or device events."""
     recording = facts.find("recording", Recording)
     if recording is None or recording.typical is None or facts.is_startup:
         return None
@@ -263,7 +264,7 @@ def _of_waiting_gpu(facts: Facts, recording: Recording, own: StepResources) -> S
     time, text = losses[bound], _OF_LOSS[bound]
     said: dict[str, Any] = {"unit": unit(recording), "device": _device(facts, own)}
     if time < WORTH * step:
-        idle, text = max(((facts.idle_per_step(*of), text) for text, of in _WITHOUT_BOUND), key=lambda row: row[0])
+        idle, text = max(((facts.idle_per_step(*of.split()), text) for text, of in _SHOWN), key=lambda row: row[0])
         if idle >= WORTH * step:
             return StepBound("none", text(part=(idle, step), **said), None)
         return StepBound("none", _NOTHING(step=step, **said), time / step)

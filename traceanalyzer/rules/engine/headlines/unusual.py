@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from traceanalyzer.analyzers.host.stalls import HostStalls
 from traceanalyzer.analyzers.kernels.accelerators import Accelerators, AcceleratorUse
-from traceanalyzer.analyzers.kernels.classes import KernelClasses
 from traceanalyzer.analyzers.launches import LaunchFigures
 from traceanalyzer.analyzers.waits import Synchronizations
 from traceanalyzer.knowledge.first_match import finds
 from traceanalyzer.report.message import Text
 from traceanalyzer.rules.engine.facts import Facts
-from traceanalyzer.rules.engine.headlines import printed, typical
+from traceanalyzer.rules.engine.headlines import little_work, printed, typical
 from traceanalyzer.rules.engine.headlines.kind_of_work import MOST
 from traceanalyzer.rules.engine.headlines.typical import BUSY, StepBound
 from traceanalyzer.structure.recording import Recording
 
-_STANDING = 0.5
-"""Share of a step in which the host stands still from which on that bounds it, however little work there is."""
 _is_call = finds(r"^(cuda|hip|cu|musa)[A-Z]")
 _HARDLY = 0.05
 """Greatest share of a step in waits for the device with which it is done when the host is (own choice)."""
@@ -35,21 +31,6 @@ _CAPTURES = Text(
     "The recordings of the ranks contain the capture of graphs. Kernels do not run while they are captured, so the "
     "recordings do not show what bounds the program. Record a step that replays the graphs.",
     note="graphs are CUDA graphs or HIP graphs",
-)
-_HARDLY_ANY = Text(
-    "headline-hardly-any-work-2",
-    "The recording contains hardly any work of the GPU: {kernels:count} kernels in {busy:rounded_ns}. That is too "
-    "little to say what bounds the program.",
-    one="The recording contains hardly any work of the GPU: one kernel in {busy:rounded_ns}. That is too little to "
-    "say what bounds the program.",
-)
-_STANDS_STILL = Text(
-    "headline-stands-still",
-    "Bound by the host: for {part:part} of {unit} it stands still in {operator}, which takes microseconds as a rule. "
-    "The GPU has hardly any work: {kernels:count} kernels in {busy:rounded_ns}.",
-    one="Bound by the host: for {part:part} of {unit} it stands still in {operator}, which takes microseconds as a "
-    "rule. The GPU has hardly any work: one kernel in {busy:rounded_ns}.",
-    note="operator is a name such as aten::expand; part reads: 63 % of the 16 ms; unit is in the genitive",
 )
 _REMOVED = Text(
     "headline-removed-events",
@@ -120,28 +101,7 @@ def unusual(facts: Facts) -> StepBound | None:
         return StepBound("none", _REMOVED(part=(window.removed_ns, window.end_ns - window.start_ns)), None)
     if facts.is_graph_capture and window is None:
         return StepBound("capture", _CAPTURES(), None)
-    return None if facts.is_startup else _of_little_work(facts, recording)
-
-
-def _of_little_work(facts: Facts, recording: Recording | None) -> StepBound | None:
-    """The headline if the device has hardly any work: whether the host stands still meanwhile."""
-    if facts.table is not None and facts.tells_little:
-        kernels = sum(kernel.calls or 0 for kernel in facts.table.kernels)
-        return StepBound("none", _HARDLY_ANY(kernels=kernels, busy=facts.table.device_ns), None)
-    if recording is None or not recording.has_hardly_any_work:
-        return None
-    figures = facts.find("launches", LaunchFigures)
-    of_ranks = facts.find("kernel_classes", KernelClasses)
-    kernels = figures.kernels if figures else sum(row.calls for row in of_ranks.rows) if of_ranks else 0
-    said = {"kernels": kernels, "busy": recording.device_busy_ns}
-    stalls = facts.find("host_stalls", HostStalls)
-    stalled = facts.per_step(stalls.time_ns) if stalls else 0.0
-    if stalls is None or not stalls.rows or stalled < _STANDING * facts.step_ns:
-        return StepBound("none", _HARDLY_ANY(**said), None)
-    part = (stalled, facts.step_ns)
-    operator = f"`{stalls.rows[0].name}`"
-    message = _STANDS_STILL(part=part, unit=typical.unit(recording), operator=operator, **said)
-    return StepBound("host", message, stalled / facts.step_ns)
+    return None if facts.is_startup else little_work.verdict(facts, recording)
 
 
 def _of_accelerator(facts: Facts) -> StepBound | None:
