@@ -29,6 +29,7 @@ from traceanalyzer.structure.events import Occurrences, event_set
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.module_calls import device_time, is_accumulation, owners
 from traceanalyzer.structure.owners import owner_index
+from traceanalyzer.structure.recording.program_steps import count_steps
 from traceanalyzer.structure.sums import count_by, group, least_by, members, most_by
 from traceanalyzer.trace.distinct import ascending, distinct
 from traceanalyzer.trace.intervals import Intervals
@@ -115,9 +116,7 @@ def _graph_passes(context: Context, created: I64) -> int:
         calls = distinct(modules.of_graph[created][modules.of_graph[created] >= 0])
         kind = group(modules.name[calls], modules.instance[calls])[1]
         return int(np.bincount(kind).max(initial=0))
-    steps = context.steps
-    step = np.searchsorted(steps.start_ns, start, side="right") - 1
-    return len(distinct(step[step >= 0]))
+    return count_steps(context, start)
 
 
 class Waste(msgspec.Struct, frozen=True):

@@ -173,6 +173,7 @@ _WITHOUT_BOUND = ((_EARLIER, ("unrecorded_work",)), (_PAUSES, ("device_gap",)), 
 _CAUSES = {
     "allocation": Text("headline-cause-allocation", "the CPU allocates or frees memory", "after: mostly because"),
     "profiler_overhead": Text("headline-cause-profiler", "the profiler itself works", "after: mostly because"),
+    "cpu_operators": Text("headline-cause-cpu-operators", "operators compute on the CPU", "after: mostly because"),
     "synchronization": Text("headline-cause-synchronization", "waits let its queue run empty", "after: mostly because"),
     "launch_bound": Text("headline-cause-launches", "the CPU launches kernels too slowly", "after: mostly because"),
     "host_code": Text(
