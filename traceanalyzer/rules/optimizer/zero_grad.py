@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import fsum
 
 from traceanalyzer.analyzers import optimizer as optimizers
-from traceanalyzer.analyzers.optimizer.autograd_passes import Passes
+from traceanalyzer.analyzers.optimizer.autograd_passes import Passes, additions_at
 from traceanalyzer.rules.engine import idle_time, program
 from traceanalyzer.rules.engine.change import HostTime
 from traceanalyzer.rules.engine.event_times import EventTimes
@@ -37,15 +37,21 @@ def _zero_grad(facts: Facts, limits: Limits) -> Drafts:
     if program.computes_on_cpu(facts):
         yield _zero_grad_on_cpu(facts, rows, limits)
         return
+    added, on_device = _added_ns(facts, rows)
+    is_longer_there = on_device > added
+    added = facts.per_step(added)
+    within = optimizers.optimizers_at(rows=rows)
     ended = idle_time.claims(facts, (idle for row in rows for idle in row.exposed))
     exposed = fsum(ended.values())
     starved = min(facts.per_step(fsum(row.starved_ns for row in rows)), exposed)
     change = HostTime(
-        ((1 - _LOOP) * host, host + _OF_ADDING * facts.per_step(_added_ns(facts, rows))),
-        _PAGE.text("basis-2")(loop=_LOOP, part=_OF_ADDING),
+        ((1 - _LOOP) * host + _OF_ADDING * added, host + added)
+        if is_longer_there
+        else ((1 - _LOOP) * host, host + _OF_ADDING * added),
+        _PAGE.text("basis-added" if is_longer_there else "basis-2")(loop=_LOOP, part=_OF_ADDING),
         None if facts.resources.gpu_ns is None else ((1 - _LOOP) * starved, exposed),
         ended,
-        within=optimizers.optimizers_at(rows=rows),
+        within=additions_at(beside=within) if is_longer_there else within,
         shares=tuple(row.events for row in rows),
         device=ITS_OWN,
     )
@@ -55,7 +61,11 @@ def _zero_grad(facts: Facts, limits: Limits) -> Drafts:
         "idle": starved,
         "share": OfEvents(host, is_share=True),
     }
-    yield Draft((_PAGE.evidence(limits, "host_share", share, places(facts, rows)),), change, params)
+    if is_longer_there:
+        cleared = facts.on_device(fsum(row.device_ns for row in rows))
+        params |= {"host": host, "share": share, "cleared": cleared, "added": facts.on_device(on_device)}
+    summary = _PAGE.text("summary-added") if is_longer_there else None
+    yield Draft((_PAGE.evidence(limits, "host_share", share, places(facts, rows)),), change, params, summary=summary)
 
 
 def _zeroing(facts: Facts) -> tuple[optimizers.Optimizer, ...]:
@@ -67,7 +77,7 @@ def _zeroing(facts: Facts) -> tuple[optimizers.Optimizer, ...]:
 def _zero_grad_on_cpu(facts: Facts, rows: Sequence[optimizers.Optimizer], limits: Limits) -> Draft:
     """Without a GPU the fills take their full time, and so does adding to them."""
     work = EventTimes.on_cpu(facts, ((row.events, row.host_ns) for row in rows))
-    added = work.processor.per_step(_added_ns(facts, rows))
+    added = work.processor.per_step(_added_ns(facts, rows)[0])
     least, most = (1 - _LOOP) * (work.time + added), _MOST_ON_CPU * (work.time + added)
     basis = _PAGE.text("basis-cpu")(least=1 - _LOOP, most=_MOST_ON_CPU)
     at = optimizers.optimizers_at(rows=tuple(rows))
@@ -85,15 +95,16 @@ def _zero_grad_on_cpu(facts: Facts, rows: Sequence[optimizers.Optimizer], limits
     )
 
 
-def _added_ns(facts: Facts, rows: Sequence[optimizers.Optimizer]) -> float:
-    """Host time in ns of adding gradients to zeros, which goes with the zeros.
+def _added_ns(facts: Facts, rows: Sequence[optimizers.Optimizer]) -> tuple[float, float]:
+    """Host time and device time in ns of adding gradients to zeros, which goes with the zeros.
 
     Of several backward passes after one call, only the first adds to zeros.
     """
     autograd, calls = facts.find("passes", Passes), sum(row.calls for row in rows)
     if autograd is None or not autograd.backward_passes:
-        return 0.0
-    return min(1.0, calls / autograd.backward_passes) * autograd.added_ns
+        return 0.0, 0.0
+    part = min(1.0, calls / autograd.backward_passes)
+    return part * autograd.added_ns, part * autograd.added_device_ns
 
 
 def _each(rows: Sequence[optimizers.Optimizer]) -> int:
