@@ -61,6 +61,7 @@ _EARLIER_SHARE = Text(
 )
 _IDLE = Text("headline-device-idle", "is idle {share:percent}", note="part of a list: the GPU is idle 16 %")
 _DEVICE = Text("headline-device", "The GPU {doing}", note="a sentence; doing is a list: computes 65 %, is idle 35 %")
+_NO_REST = Text("headline-device-no-rest", "The rest is less than 1 %", note="a sentence; of a step")
 _REST = Text(
     "headline-device-rest",
     "In the rest it {doing}",
@@ -325,8 +326,7 @@ def _computing_ns(own: StepResources) -> float:
 
 
 def _losses(facts: Facts, own: StepResources) -> dict[str, float]:
-    """Time of a typical step in which the device does not compute, by cause."""
-    # If events are missing, the recorded work of the host is not representative.
+    """Time of a typical step in which the device does not compute, by cause; none is the host's if events are missing."""
     known = 0.0 if facts.resources.host_ns is None else min(facts.idle_per_step(*_CAUSES), own.host_ns)
     return {
         "input": own.exposed_loader_ns,
@@ -350,7 +350,8 @@ def _device(facts: Facts, own: StepResources) -> Message:
 
 def _rest(facts: Facts, own: StepResources) -> Message:
     """The device's activities while it does not compute, and why it is idle if that is much."""
-    doing = _beside_computing(facts, own) or (_IDLE(share=0.0),)
+    if not (doing := _beside_computing(facts, own)):
+        return _NO_REST()
     if _losses(facts, own)["host"] < WORTH_BESIDE * own.step_ns:
         return _REST(doing=doing)
     return _REST_BECAUSE(doing=doing, cause=_cause(facts))
