@@ -219,7 +219,7 @@ class Translated(Language):
     def _part_texts(self, value: Any) -> tuple[str | None, str]:
         """The number of a part, None if it is that of the whole, and the whole time with the unit of both."""
         time, whole, symbol = (each.translate(self._digits) for each in units.part_amounts(value))
-        return None if time == whole else time, self.text(_AMOUNT, number=whole, unit=_UNITS[symbol]())
+        return None if time == whole != "0" else time, self.text(_AMOUNT, number=whole, unit=_UNITS[symbol]())
 
     def _estimate(self, low: str, point: str | None, high: str, symbol: str) -> str:
         """Format an interval and its most likely value, with the unit once."""

@@ -76,7 +76,7 @@ is_python_line = finds(r"\.py\(\d+\): |^<ipython-input|ipykernel")
 is_arranging = finds(
     r"^aten::(_?(unsafe_)?(reshape_alias|view|view_as|reshape|slice|select|t|transpose|as_strided|expand|expand_as"
     r"|permute|detach|alias|unsqueeze|squeeze|narrow|empty|empty_strided|empty_like|resolve_conj|resolve_neg"
-    r"|result_type|lift_fresh|split|chunk|unbind|flatten))_?$"
+    r"|result_type|lift_fresh|split|chunk|unbind|flatten|(un)?flatten_dense_tensors))_?$"
 )
 """Whether an operator neither computes nor copies."""
 _is_computing = finds(r"^(aten|quantized|mkldnn|pyg|torch[a-z_]*)::")

@@ -85,9 +85,12 @@ def cpu_operators_at(context: Context, names: tuple[str, ...], *, in_optimizer: 
 
 
 def _nodes(context: Context) -> I64:
-    """The calls on threads that launch; what other threads do holds no device up by itself."""
-    nodes = host_activity.cpu_operators(context)
-    return nodes[is_among(context.host.tree.thread[nodes], host_activity.launching_threads(context))]
+    """The calls on threads that launch, outside of loaders; what other threads do holds no device up by itself."""
+    nodes, host = host_activity.cpu_operators(context), context.host
+    loader = take_or(host.tree.nearest(host.kind == NodeKind.DATALOADER), nodes, NO_PARENT)
+    launches = is_among(host.tree.thread[nodes], host_activity.launching_threads(context))
+    chosen: I64 = nodes[(loader == NO_PARENT) & launches]
+    return chosen
 
 
 def _in_optimizer(context: Context, nodes: I64) -> I64:

@@ -32,6 +32,8 @@ _PCIE_5 = 55.0
 """GB/s of pinned copies over PCIe 5 x16 in practice (54 on an H200)."""
 _CODE_PINNED = "x = x.pin_memory().to('cuda', non_blocking=True)  # or make it there: device='cuda'"
 _SYNCHRONIZE = frozenset({"cudaStreamSynchronize", "hipStreamSynchronize"})
+_AGAIN = 2
+"""Steps without marks of the profiler in which something is seen to come again."""
 _LAUNCH_NS = 20_000
 """Host time of an operator that launches one kernel, in eager mode on a common CPU."""
 _NO_MEMORY = Text(
@@ -199,7 +201,7 @@ def _calls(rows: Sequence[TableRow]) -> int:
 
 def _created_in_trace(facts: Facts, limits: Limits) -> Drafts:
     origins = facts.need("host_origins", host_tensors.HostOrigins).rows
-    if origins and _steps_from(facts) in ("whole-trace", None):
+    if origins and (facts.steps < _AGAIN and _steps_from(facts) != "ProfilerStep"):
         raise Missing(_CREATED.text("no-steps")())
     often = limits["calls_per_step"] * facts.steps
     rows = tuple(row for row in origins if row.calls >= often and 2 * row.steps >= facts.steps)

@@ -326,7 +326,7 @@ def _computing_ns(own: StepResources) -> float:
 
 
 def _losses(facts: Facts, own: StepResources) -> dict[str, float]:
-    """Time of a typical step in which the device does not compute, by cause; none is the host's if events are missing."""
+    """Time of a typical step in which the device does not compute, by cause; without events none is the host's."""
     known = 0.0 if facts.resources.host_ns is None else min(facts.idle_per_step(*_CAUSES), own.host_ns)
     return {
         "input": own.exposed_loader_ns,
