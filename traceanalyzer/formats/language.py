@@ -55,6 +55,7 @@ _UNITS = {
 _AMOUNT = Text("amount", "{number} {unit}", "a quantity such as 148.7 ms; the blank may be one that does not break")
 _YES = Text("value-yes", "yes", "in a table cell")
 _NO = Text("value-no", "no", "in a table cell")
+ALL = Text("amount-time-all", "all {whole}", "a time that is nearly all of another one: all 152 ms")
 PART = Text("amount-time-of", "{time} of the {whole}", "a time that is a part of another one: 35 of the 152 ms")
 _BETWEEN = Text("amount-between", "{low}-{high}", "numbers of an interval, whose unit stands once beside them")
 _UP_TO = Text("amount-up-to", "up to {most}", "a quantity with its unit")
@@ -213,12 +214,12 @@ class Translated(Language):
     def _part(self, value: Any) -> str:
         """Format a time and the time that it is a part of, with the unit once."""
         time, whole = self._part_texts(value)
-        return self.text(PART, time=time, whole=whole)
+        return self.text(ALL, whole=whole) if time is None else self.text(PART, time=time, whole=whole)
 
-    def _part_texts(self, value: Any) -> tuple[str, str]:
-        """The number of a part, and the whole time with the unit of both."""
+    def _part_texts(self, value: Any) -> tuple[str | None, str]:
+        """The number of a part, None if it is that of the whole, and the whole time with the unit of both."""
         time, whole, symbol = (each.translate(self._digits) for each in units.part_amounts(value))
-        return time, self.text(_AMOUNT, number=whole, unit=_UNITS[symbol]())
+        return None if time == whole != "0" else time, self.text(_AMOUNT, number=whole, unit=_UNITS[symbol]())
 
     def _estimate(self, low: str, point: str | None, high: str, symbol: str) -> str:
         """Format an interval and its most likely value, with the unit once."""

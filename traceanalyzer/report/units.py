@@ -55,9 +55,9 @@ def percent(value: float) -> str:
 
 
 def part(value: Sequence[float]) -> str:
-    """A time and the time that it is a part of, both in ns, such as `35 of the 152 ms`."""
+    """A time and the time that it is a part of, both in ns, such as `35 of the 152 ms`, or `all 152 ms`."""
     time, whole, symbol = part_amounts(value)
-    return f"{time} of the {whole} {symbol}"
+    return f"all {whole} {symbol}" if time == whole != "0" else f"{time} of the {whole} {symbol}"
 
 
 def part_amounts(value: Sequence[float]) -> tuple[str, str, str]:

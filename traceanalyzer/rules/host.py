@@ -19,6 +19,7 @@ from traceanalyzer.analyzers.idle.step_idle import GapOwner, long_gaps_at
 from traceanalyzer.analyzers.ranks.model import Ranks
 from traceanalyzer.analyzers.ranks.stragglers import Stragglers
 from traceanalyzer.analyzers.waits.value_reads import ValueReads
+from traceanalyzer.knowledge import marks
 from traceanalyzer.knowledge.host_roles import OUTPUTS
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.rules.engine import host_owners, host_work, idle_time, program
@@ -133,6 +134,8 @@ def _advice(owner: GapOwner | None) -> Text | None:
         return _PYTHON_GAP.text("advice-unknown")
     if owner.role in _ADVICE_BY_ROLE:
         return _ADVICE_BY_ROLE[owner.role]
+    if marks.is_optimizer_step(owner.name):
+        return _PYTHON_GAP.text("advice-optimizer")
     if owner.kind in ("module", "backward", "autograd"):
         return _PYTHON_GAP.text("advice-model")
     return _PYTHON_GAP.text("advice-unknown") if owner.kind in ("operator", "call") else None

@@ -19,6 +19,7 @@ _CAUSES = {
     "compilation": _UNDERUTILIZED.text("compilation"),
     "allocation": _UNDERUTILIZED.text("allocation"),
     "profiler_overhead": _UNDERUTILIZED.text("profiler"),
+    "cpu_operators": _UNDERUTILIZED.text("cpu-operators"),
     "synchronization": _UNDERUTILIZED.text("synchronization"),
     "launch_bound": _UNDERUTILIZED.text("launch-bound"),
     "host_code": _UNDERUTILIZED.text("host-code"),

@@ -1,4 +1,7 @@
-"""Detects operators to call otherwise, or not at all: loop-vectorizable, broadcast-blowup, shape-roofline-gap."""
+"""Detects operators to call otherwise, elsewhere, or not at all.
+
+The rules are loop-vectorizable, operators-on-cpu, broadcast-blowup and shape-roofline-gap.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,12 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from traceanalyzer.analyzers.kernels.roofline import Roofline
-from traceanalyzer.analyzers.operators import ShapeCosts, loops, operators_at
+from traceanalyzer.analyzers.operators import ShapeCosts, loops, on_cpu, operators_at
 from traceanalyzer.knowledge import op_shapes
+from traceanalyzer.knowledge.first_match import finds
 from traceanalyzer.knowledge.inputs import Inputs
 from traceanalyzer.report.message import Text
+from traceanalyzer.rules.engine import host_work, idle_time
 from traceanalyzer.rules.engine.change import DeviceWork, HostTime
 from traceanalyzer.rules.engine.event_times import EventTimes
 from traceanalyzer.rules.engine.facts import OperatorFact
@@ -25,6 +30,7 @@ from traceanalyzer.structure.operator_times import Peer
 _LOOP = page("loop-vectorizable")
 _BLOWUP = page("broadcast-blowup")
 _GAP = page("shape-roofline-gap")
+_ON_THE_CPU = page("operators-on-cpu")
 
 _KEPT = 0.5
 """Own choice: operators on the whole tensor are few, but each takes longer than one on a piece."""
@@ -36,6 +42,11 @@ _OF_SMALL = 0.65, 1.1
 """Least and most that goes away where operators are small (measured in the lab, explained on the rule's page)."""
 _WITH_GRADIENTS = 1.0, 1.6
 """The same where gradients pass through the loop."""
+
+_ELSEWHERE = 0.5
+"""Least part of the time of operators on the CPU that goes away on the GPU (own choice: see the rule's page)."""
+_draws = finds(r"::(rand|normal|uniform|bernoulli|exponential|multinomial|random|dropout|geometric|cauchy|log_normal)")
+"""Whether an operator draws random numbers."""
 
 _FOR_SURE = 0.5
 """Share of the operators of that size that surely belong to the pattern (own choice)."""
@@ -115,6 +126,35 @@ def _is_call_bound(row: loops.Repeat, *, is_cpu: bool) -> bool:
     if is_cpu:
         return row.host_ns <= _SMALL_NS * row.turns * len(row.operators)
     return row.idle_ns is not None and row.idle_ns >= _MOSTLY_IDLE * (row.host_ns + row.backward_ns)
+
+
+def _on_the_cpu(facts: Facts, limits: Limits) -> Drafts:
+    idle_time.need_usual_idle_time(facts)
+    found = facts.need("cpu_operators", on_cpu.CpuOperators).rows
+    rows = [row for row in found if not row.in_optimizer and 2 * row.idle_ns >= row.host_ns]
+    rows = [row for row in rows if 2 * row.steps >= facts.steps]
+    idle = facts.per_step(sum(row.idle_ns for row in rows))
+    share = facts.step_share(idle)
+    if not rows or share <= limits["idle_share"] or facts.tells_little:
+        return
+    where = tuple(
+        CodePlace("operator", row.name, None, facts.per_step(row.host_ns), "ns", row.start_ns) for row in rows[:5]
+    )
+    time = facts.per_step(sum(row.host_ns for row in rows))
+    interval = (_ELSEWHERE * time, time)
+    yield Draft(
+        (_ON_THE_CPU.evidence(limits, "idle_share", share, where),),
+        HostTime(
+            interval,
+            _ON_THE_CPU.text("basis")(least=_ELSEWHERE),
+            (_ELSEWHERE * idle, idle),
+            {EventSet.idle("cpu_operators"): min(idle, facts.idle_per_step("cpu_operators"))},
+            within=on_cpu.cpu_operators_at(names=tuple(row.name for row in rows), in_optimizer=False),
+        ),
+        {**host_work.figures(facts, time), "operator": rows[0].name},
+        advice=_ON_THE_CPU.text("advice-random") if _draws(rows[0].name) else None,
+        code="" if _draws(rows[0].name) else None,
+    )
 
 
 def _blowups(facts: Facts, limits: Limits) -> Drafts:
@@ -377,6 +417,7 @@ def _slower_than(peer: Peer | None, price: float, ratio: float) -> Peer | None:
 
 RULES = (
     _LOOP.rule(trace=_loops),
+    _ON_THE_CPU.rule(trace=_on_the_cpu),
     _BLOWUP.rule(trace=_blowups, table=_blowups),
     _GAP.rule(trace=_gaps, table=_gaps),
 )

@@ -47,6 +47,8 @@ _KEPT_ON_CPU = 0.9
 """Own choice: one operator on all values and one reading remain of a run."""
 _AFTER_WAITS = tuple(CAUSES[cause] for cause in AFTER_WAITS)
 _CODE_CPU = "hits = (logits.argmax(1) == targets).sum()  # and hits.item() every hundred steps"
+_MUCH_WORK = 0.1
+"""Share of the GPU's time from which on operators of unknown size are named for their work, too (own choice)."""
 _SIZED = frozenset(
     {
         "aten::nonzero",
@@ -177,7 +179,20 @@ def _dynamic_shape(facts: Facts, limits: Limits) -> Drafts:
     outermost = next(name for name in rows[0].operators if name in _SIZED)
     change = avoidable_waits.change(gain, avoidable_waits.claims(gain, outermost))
     params = avoidable_waits.figures(facts, fsum(row.calls_per_step or 0.0 for row in rows), gain)
-    yield Draft((evidence,), change, {**params, "operator": outermost}, ceiling="medium")
+    work = fsum(row.device_total_ns for row in facts.operators if row.name == outermost)
+    draft = Draft((evidence,), change, {**params, "operator": outermost}, ceiling="medium")
+    yield _with_work(facts, draft, work) if facts.gpu_share(work) >= _MUCH_WORK else draft
+
+
+def _with_work(facts: Facts, draft: Draft, work_ns: float) -> Draft:
+    """The draft about operators that also keep the device busy for long, mostly with sorting."""
+    return replace(
+        draft,
+        params={**draft.params, "work": facts.on_device(work_ns)},
+        severity="medium",
+        summary=_DYNAMIC_SHAPE.text("summary-work"),
+        advice=_DYNAMIC_SHAPE.text("advice-work"),
+    )
 
 
 def _device_wide(facts: Facts, limits: Limits) -> Drafts:

@@ -25,6 +25,7 @@ CAUSE_LABELS = {
     "compilation": Text("idle-compilation", "Compiling or loading code"),
     "allocation": Text("idle-allocation", "Allocating memory"),
     "profiler_overhead": Text("idle-profiler-overhead", "Profiler overhead"),
+    "cpu_operators": Text("idle-cpu-operators", "Operators that compute on the CPU"),
     "synchronization": Text("idle-synchronization", "Synchronization drained the queue"),
     "launch_bound": Text("idle-launch-bound", "Launch-bound: host in operators"),
     "host_code": Text("idle-host-code", "Host code outside operators"),

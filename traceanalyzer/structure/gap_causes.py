@@ -21,7 +21,7 @@ from traceanalyzer.structure.host_activity import FirstUses
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.sums import members
 from traceanalyzer.structure.unrecorded_work import unrecorded_work
-from traceanalyzer.trace.distinct import distinct, is_among, moments
+from traceanalyzer.trace.distinct import ascending, distinct, is_among, moments
 from traceanalyzer.trace.intervals import Intervals, LabelledTime
 from traceanalyzer.trace.table import I64, Array, Bool, take_or
 from traceanalyzer.trace.tables import Frames, HostEvents, Launches, Overheads
@@ -35,6 +35,7 @@ CAUSES = (
     "compilation",
     "allocation",
     "profiler_overhead",
+    "cpu_operators",
     "synchronization",
     "launch_bound",
     "host_code",
@@ -49,6 +50,7 @@ CAUSES = (
     COMPILATION,
     ALLOCATION,
     OVERHEAD,
+    CPU_OPERATORS,
     SYNCHRONIZATION,
     LAUNCH,
     HOST,
@@ -56,7 +58,7 @@ CAUSES = (
     UNKNOWN,
 ) = range(len(CAUSES))
 
-EXPLICIT = (DATALOADER, COMMUNICATION, COMPILATION, ALLOCATION, OVERHEAD)
+EXPLICIT = (DATALOADER, COMMUNICATION, COMPILATION, ALLOCATION, OVERHEAD, CPU_OPERATORS)
 """Causes that the trace shows by name; they apply whatever emptied the queue."""
 
 SHORT_GAP_NS = 30_000
@@ -235,6 +237,7 @@ def _activities(context: Context) -> tuple[tuple[int, tuple[_Rows, ...]], ...]:
     allocating = names.where(host_activity.is_allocation)[launches.name]
     operating, uses = host_activity.operator_rows(context), host_activity.first_uses(context)
     cold = host_activity.cold_calls(context)
+    computing = ascending(context.host.row[host_activity.cpu_operators(context)].astype(np.int64))
     return (
         (DATALOADER, ((host, np.flatnonzero(context.kind == NodeKind.DATALOADER)),)),
         (COMMUNICATION, ((host, np.flatnonzero(communicating)),)),
@@ -243,6 +246,7 @@ def _activities(context: Context) -> tuple[tuple[int, tuple[_Rows, ...]], ...]:
         (COMPILATION, ((cold, np.arange(len(cold))),)),
         (ALLOCATION, ((launches, np.flatnonzero(allocating)),)),
         (OVERHEAD, ((overheads, np.flatnonzero(~loading)),)),
+        (CPU_OPERATORS, ((host, computing),)),
         (SYNCHRONIZATION, ((launches, context.cached(host_activity.waits).row),)),
         (LAUNCH, ((host, np.flatnonzero(operating)), (launches, np.arange(len(launches))))),
     )

@@ -18,7 +18,7 @@ from traceanalyzer.knowledge.first_match import finds
 from traceanalyzer.structure.context import Context, cached
 from traceanalyzer.structure.gaps import times_of
 from traceanalyzer.structure.host_tree import NodeKind, nest
-from traceanalyzer.structure.sums import Columns, members
+from traceanalyzer.structure.sums import Columns, count_by, members
 from traceanalyzer.trace.distinct import ascending, distinct, ranked
 from traceanalyzer.trace.table import I32, I64, Bool, SliceTable, column, take_or
 from traceanalyzer.trace.tables import Category, Frames, HostEvents, Launches
@@ -77,6 +77,16 @@ is_communicating = finds(r"^((nccl|rccl|gloo|xccl|hccl|ucc|mpi):|_?c10d(_functio
 """Whether a host range is a collective or point-to-point operation, waits included."""
 is_python_line = finds(r"\.py\(\d+\): |^<ipython-input|ipykernel")
 """Whether a frame has a file and a line, unlike built-in functions and nn.Module calls."""
+is_arranging = finds(
+    r"^aten::(_?(unsafe_)?(reshape_alias|view|view_as|reshape|slice|select|t|transpose|as_strided|expand|expand_as"
+    r"|permute|detach|alias|unsqueeze|squeeze|narrow|empty|empty_strided|empty_like|resolve_conj|resolve_neg"
+    r"|result_type|lift_fresh|split|chunk|unbind|flatten|(un)?flatten_dense_tensors))_?$"
+)
+"""Whether an operator neither computes nor copies."""
+_is_computing = finds(r"^(aten|quantized|mkldnn|pyg|torch[a-z_]*)::")
+"""Whether an operator belongs to a library that computes: others also name ranges, or start what runs elsewhere."""
+_LONG_ON_CPU_NS = 200_000
+"""Own choice: ten times what an operator takes to launch its kernel with shapes recorded (20 us)."""
 is_library_line = finds(
     r"(^|[\\/])torch[\\/]|^(contextlib|functools|threading|queue|runpy|selectors|socket|copy|typing|abc)\.py\("
     r"|^(multiprocessing|concurrent|asyncio|importlib|collections)[\\/]|<frozen "
@@ -218,6 +228,25 @@ def operator_rows(context: Context) -> Bool:
     plain = (context.kind == NodeKind.OPERATOR) | (context.kind == NodeKind.PYTHON)
     is_operator: Bool = plain & ~wrapper
     return is_operator
+
+
+@cached
+def cpu_operators(context: Context) -> I64:
+    """Nodes of the host tree: operators that compute on the CPU for long beside a device, the outermost only.
+
+    Operators of a device launch or copy something, or wait for it. These hold no call of its runtime at all.
+    """
+    host, innermost = context.host, context.links.innermost
+    if not len(context.links.calls):
+        return np.empty(0, np.int64)  # launches were not recorded, so it is unknown where operators compute
+    tree, names = host.tree, context.trace.names
+    calls = tree.sums(count_by(innermost[innermost != NO_PARENT], len(tree)))
+    computes = names.where(lambda name: _is_computing(name) and not is_arranging(name))[host.name]
+    long = host.is_row & computes & (calls == 0) & (tree.dur_ns >= _LONG_ON_CPU_NS)
+    nodes = np.flatnonzero(long)
+    around = take_or(tree.nearest(long), tree.parent[nodes], NO_PARENT)
+    outermost: I64 = nodes[around == NO_PARENT]
+    return outermost
 
 
 @cached

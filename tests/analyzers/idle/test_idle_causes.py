@@ -119,6 +119,27 @@ def test_a_wait_for_an_idle_gpu_drains_nothing_but_takes_time() -> None:
     assert causes(trace) == {"launch_bound": 15, "synchronization": 5, "host_code": 25}
 
 
+def test_a_long_operator_without_calls_computes_on_the_cpu_whatever_emptied_the_queue() -> None:
+    trace = step(length=500)
+    trace.launch("cudaStreamSynchronize", 10, 15)
+    trace.op("aten::sort", 30, 300)
+    trace.op("aten::to", 335, 10)
+    trace.op("aten::empty", 350, 2)
+    trace.launch_kernel("second", 404, 96, at=395, call_dur=5)
+    # 20 to 25 in the wait, 30 to 330 in the sort; the short operators and the launch come after the wait.
+    assert causes(trace) == {"launch_bound": 5, "cpu_operators": 300, "synchronization": 26, "host_code": 58}
+
+
+def test_an_operator_with_a_call_inside_or_of_less_than_200_us_computes_nothing_on_the_cpu() -> None:
+    for inside, dur in ((True, 300), (False, 199)):
+        trace = step(length=500)
+        trace.op("aten::nonzero", 30, dur)
+        if inside:
+            trace.launch("cudaMemsetAsync", 40, 3)
+        trace.launch_kernel("second", 404, 96, at=395, call_dur=5)
+        assert "cpu_operators" not in causes(trace)
+
+
 def test_a_loader_explains_idle_time_that_a_wait_began() -> None:
     trace = step()
     trace.launch("cudaStreamSynchronize", 8, 14)

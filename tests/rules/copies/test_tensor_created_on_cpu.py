@@ -10,7 +10,7 @@ import pytest
 from tests.builders import TraceBuilder
 from tests.builders.timeline import Host, Stream, Work
 from tests.reading import plain
-from tests.rules.host_work import compute, looping
+from tests.rules.host_work import compute, looping, read_value
 from tests.rules.judging import findings, report, skipped
 from tests.rules.loader.test_dataloader_bound import fires_in_a_table
 
@@ -95,7 +95,31 @@ def test_making_and_moving_go_away_but_for_a_launch() -> None:
     assert finding.saving.direct_ns_per_step == (time - 20_000, time)
     place = finding.evidence[0].where[0]
     assert (place.name, place.shapes) == ("aten::zeros", str(SHAPE[0]))
-    assert finding.severity == "low", "small however large its share"
+    assert finding.severity == "high", "by its share of the step"
+
+
+def fires_without_marks() -> TraceBuilder:
+    """No step is marked; the program draws noise for 2 ms, moves it, and computes, eight times."""
+
+    def passes(host: Host, stream: Stream, number: int) -> None:
+        for _ in range(8):
+            with host.op("aten::randn"):
+                host.leaf("aten::normal_", 2000, shapes=SHAPE, types=["float"])
+            move(host, stream)
+            for _ in range(4):
+                compute(host, stream, 300)
+            read_value(host, stream)
+
+    return looping(lambda *_: None, steps=0, prepare=passes)
+
+
+def test_steps_of_repeated_operators_are_enough() -> None:
+    (finding,) = findings(fires_without_marks(), RULE)
+    assert finding.severity == "critical"
+    assert finding.summary.params["calls"] == 1
+    assert finding.summary.params["time"] > 2_000_000
+    rules = {each.rule for each in report(fires_without_marks()).findings}
+    assert not rules & {"operators-on-cpu", "gpu-underutilized", "host-python-gap"}
 
 
 def test_without_steps_it_is_skipped() -> None:

@@ -12,7 +12,9 @@ from tests.rules.judging import findings, skipped
 ACTIVATION = [[32, 64, 56, 56]]
 
 
-def network(*, counts: int = 1, norms: int = 4, shapes: bool = True, backward: bool = False) -> TraceBuilder:
+def network(
+    *, counts: int = 1, norms: int = 4, shapes: bool = True, backward: bool = False, steps: int = 3
+) -> TraceBuilder:
     """Convolutions and batch norms, of which some count their batches."""
     calls = []
     for number in range(norms):
@@ -23,7 +25,7 @@ def network(*, counts: int = 1, norms: int = 4, shapes: bool = True, backward: b
         calls.append(Call("aten::batch_norm", [kernel("bn_fw_tr_1C11", 100)], ACTIVATION, ["float"]))
     if backward:
         calls.append(Call("autograd::engine::evaluate_function: ConvolutionBackward0", [kernel("dgrad", 300)]))
-    return training(calls, shapes=shapes)
+    return training(calls, shapes=shapes, steps=steps)
 
 
 def fires() -> TraceBuilder:
@@ -51,9 +53,14 @@ RULE = "batch-norm-not-eval"
 
 def test_it_counts_the_norms_of_a_step() -> None:
     (finding,) = findings(fires(), RULE)
-    assert (finding.severity, finding.saving, finding.code) == ("low", None, "model.eval()")
+    assert (finding.severity, finding.saving, finding.code) == ("medium", None, "model.eval()")
     assert finding.summary.params["norms"] == 4
     assert finding.evidence[0].observed == 1
+
+
+def test_a_single_pass_may_be_the_begin_of_a_training() -> None:
+    (finding,) = findings(network(counts=4, steps=1), RULE)
+    assert finding.severity == "low"
 
 
 def test_without_shapes_nobody_can_tell() -> None:

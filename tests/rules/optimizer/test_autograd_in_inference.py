@@ -10,6 +10,7 @@ import pytest
 from tests.builders import TraceBuilder
 from tests.builders.timeline import Host, finish
 from tests.builders.training import Training
+from tests.rules.host_work import compute, read_value
 from tests.rules.judging import findings, skipped, table
 
 MODEL = ("Net_0", 0)
@@ -120,3 +121,20 @@ def test_a_training_of_which_only_forward_passes_were_kept_is_no_inference() -> 
     trace.annotation("## start_sparse_data_dist ##", 0, 1)  # of TorchRec's pipeline for training
     assert findings(trace, RULE) == []
     assert "trains" in (skipped(trace, RULE) or "")
+
+
+def fires_without_marks() -> TraceBuilder:
+    """Neither steps nor modules were recorded: the same operators come again and again."""
+    loop = Training()
+    for _ in range(8):
+        for side in (32, 16, 8, 4):
+            loop.forward(1, shape=(128, 3, side, side))
+            loop.host.leaf("aten::relu", shapes=[[128, 3, side, side]], sequence=loop.sequence)
+        compute(loop.host, loop.stream, 30, "aten::softmax")
+        read_value(loop.host, loop.stream)
+    return loop.finish()
+
+
+def test_repeated_passes_without_marks_are_counted() -> None:
+    (finding,) = findings(fires_without_marks(), "autograd-in-inference")
+    assert finding.summary.params["passes"] >= 7

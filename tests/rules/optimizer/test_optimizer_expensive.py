@@ -5,10 +5,12 @@ The programs: a step of work on the host, followed by an optimizer.
 
 from __future__ import annotations
 
+import pytest
+
 from tests.builders import TraceBuilder
 from tests.builders.timeline import Host, Stream, Work
 from tests.rules.host_work import Body, compute, looping
-from tests.rules.judging import findings, skipped
+from tests.rules.judging import findings, report, skipped
 from tests.rules.loader.test_dataloader_bound import fires_in_a_table
 from tests.rules.optimizer import test_optimizer_not_fused as optimizer_not_fused
 
@@ -75,3 +77,34 @@ def test_a_loop_over_parameters_is_told_by_its_own_rule() -> None:
 
 def test_a_table_does_not_tell() -> None:
     assert "hides" in (skipped(fires_in_a_table(), RULE) or "")
+
+
+def on_the_cpu(update_us: int = 300) -> TraceBuilder:
+    """A product of 1000 us that is waited for, then ten updates on the CPU, of `update_us` each."""
+
+    def body(host: Host, stream: Stream, _: int) -> None:
+        compute(host, stream, 1000)
+        host.wait(stream)
+        with host.annotation("Optimizer.step#Adam.step", 0, 0):
+            for _ in range(10):
+                host.leaf("aten::addcdiv_", update_us)
+
+    return looping(_with_wait(body))
+
+
+def fires_on_the_cpu() -> TraceBuilder:
+    """The parameters are on the CPU, although the GPU computes the rest."""
+    return on_the_cpu()
+
+
+def test_an_optimizer_on_the_cpu_moves_to_the_gpu() -> None:
+    """Ten updates of 300 us: at most all, at least four fifths of it."""
+    (finding,) = findings(fires_on_the_cpu(), RULE)
+    assert "its parameters are on the CPU" in finding.summary.text
+    assert "Keep the parameters and the state" in finding.advice.text
+    assert finding.saving is not None
+    assert finding.saving.direct_ns_per_step == pytest.approx((2_400_000, 3_000_000), rel=0.02)
+    assert finding.saving.wall_ns_per_step[1] > 2_900_000
+    assert (finding.severity, finding.code) == ("critical", None)
+    rules = {each.rule for each in report(fires_on_the_cpu()).findings}
+    assert not rules & {"operators-on-cpu", "host-python-gap", "gpu-underutilized"}

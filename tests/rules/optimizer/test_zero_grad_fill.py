@@ -15,8 +15,13 @@ from tests.rules.judging import findings, report, skipped, table
 from tests.rules.loader.test_dataloader_bound import fires as inference
 
 
-def training(fills: int, *, each: Time = 20, steps: int = 3, graph: bool = False, adds: int = 0) -> TraceBuilder:
-    """Steps that fill so many gradients, then compute for a millisecond and wait; of `adds` gradients, 30 us each."""
+def training(
+    fills: int, *, each: Time = 20, steps: int = 3, graph: bool = False, adds: int = 0, kernel: Time = 0
+) -> TraceBuilder:
+    """Steps that fill so many gradients, then compute for a millisecond and wait.
+
+    They add to `adds` gradients, 30 us of the host each, with a kernel of so many us if asked.
+    """
     loop = Training()
     for _ in range(steps):
         with loop.iteration():
@@ -25,19 +30,23 @@ def training(fills: int, *, each: Time = 20, steps: int = 3, graph: bool = False
                 loop.host.graph([Work("ampere_sgemm_128x64_nn", 500)] * 2, loop.stream)
             else:
                 loop.backward(loop.forward())
-                accumulate(loop, adds)
+                accumulate(loop, adds, kernel)
                 loop.step()
     return loop.finish()
 
 
-def accumulate(loop: Training, adds: int) -> None:
+def accumulate(loop: Training, adds: int, kernel: Time = 0) -> None:
     """Autograd adds so many gradients to those that are there, in 30 us each, at the end of its pass."""
     if not adds:
         return
     loop.engine.now = loop.host.now
     for _ in range(adds):
         with loop.engine.op("autograd::engine::evaluate_function: torch::autograd::AccumulateGrad", 0, 0):
-            loop.engine.leaf("aten::add_", 30)
+            if kernel:
+                with loop.engine.op("aten::add_", 20, 5):
+                    loop.engine.launch(Work("void at::native::vectorized_elementwise_kernel", kernel), loop.stream)
+            else:
+                loop.engine.leaf("aten::add_", 30)
     loop.host.now = loop.engine.now
 
 
@@ -145,6 +154,17 @@ def test_half_of_adding_to_the_zeros_may_go_away_as_well() -> None:
     assert finding.saving is not None
     assert finding.saving.direct_ns_per_step == pytest.approx((0.8 * CALL, CALL + 0.5 * 40 * 30_000))
     assert finding.summary.params["host"] == pytest.approx(CALL), "the additions are no part of the calls"
+
+
+def test_additions_that_take_the_gpu_longer_than_the_host_go_away_with_the_zeros() -> None:
+    """Twenty fills of 2 us and twenty additions of 100 us on the GPU: with the fills, half to all of the additions."""
+    (finding,) = findings(training(20, adds=20, kernel=100), RULE)
+    assert "without zeros there is nothing to add to" in finding.summary.text
+    assert finding.summary.params["added"] == pytest.approx(2_000_000, rel=0.02)
+    assert finding.summary.params["cleared"] == pytest.approx(40_000, rel=0.02)
+    assert finding.saving is not None
+    assert finding.saving.wall_ns_per_step[1] > 2_000_000
+    assert finding.saving.wall_ns_per_step[0] > 1_000_000
 
 
 def test_costs_nothing_while_the_gpu_is_busy() -> None:

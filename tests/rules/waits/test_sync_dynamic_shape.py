@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from tests.builders import TraceBuilder
-from tests.builders.timeline import Host, Stream
+from tests.builders.timeline import Host, Stream, Work
 from tests.rules.host_work import compute, looping, read_value
 from tests.rules.judging import findings, skipped, varied
 from tests.rules.loader.test_dataloader_bound import fires_in_a_table
@@ -87,3 +87,27 @@ def test_the_idle_time_after_the_wait_goes_away() -> None:
 
 def test_a_table_has_no_timeline() -> None:
     assert "no timeline" in (skipped(fires_in_a_table(), RULE) or "")
+
+
+def fires_on_a_sort() -> TraceBuilder:
+    """Each step sorts for 1 ms to find how many different numbers there are; the GPU then waits 0.1 ms of 4.6."""
+
+    def step(host: Host, stream: Stream, number: int) -> None:
+        compute(host, stream, 3000)
+        with host.op("aten::_unique2"):
+            host.launch(Work("DeviceRadixSortOnesweepKernel", 1000), stream)
+            host.copy("DtoH", 8, stream, dur=1, wait=True)
+        host.work(100)
+        compute(host, stream, 500)
+        host.wait(stream)
+
+    return looping(step)
+
+
+def test_what_the_operators_take_is_told_where_it_is_much() -> None:
+    (finding,) = findings(fires_on_a_sort(), RULE)
+    assert finding.severity == "medium"
+    assert finding.summary.params["work"] == pytest.approx(1_001_000, rel=0.01)
+    assert "nothing has to be sorted" in finding.advice.text
+    (other,) = findings(fires(), RULE)
+    assert "work" not in other.summary.params

@@ -21,7 +21,7 @@ from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.events import EventSet, Occurrences, event_set
 from traceanalyzer.structure.host_tree import NodeKind
-from traceanalyzer.structure.steps import step_names
+from traceanalyzer.structure.recording.program_steps import count_steps
 from traceanalyzer.structure.sums import count_by, group
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.table import I64, take_or
@@ -222,7 +222,7 @@ def _row(context: Context, key: tuple[int, str, str | None], moved: list[_Moved]
         shapes=shapes or None,
         python_line=line,
         calls=len(moved),
-        steps=len({*step_names(context.steps, start)} - {None}),
+        steps=count_steps(context, start),
         bytes=int(size.sum()) if (size >= 0).all() else None,
         making_ns=int((tree.end_ns[makers] - start).sum()),
         moving_ns=int((tree.end_ns[moves] - tree.start_ns[moves]).sum()),

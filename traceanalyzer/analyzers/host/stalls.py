@@ -38,14 +38,8 @@ _USUAL = 8
 _NAMES = 2
 """Least number of different operators and calls that only arrange or launch (own choice: one may have a reason)."""
 _SHOWN = 10
-_ARRANGES = re.compile(
-    r"aten::(_?(unsafe_)?(reshape_alias|view|view_as|reshape|slice|select|t|transpose|as_strided|expand|expand_as"
-    r"|permute|detach|alias|unsqueeze|squeeze|narrow|empty|empty_strided|empty_like|resolve_conj|resolve_neg"
-    r"|result_type|lift_fresh|split|chunk|unbind|flatten))_?$"
-)
-"""Operators that neither compute nor copy."""
 _MAKES = re.compile(r"aten::(empty|result_type|resolve_)")
-"""Those of them that allocate, or may copy."""
+"""Operators that only arrange and allocate, or may copy."""
 _LAUNCHES = re.compile(r"^(cuda|cu|hip|musa)(Ext|Module)?Launch(Cooperative)?Kernel(ExC?)?$")
 
 
@@ -130,7 +124,7 @@ def _find(context: Context) -> _Found:
     host, launches, names = context.host, context.trace.launches, context.trace.names
     operators = np.flatnonzero(host.is_row & ~names.where(host_activity.is_communicating)[host.name])
     nodes = operators[_stalled(host.name[operators], context.cached(node_times).host_self_ns[operators])]
-    arranges = names.where(lambda name: _ARRANGES.match(name) is not None)[host.name[nodes]]
+    arranges = names.where(host_activity.is_arranging)[host.name[nodes]]
     calls = np.flatnonzero(_launching(context)) if arranges.any() else np.empty(0, np.int64)
     calls = calls[_stalled(launches.name[calls], launches.dur_ns[calls])]
     different = len(distinct(host.name[nodes][arranges])) + len(distinct(launches.name[calls]))
@@ -140,7 +134,7 @@ def _find(context: Context) -> _Found:
 
 
 def _is_view(name: str) -> bool:
-    return _ARRANGES.match(name) is not None and _MAKES.match(name) is None
+    return host_activity.is_arranging(name) and _MAKES.match(name) is None
 
 
 def _alone(context: Context, views: I64) -> I64:

@@ -25,10 +25,12 @@ from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.autograd import Backward, backward, graph, optimizer_starts
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.events import Occurrences, event_set
+from traceanalyzer.structure.events import EventSet, Occurrences, event_set
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.module_calls import device_time, is_accumulation, owners
+from traceanalyzer.structure.operator_times import node_times
 from traceanalyzer.structure.owners import owner_index
+from traceanalyzer.structure.recording.program_steps import count_steps
 from traceanalyzer.structure.sums import count_by, group, least_by, members, most_by
 from traceanalyzer.trace.distinct import ascending, distinct
 from traceanalyzer.trace.intervals import Intervals
@@ -73,6 +75,8 @@ class Passes(msgspec.Struct, frozen=True):
     """Forward passes that run once more without autograd; null if there are none."""
     pipeline: Pipeline | None = None
     """Waiting of a stage of a pipeline; null if the program has no pipeline, or it is unknown."""
+    added_device_ns: int = 0
+    """Device time in ns of adding gradients to existing gradients of parameters."""
 
 
 def analyze(context: Context) -> Passes:
@@ -81,6 +85,8 @@ def analyze(context: Context) -> Passes:
     tree = context.host.tree
     created = np.flatnonzero(context.in_scope(context.cached(graph).start_ns))
     nodes = context.cached(graph).node[created]
+    added = _additions(context)
+    added = added[context.in_scope(tree.start_ns[added])]
     return Passes(
         backward_passes=int(context.in_scope(context.cached(backward).start_ns).sum()),
         updates=int(context.in_scope(updates).sum()),
@@ -92,19 +98,26 @@ def analyze(context: Context) -> Passes:
         discarded=find_discarded(context),
         unused=find_unused(context),
         accumulation=exchanges.accumulation(context),
-        added_ns=_added_ns(context),
+        added_ns=int((tree.end_ns - tree.start_ns)[added].sum()),
+        added_device_ns=int(context.cached(node_times).device_total_ns[added].sum()),
         repeated=repeated_passes.find(context),
         pipeline=exchanges.pipeline(context),
     )
 
 
-def _added_ns(context: Context) -> int:
-    """Host time of additions in place within evaluations that accumulate gradients."""
+def _additions(context: Context) -> I64:
+    """Nodes of additions in place within evaluations that accumulate gradients."""
     host, tree, names = context.host, context.host.tree, context.trace.names
     accumulates = context.cached(owners).is_evaluation & names.where(is_accumulation)[host.name]
-    adds = names.where(lambda name: name == "aten::add_")[host.name] & ~host.merged & context.in_scope(tree.start_ns)
-    nodes = np.flatnonzero(adds & (tree.nearest(accumulates) != NO_PARENT))
-    return int((tree.end_ns - tree.start_ns)[nodes].sum())
+    adds = names.where(lambda name: name == "aten::add_")[host.name] & ~host.merged
+    return np.flatnonzero(adds & (tree.nearest(accumulates) != NO_PARENT))
+
+
+@event_set
+def additions_at(context: Context, beside: EventSet) -> Iterator[Occurrences]:
+    """When gradients are added to existing ones, and when other events run, such as calls of zero_grad."""
+    yield from beside.found(context)
+    yield Occurrences.of_nodes(context, "additions", _additions(context))
 
 
 def _graph_passes(context: Context, created: I64) -> int:
@@ -115,9 +128,7 @@ def _graph_passes(context: Context, created: I64) -> int:
         calls = distinct(modules.of_graph[created][modules.of_graph[created] >= 0])
         kind = group(modules.name[calls], modules.instance[calls])[1]
         return int(np.bincount(kind).max(initial=0))
-    steps = context.steps
-    step = np.searchsorted(steps.start_ns, start, side="right") - 1
-    return len(distinct(step[step >= 0]))
+    return count_steps(context, start)
 
 
 class Waste(msgspec.Struct, frozen=True):

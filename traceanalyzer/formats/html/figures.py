@@ -16,7 +16,7 @@ from typing import Any, SupportsIndex
 
 from markupsafe import Markup
 
-from traceanalyzer.formats.language import PART, SENTENCE, Language, Translated, read_catalog
+from traceanalyzer.formats.language import ALL, PART, SENTENCE, Language, Translated, read_catalog
 from traceanalyzer.report.message import Message, fill
 from traceanalyzer.report.names import clean, clean_code
 
@@ -226,6 +226,8 @@ class FigureLanguage(Translated):
             return value
         if unit == "part":
             time, whole = self._quiet._part_texts(value)
+            if time is None:
+                return self.text(ALL, whole=self._own(whole, value[0], concept))
             parts = {
                 "time": self._own(time, value[0], concept),
                 "whole": self._own(whole, value[1], f"{concept}-whole"),

@@ -19,6 +19,7 @@ from traceanalyzer.rules.engine import avoidable_waits, program
 from traceanalyzer.rules.engine.change import DeviceWork, HostTime, summed
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Facts, Limits, Missing, OfEvents, page
 from traceanalyzer.structure.events import ITS_OWN, EventSet
+from traceanalyzer.structure.recording import Recording
 from traceanalyzer.trace.document import TableRow
 
 _PAGEABLE = page("h2d-pageable")
@@ -31,6 +32,8 @@ _SLOW_SLOT = 12.0
 """GB/s of pinned copies over PCIe 3 x16 in practice, the slowest slot that is common: a card may be in an older one."""
 _CODE_PINNED = "x = x.pin_memory().to('cuda', non_blocking=True)  # or make it there: device='cuda'"
 _SYNCHRONIZE = frozenset({"cudaStreamSynchronize", "hipStreamSynchronize"})
+_AGAIN = 2
+"""Steps without marks of the profiler in which something is seen to come again."""
 _LAUNCH_NS = 20_000
 """Host time of an operator that launches one kernel, in eager mode on a common CPU."""
 _NO_MEMORY = Text(
@@ -211,7 +214,7 @@ def _calls(rows: Sequence[TableRow]) -> int:
 
 def _created_in_trace(facts: Facts, limits: Limits) -> Drafts:
     origins = facts.need("host_origins", host_tensors.HostOrigins).rows
-    if origins and (facts.summary is None or facts.summary.steps_from != "ProfilerStep"):
+    if origins and (facts.steps < _AGAIN and _steps_from(facts) != "ProfilerStep"):
         raise Missing(_CREATED.text("no-steps")())
     often = limits["calls_per_step"] * facts.steps
     rows = tuple(row for row in origins if row.calls >= often and 2 * row.steps >= facts.steps)
@@ -226,14 +229,22 @@ def _created_in_trace(facts: Facts, limits: Limits) -> Drafts:
         "share": OfEvents(time, is_share=True),
         "operator": rows[0].operator,
     }
+    idle = min(facts.per_step(sum(row.making_ns for row in rows)), facts.idle_per_step("cpu_operators"))
+    claims = summed((row.events, facts.per_step(row.making_ns + row.moving_ns)) for row in rows)
     change = HostTime(
         (max(0.0, time - calls * _LAUNCH_NS), time),
         _CREATED.text("basis")(launch=_LAUNCH_NS),
-        claims=summed((row.events, facts.per_step(row.making_ns + row.moving_ns)) for row in rows),
+        claims=claims | ({EventSet.idle("cpu_operators"): idle} if idle else {}),
         within=host_tensors.tensors_at(rows=rows),
         device=ITS_OWN,
     )
-    yield Draft((_CREATED.evidence(limits, "host_share", time / facts.step_ns, where),), change, params, ceiling="low")
+    yield Draft((_CREATED.evidence(limits, "host_share", time / facts.step_ns, where),), change, params)
+
+
+def _steps_from(facts: Facts) -> str | None:
+    """What shows the steps of the program; None where nothing does."""
+    recording = facts.find("recording", Recording)
+    return recording.steps_from if recording else None
 
 
 def _origin(row: host_tensors.HostOrigin, time_ns: float) -> CodePlace:

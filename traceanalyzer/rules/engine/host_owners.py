@@ -144,15 +144,18 @@ def of_role(facts: Facts, wanted: str) -> list[HostOwner]:
 
 
 def largest(facts: Facts) -> HostOwner | None:
-    """The owner that causes most of the host's idle time; None if only operators and calls cause it.
+    """The owner that causes most of the host's idle time; None if only operators that launch, and calls, cause it.
 
     The owner with half of that time as its own, else the innermost with half of it, else the one with most. An owner
-    that launches nearly everything is the whole program and is not named, unless the time is its own.
+    that launches nearly everything is the whole program and is not named, unless the time is its own. An operator is
+    named if it has half of the time, and such time is mostly that of operators which compute on the CPU.
     """
     owners = found(facts)
     if owners is None or not owners.idle_ns:
         return None
     rows = [row for row in owners.rows if _tells(owners, row)]
+    if not rows and owners.idle_ns <= 2 * owners.steps * facts.idle_per_step("cpu_operators"):
+        rows = [row for row in owners.rows if row.kind == "operator" and 2 * _idle_self(row) >= owners.idle_ns]
     own = [row for row in rows if _idle_self(row) >= _MOST * owners.idle_ns]
     if own:
         return max(own, key=_idle_self)
@@ -199,7 +202,7 @@ def claims(facts: Facts, time_ns: float) -> dict[EventSet, float]:
     """The idle time per step in ns that disappears with an owner's time: host code first, then launches."""
     found_claims: dict[EventSet, float] = {}
     left = time_ns
-    for cause in ("host_code", "launch_bound", "synchronization"):
+    for cause in ("host_code", "cpu_operators", "launch_bound", "synchronization"):
         part = min(left, facts.idle_per_step(cause))
         if part > 0:
             found_claims[EventSet.idle(cause)] = part

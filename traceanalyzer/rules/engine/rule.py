@@ -92,7 +92,7 @@ class Draft:
     severity: str | None = None
     """Severity of a finding without a saving; else the saving decides."""
     ceiling: str | None = None
-    """Most severe level that it can have, where the saving is a loose bound."""
+    """Most severe level that it can have, where the saving is a loose bound; what is saved at least may lift it."""
     confidence: str | None = None
     """Confidence of this finding, if it differs from the rule's."""
     title: Text | None = None

@@ -28,6 +28,9 @@ _DRAWS = frozenset({"aten::bernoulli_", "aten::native_dropout", "aten::_fused_dr
 _BY_PRODUCTS = "aten::_scaled_dot_product_attention_math"
 _BMM = "aten::bmm"
 
+_SURE = 2
+"""Own choice: passes one after another without a backward pass in between are no training."""
+
 _PASSES = 2
 """Own choice: two passes, for operands from outside and for reductions that need the whole row first."""
 _SAVED = 0.5
@@ -128,7 +131,8 @@ def _norms(facts: Facts, limits: Limits) -> Drafts:
         return
     where = (CodePlace("operator", norms[0].name, None, every, "count"),)
     evidence = _NOT_EVAL.evidence(limits, "counted", counted / every, where)
-    yield Draft((evidence,), None, {"norms": max(1, round(facts.per_step(every)))}, "low")
+    severity = "medium" if facts.steps >= _SURE else "low"  # a single pass may be a training's
+    yield Draft((evidence,), None, {"norms": max(1, round(facts.per_step(every)))}, severity)
 
 
 def _called(facts: Facts, names: Container[str]) -> list[OperatorFact]:

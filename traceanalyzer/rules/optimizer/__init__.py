@@ -1,31 +1,30 @@
-"""Detects faults of trainings: here updates of parameters, in `passes` those that nothing uses or that take too long.
+"""Detects faults of trainings: updates of parameters that take too long.
 
-The rules here are optimizer-not-fused, optimizer-expensive and zero-grad-fill.
+The rules here are optimizer-not-fused and optimizer-expensive. What becomes of gradients in between is in `zero_grad`;
+passes that nothing uses, or that take too long, are in `passes`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from math import fsum
 
 import msgspec
 
 from traceanalyzer.analyzers import optimizer as optimizers
-from traceanalyzer.analyzers.optimizer.autograd_passes import Passes
+from traceanalyzer.analyzers.operators import on_cpu
 from traceanalyzer.knowledge import marks
 from traceanalyzer.rules.engine import idle_time, program
-from traceanalyzer.rules.engine.change import HostTime
+from traceanalyzer.rules.engine.change import DeviceWork, HostTime
 from traceanalyzer.rules.engine.event_times import EventTimes
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Facts, Limits, OfEvents, page
-from traceanalyzer.rules.optimizer import passes
-from traceanalyzer.structure.autograd import is_zero_grad
-from traceanalyzer.structure.events import ITS_OWN
+from traceanalyzer.rules.optimizer import passes, zero_grad
+from traceanalyzer.rules.optimizer.zero_grad import places
+from traceanalyzer.structure.events import EventSet
 from traceanalyzer.structure.owners import EVALUATION
 
 _NOT_FUSED = page("optimizer-not-fused")
 _EXPENSIVE = page("optimizer-expensive")
-_ZERO_GRAD = page("zero-grad-fill")
 
 FEWEST_CALLS = 100
 """Launches, or calls in a program without a GPU, of one update from which on it is a loop over parameters (own choice:
@@ -71,17 +70,10 @@ _SAVED_WITHOUT_MOMENTUM: _Saved = ((0.35, 0.6), None, None)
 _MOMENTUM = "aten::mul_"
 
 _SECOND_ORDER = re.compile("shampoo|soap|kfac|k_fac|muon", re.IGNORECASE)
+_ON_A_DEVICE = 0.8
+"""Least part of an update on the CPU that goes away on a device, whose memory is ten times as fast (own choice)."""
 _HIDDEN = 0.25
 """Least part of its time that must leave the device without work (own choice)."""
-
-_FILLS = frozenset({"aten::zero_", "aten::fill_", "aten::_foreach_zero_"})
-_LOOP = 0.2
-"""Own choice: setting gradients to None also takes a loop over the parameters, but no operator for each."""
-_OF_ADDING = 0.5
-"""Greatest part of the host time of adding gradients to zeros that goes beside a device (own choice: each new gradient
-is detached instead)."""
-_MOST_ON_CPU = 1.4
-"""Own choice; the lab measured 4 to 8 % of a step where fills and additions take 5 to 6 % of it."""
 
 
 def _not_fused(facts: Facts, limits: Limits) -> Drafts:
@@ -96,7 +88,7 @@ def _not_fused_beside_device(facts: Facts, row: optimizers.Optimizer, limits: Li
     share = host / facts.step_ns
     if launches < limits["launches"] or share <= limits["host_share"] or not _could_use_lists(row):
         return
-    where = _places(facts, (row,))
+    where = places(facts, (row,))
     evidence = (
         _NOT_FUSED.evidence(limits, "launches", launches, where),
         _NOT_FUSED.evidence(limits, "host_share", share, where, subject=_NOT_FUSED.text("host")()),
@@ -153,7 +145,7 @@ def _not_fused_on_cpu(facts: Facts, row: optimizers.Optimizer, limits: Limits) -
     saved = _saved_on_cpu(facts, row, limits["launches"])
     if saved is None or work.share <= limits["host_share"]:
         return
-    where = _places(facts, (row,))
+    where = places(facts, (row,))
     evidence = [_NOT_FUSED.evidence(limits, "host_share", work.share, where, subject=_NOT_FUSED.text("host")())]
     each = row.in_place / _updates(facts, row)
     if each >= limits["launches"]:
@@ -282,15 +274,65 @@ def _expensive(facts: Facts, limits: Limits) -> Drafts:
             continue
         if _is_loop(facts, row) or _is_hidden(facts, row):
             continue
-        is_second_order = _SECOND_ORDER.search(row.name) is not None
-        is_fused = any("_fused_" in operator.name for operator in row.operators)
-        yield Draft(
-            (_EXPENSIVE.evidence(limits, "host_share", share, _places(facts, (row,))),),
-            params={"optimizer": row.name, "host": host, "share": share},
-            severity="low",
-            advice=_EXPENSIVE.text("advice-second-order") if is_second_order else None,
-            code="" if is_second_order or is_fused else _fused_code(row.name),
-        )
+        if _is_elsewhere(facts, row):
+            yield _on_the_cpu(facts, row, limits)
+            continue
+        yield _of_its_host(facts, row, limits)
+
+
+def _of_its_host(facts: Facts, row: optimizers.Optimizer, limits: Limits) -> Draft:
+    """The optimizer takes long on the host, and it is no loop over single parameters."""
+    host = facts.per_step(row.host_ns)
+    is_second_order = _SECOND_ORDER.search(row.name) is not None
+    is_fused = any("_fused_" in operator.name for operator in row.operators)
+    return Draft(
+        (_EXPENSIVE.evidence(limits, "host_share", host / facts.step_ns, places(facts, (row,))),),
+        None if is_second_order else _at_most_all(facts, row),
+        {"optimizer": row.name, "host": OfEvents(host), "share": OfEvents(host, is_share=True)},
+        severity="low",
+        ceiling="medium",
+        advice=_EXPENSIVE.text("advice-second-order") if is_second_order else None,
+        code="" if is_second_order or is_fused else _fused_code(row.name),
+    )
+
+
+def _at_most_all(facts: Facts, row: optimizers.Optimizer) -> DeviceWork | HostTime | None:
+    """On a CPU at most all of an update that has a fused form; None where it has none, or beside a device."""
+    named = _CLASS.search(row.name)
+    could = named is not None and _OPTION.get(named[1]) == "fused" and not row.list_operators and not _is_sparse(row)
+    if not could or not program.computes_on_cpu(facts) or not program.has_torch(facts, _SINCE):
+        return None
+    work = EventTimes.on_cpu(facts, ((row.events, row.host_ns),))
+    return work.removed((0.0, row.host_ns), _EXPENSIVE.text("basis-fused")(), at=optimizers.optimizers_at(rows=(row,)))
+
+
+def _is_elsewhere(facts: Facts, row: optimizers.Optimizer) -> bool:
+    """Whether it mostly computes on the CPU of a program that uses a device."""
+    found = None if program.computes_on_cpu(facts) else facts.find("cpu_operators", on_cpu.CpuOperators)
+    rows = [entry for entry in found.rows if entry.in_optimizer] if found else []
+    return 2 * sum(entry.host_ns for entry in rows) >= row.host_ns
+
+
+def _on_the_cpu(facts: Facts, row: optimizers.Optimizer, limits: Limits) -> Draft:
+    """The parameters are on the CPU, although a device computes the rest."""
+    host = facts.per_step(row.host_ns)
+    idle = min(host, facts.idle_per_step("cpu_operators"))
+    change = HostTime(
+        (_ON_A_DEVICE * host, host),
+        _EXPENSIVE.text("basis-elsewhere")(least=_ON_A_DEVICE),
+        (_ON_A_DEVICE * idle, idle),
+        {EventSet.idle("cpu_operators"): idle},
+        within=optimizers.optimizers_at(rows=(row,)),
+    )
+    return Draft(
+        (_EXPENSIVE.evidence(limits, "host_share", host / facts.step_ns, places(facts, (row,))),),
+        change,
+        {"optimizer": row.name, "host": OfEvents(host), "share": OfEvents(host, is_share=True)},
+        title=_EXPENSIVE.text("title-elsewhere"),
+        summary=_EXPENSIVE.text("summary-elsewhere"),
+        advice=_EXPENSIVE.text("advice-elsewhere"),
+        code="",
+    )
 
 
 def _is_loop(facts: Facts, row: optimizers.Optimizer) -> bool:
@@ -307,119 +349,9 @@ def _is_hidden(facts: Facts, row: optimizers.Optimizer) -> bool:
     return fsum(idle_time.claims(facts, row.exposed).values()) < _HIDDEN * facts.per_step(row.host_ns)
 
 
-def _zero_grad(facts: Facts, limits: Limits) -> Drafts:
-    if program.launches_graphs(facts):
-        return
-    rows = _zeroing(facts)
-    host = facts.per_step(fsum(row.host_ns for row in rows))
-    share = host / facts.step_ns
-    if share <= limits["host_share"]:
-        return
-    if program.computes_on_cpu(facts):
-        yield _zero_grad_on_cpu(facts, rows, limits)
-        return
-    ended = idle_time.claims(facts, (idle for row in rows for idle in row.exposed))
-    exposed = fsum(ended.values())
-    starved = min(facts.per_step(fsum(row.starved_ns for row in rows)), exposed)
-    change = HostTime(
-        ((1 - _LOOP) * host, host + _OF_ADDING * facts.per_step(_added_ns(facts, rows))),
-        _ZERO_GRAD.text("basis-2")(loop=_LOOP, part=_OF_ADDING),
-        None if facts.resources.gpu_ns is None else ((1 - _LOOP) * starved, exposed),
-        ended,
-        within=optimizers.optimizers_at(rows=rows),
-        shares=tuple(row.events for row in rows),
-        device=ITS_OWN,
-    )
-    params = {
-        "fills": _each(rows),
-        "host": OfEvents(host),
-        "idle": starved,
-        "share": OfEvents(host, is_share=True),
-    }
-    yield Draft((_ZERO_GRAD.evidence(limits, "host_share", share, _places(facts, rows)),), change, params)
-
-
-def _zeroing(facts: Facts) -> tuple[optimizers.Optimizer, ...]:
-    """The calls of zero_grad that fill gradients with zeros."""
-    rows = facts.need("optimizers", optimizers.Optimizers).rows
-    return tuple(row for row in rows if row.kind == "zero_grad" and _fills(row))
-
-
-def _zero_grad_on_cpu(facts: Facts, rows: Sequence[optimizers.Optimizer], limits: Limits) -> Draft:
-    """Without a GPU the fills take their full time, and so does adding to them."""
-    work = EventTimes.on_cpu(facts, ((row.events, row.host_ns) for row in rows))
-    added = work.processor.per_step(_added_ns(facts, rows))
-    least, most = (1 - _LOOP) * (work.time + added), _MOST_ON_CPU * (work.time + added)
-    basis = _ZERO_GRAD.text("basis-cpu")(least=1 - _LOOP, most=_MOST_ON_CPU)
-    at = optimizers.optimizers_at(rows=tuple(rows))
-    params = {
-        "fills": _each(rows),
-        "host": OfEvents(work.time),
-        "added": added,
-        "share": OfEvents(work.time, is_share=True),
-    }
-    return Draft(
-        (_ZERO_GRAD.evidence(limits, "host_share", work.share, _places(facts, rows)),),
-        work.processor.less_work((least, most), basis, {rows[0].events: most}, at),
-        params,
-        summary=_ZERO_GRAD.text("summary-cpu"),
-    )
-
-
-def _added_ns(facts: Facts, rows: Sequence[optimizers.Optimizer]) -> float:
-    """Host time in ns of adding gradients to zeros, which goes with the zeros.
-
-    Of several backward passes after one call, only the first adds to zeros.
-    """
-    autograd, calls = facts.find("passes", Passes), sum(row.calls for row in rows)
-    if autograd is None or not autograd.backward_passes:
-        return 0.0
-    return min(1.0, calls / autograd.backward_passes) * autograd.added_ns
-
-
-def _each(rows: Sequence[optimizers.Optimizer]) -> int:
-    """Fills of one call."""
-    return round(sum(_fills(row) for row in rows) / fsum(row.calls for row in rows))
-
-
-def _fills(row: optimizers.Optimizer) -> int:
-    """The fills of a row: launches, or calls of the operators if nothing ran on a device."""
-    return row.launches or sum(entry.calls for entry in row.operators if entry.name in _FILLS)
-
-
-def _zero_grad_in_table(facts: Facts, limits: Limits) -> Drafts:
-    rows = [row for row in facts.printed_marks if is_zero_grad(row.name) and row.calls and row.cpu_total_ns]
-    fills = _printed_fills(facts)
-    calls = sum(row.calls or 0 for row in rows)
-    if not fills >= calls > 0 or facts.table is None or not facts.table.cpu_ns:
-        return
-    inside = facts.per_step(fsum((row.cpu_total_ns or 0) - (row.self_cpu_ns or 0) for row in rows))
-    share = inside * facts.steps / facts.table.cpu_ns
-    if share <= limits["host_share"]:
-        return
-    where = tuple(CodePlace("row", row.name, value=row.cpu_total_ns, unit="ns") for row in rows)
-    yield Draft(
-        (_ZERO_GRAD.evidence(limits, "host_share", share, where),),
-        HostTime(((1 - _LOOP) * inside, inside), _ZERO_GRAD.text("basis-table")()),
-        {"host": inside, "share": share},
-        summary=_ZERO_GRAD.text("summary-table"),
-    )
-
-
-def _printed_fills(facts: Facts) -> int:
-    """Fills with zeros in a table; what fills with other numbers is not told apart there."""
-    return sum(row.calls for row in facts.operators if row.name in _FILLS - {"aten::fill_"})
-
-
-def _places(facts: Facts, rows: Sequence[optimizers.Optimizer]) -> tuple[CodePlace, ...]:
-    """Calls of optimizers with their host time per step in ns, as places of findings."""
-    times = ((row, facts.per_step(row.host_ns)) for row in rows)
-    return tuple(CodePlace("operator", row.name, None, time, "ns", row.start_ns) for row, time in times)
-
-
 RULES = (
     _NOT_FUSED.rule(trace=_not_fused, table=_not_fused_in_table),
     _EXPENSIVE.rule(trace=_expensive),
-    _ZERO_GRAD.rule(trace=_zero_grad, table=_zero_grad_in_table),
+    *zero_grad.RULES,
     *passes.RULES,
 )

@@ -129,6 +129,12 @@ def program_steps(context: Context) -> ProgramSteps:
     return _as_program(context, steps, (None,) * len(steps))
 
 
+def count_steps(context: Context, start_ns: I64) -> int:
+    """In how many steps of the program some times lie."""
+    steps = distinct(program_steps(context).every.at(start_ns))
+    return int((steps >= 0).sum())
+
+
 def _are_much(context: Context, program: ProgramSteps) -> bool:
     """Whether the typical steps are a part of the recording worth judging, not the rest of a start-up."""
     tables = context.trace.host, context.trace.launches, context.trace.device

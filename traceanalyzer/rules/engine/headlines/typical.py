@@ -50,6 +50,7 @@ _EARLIER_SHARE = Text(
 )
 _IDLE = Text("headline-device-idle", "is idle {share:percent}", note="part of a list: the GPU is idle 16 %")
 _DEVICE = Text("headline-device", "The GPU {doing}", note="a sentence; doing is a list: computes 65 %, is idle 35 %")
+_NO_REST = Text("headline-device-no-rest", "The rest is less than 1 %", note="a sentence; of a step")
 _REST = Text(
     "headline-device-rest",
     "In the rest it {doing}",
@@ -168,6 +169,7 @@ _SHOWN = (_EARLIER, "unrecorded_work"), (_PAUSES, "device_gap"), (_LATE, "pendin
 _CAUSES = {
     "allocation": Text("headline-cause-allocation", "the CPU allocates or frees memory", "after: mostly because"),
     "profiler_overhead": Text("headline-cause-profiler", "the profiler itself works", "after: mostly because"),
+    "cpu_operators": Text("headline-cause-cpu-operators", "operators compute on the CPU", "after: mostly because"),
     "synchronization": Text("headline-cause-synchronization", "waits let its queue run empty", "after: mostly because"),
     "launch_bound": Text("headline-cause-launches", "the CPU launches kernels too slowly", "after: mostly because"),
     "host_code": Text(
@@ -317,8 +319,7 @@ def _computing_ns(own: StepResources) -> float:
 
 
 def _losses(facts: Facts, own: StepResources) -> dict[str, float]:
-    """Time of a typical step in which the device does not compute, by cause."""
-    # If events are missing, the recorded work of the host is not representative.
+    """Time of a typical step in which the device does not compute, by cause; without events none is the host's."""
     known = 0.0 if facts.resources.host_ns is None else min(facts.idle_per_step(*_CAUSES), own.host_ns)
     return {
         "input": own.exposed_loader_ns,
@@ -344,7 +345,8 @@ def _device(facts: Facts, own: StepResources) -> Message:
 
 def _rest(facts: Facts, own: StepResources) -> Message:
     """The device's activities while it does not compute, and why it is idle if that is much."""
-    doing = _beside_computing(facts, own) or (_IDLE(share=0.0),)
+    if not (doing := _beside_computing(facts, own)):
+        return _NO_REST()
     if _losses(facts, own)["host"] < WORTH_BESIDE * own.step_ns:
         return _REST(doing=doing)
     return _REST_BECAUSE(doing=doing, cause=_cause(facts))
