@@ -69,9 +69,9 @@ def of_report(report: Report, language: Language) -> Iterator[Chart]:
     if ranks is None or len(ranks.ranks) < 2:
         return
     complete = [step for step in ranks.steps if len(step.costs_ns) == len(ranks.ranks)]
-    if any(any(step.costs_ns) for step in complete):
+    if any(any(step.costs_ns) for step in complete) and not ranks.has_partial_groups:
         yield _cost([row.rank for row in ranks.ranks], complete, language)
-    if ranks.typical_step is not None and ranks.typical_step.strips:
+    if ranks.typical_step is not None and ranks.typical_step.strips and not ranks.has_partial_groups:
         yield _strips(ranks.typical_step, language)
     shares = []
     for row in ranks.ranks:
