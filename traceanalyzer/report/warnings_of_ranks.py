@@ -5,6 +5,15 @@ from __future__ import annotations
 from traceanalyzer.report.message import Text
 
 OF_RANKS = (
+    Text(
+        "q-ranks-merged",
+        "The traces of {count:count} ranks were merged into one file; they are compared as if each had its own.",
+    ),
+    Text(
+        "q-ranks-merged-counted",
+        "The traces of {count:count} ranks were merged into one file; they are compared as if each had its own. The "
+        "file does not say which rank is which, so they are counted in the order of their processes.",
+    ),
     Text("q-ranks-one", "This is a single rank, so there is no other rank to compare it with."),
     Text(
         "q-ranks-damaged",
