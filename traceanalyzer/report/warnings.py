@@ -85,26 +85,6 @@ TEXTS = (
         "{count:count} events without a category were left out.",
         one="{count:count} event without a category was left out.",
     ),
-    Text(
-        "read-merged",
-        "The traces of {count:count} ranks were merged into this file, and are mixed here; the commands report and "
-        "ranks tell them apart.",
-    ),
-    Text(
-        "read-merged-counted",
-        "The traces of {count:count} processes were merged into this file, and are mixed here; the commands report and "
-        "ranks tell them apart.",
-    ),
-    Text(
-        "read-merged-muddled",
-        "The traces of {count:count} processes were merged into this file. What of the work on devices is whose cannot "
-        "be told, so they are mixed here: give the files that were merged.",
-    ),
-    Text(
-        "read-merged-left-out",
-        "{count:count} events belong to none of the processes that were merged into the file, and were left out.",
-        one="{count:count} event belongs to none of the processes that were merged into the file, and was left out.",
-    ),
     Text("read-damaged-metadata", "The metadata around the events is damaged; devices and options may be missing."),
     Text("read-gzip-truncated", "The gzip stream ends early: everything after that point is missing."),
     Text("read-gzip-damaged", "The gzip stream is damaged: everything after that point is missing."),

@@ -291,15 +291,10 @@ def build(report: Report, top: int) -> Iterator[Section]:
 
 def _without_waits(ranks: Ranks) -> Ranks:
     """The ranks without what only all ranks of a group show: who waits for whom, and how long."""
-    unknown = {"wait_ns": None, "exposed_wait_ns": None, "transfer_ns": None, "own_ns": None}
-    return structs.replace(
-        ranks,
-        ranks=tuple(structs.replace(row, **unknown) for row in ranks.ranks),
-        steps=tuple(structs.replace(step, wait_ns=None, waited_for=None) for step in ranks.steps),
-        imbalance=None,
-        stragglers=(),
-        exchanges=(),
-    )
+    unknown = dict.fromkeys(("wait_ns", "exposed_wait_ns", "transfer_ns", "own_ns"))
+    rows = tuple(structs.replace(row, **unknown) for row in ranks.ranks)
+    steps = tuple(structs.replace(step, wait_ns=None, waited_for=None) for step in ranks.steps)
+    return structs.replace(ranks, ranks=rows, steps=steps, imbalance=None, stragglers=(), exchanges=())
 
 
 def _overview(report: Report, ranks: Ranks, slowdown: Stragglers | None, top: int) -> Section:
