@@ -90,9 +90,11 @@ def tool_in(path: Path) -> Any:
 
 
 def report_of(files: Sequence[Path]) -> dict[str, Any]:
-    """The report on a trace, or on the ranks of a run; an empty one if the files cannot be read."""
+    """The report on a trace, or on the ranks of a run, as the command writes it; empty if a file cannot be read."""
     try:
-        report = ta.ranks(files) if len(files) > 1 else ta.analyze(ta.load(files[0]))
+        measured = ta.load(files[0])
+        are_ranks = len(files) > 1 or (isinstance(measured, ta.Trace) and measured.ranks)
+        report = ta.ranks(files) if are_ranks else ta.analyze(measured)
     except TraceAnalyzerError as error:
         print(f"    {error}")
         return {}

@@ -32,11 +32,12 @@ from traceanalyzer.simulation import what_if_ranks
 from traceanalyzer.simulation.what_if import WhatIf
 from traceanalyzer.trace.compile_log import CompileLog
 from traceanalyzer.trace.document import TableDocument
-from traceanalyzer.trace.model import Trace
+from traceanalyzer.trace.model import Loss, Trace
 from traceanalyzer.urls import shown
 
 _NAMED = 5
 """Runs, and files that were left out, that are named in a message."""
+_NO_RANK = "names no rank and has no collectives"
 
 
 @dataclass(frozen=True)
@@ -49,10 +50,12 @@ class MeasuredRun:
     """The facts of each rank, by its number."""
     left_out: tuple[str, ...]
     """Files that are not among them: name and reason, a sentence each."""
+    doubts: tuple[Loss, ...] = ()
+    """What the report says of how the ranks were read."""
 
     def report(self, config: Config | None = None) -> Report:
         """The report of the run, with the settings of a project."""
-        return join(self.members, self.name, config)
+        return join(self.members, self.name, config, doubts=self.doubts)
 
     def what_if(self, ranks: Sequence[int] = ()) -> WhatIf:
         """Predict the step if some ranks were like the others; without a choice, for each rank alone.
@@ -93,6 +96,8 @@ class _MeasuredFile:
 
     name: str
     member: Member
+    doubts: tuple[Loss, ...] = ()
+    """What is said once of a file that several ranks were merged into, with the first of them."""
 
 
 def ranks(
@@ -151,8 +156,21 @@ def collect(
     measured, reasons = _measure(given, _Reading(steps, progress or opening.silent, jobs))
     is_one = all(map(opening.is_one_file, given))
     members, unknown = _run_of(measured, ", ".join(map(shown, given)), is_one=is_one)
-    names = [members[rank].source.name for rank in sorted(members)]
-    return MeasuredRun(opening.name_of(given, names), members, (*reasons, *unknown))
+    names = list(dict.fromkeys(members[rank].source.name for rank in sorted(members)))
+    doubts = tuple(doubt for entry in measured for doubt in entry.doubts)
+    return MeasuredRun(opening.name_of(given, names), members, (*reasons, *unknown), doubts)
+
+
+def of_merged(trace: Trace, steps: StepChoice | None = None) -> MeasuredRun:
+    """The ranks that a script merged into one file.
+
+    Raises:
+        UnusableInputError: They have no collectives.
+        UsageError: None of the chosen steps is in one of them.
+    """
+    measured = _ranks_in(trace, trace.info.name, steps)
+    members = {entry.member.summary.rank or 0: entry.member for entry in measured}
+    return MeasuredRun(trace.info.name, members, (), measured[0].doubts)
 
 
 def measure_rank(trace: Trace, steps: StepChoice | None = None) -> Member | None:
@@ -193,7 +211,11 @@ def compare(members: Mapping[int, Member]) -> ComparedRanks:
 
 
 def join(
-    members: Mapping[int, Member], name: str, config: Config | None = None, found: ComparedRanks | None = None
+    members: Mapping[int, Member],
+    name: str,
+    config: Config | None = None,
+    found: ComparedRanks | None = None,
+    doubts: Sequence[Loss] = (),
 ) -> Report:
     """Compare the ranks of one run in a joint report.
 
@@ -202,6 +224,7 @@ def join(
         name: Name of the run.
         config: Settings of a project.
         found: What `compare` says of the members; None: it is asked.
+        doubts: What is said of how they were read.
     """
     rules = sources.applicable(selection.choose(config or Config()))
     found = found or compare(members)
@@ -215,7 +238,7 @@ def join(
     shown: dict[str, Any] = {"recording": results["recording"]} if "recording" in results else {}
     shown |= {"ranks": ranks, "stragglers": found.stragglers}
     skipped = {} if found.reason is None else {"stragglers": found.reason}
-    doubts = (*joining.damaged(members), *joining.doubts(found.every), *joining.uneven(ranks))
+    doubts = (*doubts, *joining.damaged(members), *joining.doubts(found.every), *joining.uneven(ranks))
     return pipeline.report_of(totals.source(name, ordered), summary, shown, skipped, doubts, advice)
 
 
@@ -254,7 +277,7 @@ def _all_of(files: list[FoundFile], reading: _Reading) -> tuple[list[_MeasuredFi
     measured, reasons = [], []
     for file in files:
         try:
-            measured.append(_MeasuredFile(file.name, _member(file, reading)))
+            measured += _measured(file, reading)
         except UnusableInputError as error:
             reasons.append(_with_name(file, str(error)))
     return measured, reasons
@@ -266,7 +289,8 @@ def _with_name(file: FoundFile, reason: str) -> str:
     return reason if name in reason.partition(": ")[0] else f"{file.name}: {reason}"
 
 
-def _member(file: FoundFile, reading: _Reading) -> Member:
+def _measured(file: FoundFile, reading: _Reading) -> list[_MeasuredFile]:
+    """The rank that a file is of, or those that a script merged into it."""
     if file.failure is not None:
         raise UnusableInputError(f"{file.location}: {file.failure}")
     content = opening.read(file.location, reading.progress(file.location), reading.jobs)
@@ -275,12 +299,25 @@ def _member(file: FoundFile, reading: _Reading) -> Member:
     if isinstance(content, CompileLog):
         raise UnusableInputError(f"{file.location}: is a compile log, which cannot be compared between ranks")
     if isinstance(content, Trace):
-        member = measure_rank(content, reading.steps)
-    else:
-        member = of_report(pipeline.report_on(content, file.location, reading.steps))
+        return _ranks_in(content, file.name, reading.steps, file.location)
+    member = of_report(pipeline.report_on(content, file.location, reading.steps))
     if member is None:
-        raise UnusableInputError(f"{file.location}: names no rank and has no collectives")
-    return member
+        raise UnusableInputError(f"{file.location}: {_NO_RANK}")
+    return [_MeasuredFile(file.name, member)]
+
+
+def _ranks_in(trace: Trace, name: str, steps: StepChoice | None, location: str | None = None) -> list[_MeasuredFile]:
+    """The rank that a trace is of, or those that a script merged into it, each with a name of its own."""
+    measured = [(part, measure_rank(part, steps)) for part in trace.ranks or (trace,)]
+    merged = {"read-merged": "q-ranks-merged", "read-merged-counted": "q-ranks-merged-counted"}
+    doubts = tuple(Loss(merged[loss.id], loss.count) for loss in trace.losses if loss.id in merged)
+    found: list[_MeasuredFile] = []
+    for part, member in measured:
+        if member is None:
+            raise UnusableInputError(f"{location or name}: {_NO_RANK}")
+        own_name = f"{name}_rank{part.info.rank}" if trace.ranks else name
+        found.append(_MeasuredFile(own_name, member, () if found else doubts))
+    return found
 
 
 def _run_of(measured: list[_MeasuredFile], given: str, *, is_one: bool) -> tuple[dict[int, Member], list[str]]:

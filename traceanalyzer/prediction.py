@@ -72,6 +72,8 @@ def _predicted(
     steps: StepChoice | None,
 ) -> WhatIf:
     """Apply changes to a trace, or ask what a run would take without its late ranks."""
+    if isinstance(measured, Trace) and measured.ranks:
+        measured = multirank.of_merged(measured, steps)
     if isinstance(measured, Trace):
         if ranks:
             raise UsageError(f"--rank {ranks[0]}: needs the traces of several ranks; name all files or their folder")

@@ -117,3 +117,19 @@ def test_the_page_has_them() -> None:
     page = html(join(members(late()), "run"))
     assert 'id="section-ranks"' in page
     assert "Waiting, Transfer" in page, "and says what the words mean"
+
+
+def test_without_all_ranks_of_a_group_nothing_is_split_into_waiting_and_transfer() -> None:
+    """Of four ranks two are here; rank 1 comes 300 us later than rank 0, but the latest may be missing."""
+    sections = shown(*run(4, [Meeting(lambda rank, step: 1000 + 300 * rank)])[:2])
+    section = sections["ranks"]
+    assert titles(section) == ["Rank", "Step", "Came last", "Parts of its step"]
+    assert "ranks-late" not in sections
+    assert "ranks-slowdown" not in sections
+    said = " ".join(message.text for message in section.messages)
+    assert "a rank spends 950 us per step" in said  # 500 + 200 of rank 1, 1,100 of rank 0 with what it waits
+    assert "unknown" in said
+    assert "transfer" not in said
+    columns = [str(column.title) for column in sections["ranks-groups"].tables[0].columns]
+    assert "Duration" in columns
+    assert not {"Waiting", "Transfer", "Bus bandwidth"} & set(columns)

@@ -202,18 +202,29 @@ def _make(given: str, asked: _Asked, *, quiet: bool) -> _Made:
         return _of_one_file(given, (), asked, quiet=quiet)
     chosen = input_of(given, "report")
     if chosen.is_run:
-        if asked.compile_logs:
-            raise UsageError(
-                f"{given}: contains several ranks, but a compile log is of one; name the file of that rank"
-            )
-        if asked.captures:
-            raise UsageError(f"{given}: contains several ranks, but a capture is of one; name the file of that rank")
+        _require_nothing_of_one_rank(given, asked)
         from traceanalyzer import multirank  # noqa: PLC0415
 
         with reading_each(quiet=quiet) as each:
             run = multirank.collect(chosen.inputs, asked.steps, each, asked.jobs)
         return _Made(run.report(asked.settings), notes=tuple(run.summary))
     return _of_one_file(chosen.inputs[0], chosen.captures, asked, quiet=quiet)
+
+
+def _require_nothing_of_one_rank(given: str, asked: _Asked) -> None:
+    """Raise an error if a recording of one process was given with those of several ranks."""
+    if asked.compile_logs:
+        raise UsageError(f"{given}: contains several ranks, but a compile log is of one; name the file of that rank")
+    if asked.captures:
+        raise UsageError(f"{given}: contains several ranks, but a capture is of one; name the file of that rank")
+
+
+def _of_merged(trace: Trace, file: str, asked: _Asked) -> _Made:
+    """The report on the ranks that a script merged into one file."""
+    _require_nothing_of_one_rank(file, asked)
+    from traceanalyzer import multirank  # noqa: PLC0415
+
+    return _Made(multirank.of_merged(trace, asked.steps).report(asked.settings))
 
 
 def _of_one_file(file: str, captures: tuple[str, ...], asked: _Asked, *, quiet: bool) -> _Made:
@@ -223,6 +234,8 @@ def _of_one_file(file: str, captures: tuple[str, ...], asked: _Asked, *, quiet: 
         content = opening.read(file, progress, asked.jobs)
         if isinstance(content, Difference):
             raise UsageError(f"{file}: is a saved difference. Did you mean {suggestions.typed('render', file)}?")
+        if isinstance(content, Trace) and content.ranks:
+            return _of_merged(content, file, asked)
         if isinstance(content, Report) and asked.settings.options:
             raise UsageError(f"{file}: is a saved report, whose rules were chosen when it was made; name the trace")
     # When the analyses share their work with other processes, no thread draws a bar any more.

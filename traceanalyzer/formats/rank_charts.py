@@ -68,11 +68,8 @@ def of_report(report: Report, language: Language) -> Iterator[Chart]:
     ranks = report.result("ranks", Ranks)
     if ranks is None or len(ranks.ranks) < 2:
         return
-    complete = [step for step in ranks.steps if len(step.costs_ns) == len(ranks.ranks)]
-    if any(any(step.costs_ns) for step in complete):
-        yield _cost([row.rank for row in ranks.ranks], complete, language)
-    if ranks.typical_step is not None and ranks.typical_step.strips:
-        yield _strips(ranks.typical_step, language)
+    if not ranks.has_partial_groups:
+        yield from _of_waiting(ranks, language)
     shares = []
     for row in ranks.ranks:
         hidden = _hidden(row)
@@ -80,6 +77,15 @@ def of_report(report: Report, language: Language) -> Iterator[Chart]:
             shares.append((row, hidden))
     if len(shares) > 1 and max(hidden for _, hidden in shares) >= _LEAST_HIDDEN:
         yield _overlap(shares, language)
+
+
+def _of_waiting(ranks: Ranks, language: Language) -> Iterator[Chart]:
+    """The charts of who waits for whom, which only all ranks of a group show."""
+    complete = [step for step in ranks.steps if len(step.costs_ns) == len(ranks.ranks)]
+    if any(any(step.costs_ns) for step in complete):
+        yield _cost([row.rank for row in ranks.ranks], complete, language)
+    if ranks.typical_step is not None and ranks.typical_step.strips:
+        yield _strips(ranks.typical_step, language)
 
 
 def _cost(ranks: list[int], steps: Sequence[RunStep], language: Language) -> Chart:

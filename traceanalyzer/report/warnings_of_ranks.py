@@ -5,6 +5,35 @@ from __future__ import annotations
 from traceanalyzer.report.message import Text
 
 OF_RANKS = (
+    Text(
+        "read-merged",
+        "The traces of {count:count} ranks were merged into this file, and are mixed here; the commands report and "
+        "ranks tell them apart.",
+    ),
+    Text(
+        "read-merged-counted",
+        "The traces of {count:count} processes were merged into this file, and are mixed here; the commands report and "
+        "ranks tell them apart.",
+    ),
+    Text(
+        "read-merged-muddled",
+        "The traces of {count:count} processes were merged into this file. What of the work on devices is whose cannot "
+        "be told, so they are mixed here: give the files that were merged.",
+    ),
+    Text(
+        "read-merged-left-out",
+        "{count:count} events belong to none of the processes that were merged into the file, and were left out.",
+        one="{count:count} event belongs to none of the processes that were merged into the file, and was left out.",
+    ),
+    Text(
+        "q-ranks-merged",
+        "The traces of {count:count} ranks were merged into one file; they are compared as if each had its own.",
+    ),
+    Text(
+        "q-ranks-merged-counted",
+        "The traces of {count:count} ranks were merged into one file; they are compared as if each had its own. The "
+        "file does not say which rank is which, so they are counted in the order of their processes.",
+    ),
     Text("q-ranks-one", "This is a single rank, so there is no other rank to compare it with."),
     Text(
         "q-ranks-damaged",

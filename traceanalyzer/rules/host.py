@@ -363,7 +363,8 @@ def _stalls_of_ranks(facts: Facts, run: Ranks, limits: Limits) -> Drafts:
         "wait": run.exposed_wait_ns or 0.0,
         "transfer": run.transfer_ns or 0.0,
     }
-    yield Draft((evidence,), change, params, summary=_STALLS.text("summary-ranks"))
+    summary = "summary-ranks-missing" if run.has_partial_groups else "summary-ranks"
+    yield Draft((evidence,), change, params, summary=_STALLS.text(summary))
 
 
 def _mean_stalled_ns(run: Ranks) -> float:

@@ -58,7 +58,7 @@ def _launch_bound(facts: Facts, limits: Limits) -> Drafts:
             "short": launches.short_kernels.calls_share,
         },
         ceiling=_ceiling(facts),
-        confidence="C" if facts.is_host_inflated and not parts.is_measured else None,
+        confidence="C" if _ceiling(facts) or (facts.is_host_inflated and not parts.is_measured) else None,
         advice=_LAUNCH_BOUND.text("advice-values") if found.waits_often else _advice(facts, launches),
         code="" if found.waits_often else None,
     )

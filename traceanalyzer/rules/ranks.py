@@ -41,8 +41,8 @@ def _straggler(facts: Facts, limits: Limits) -> Drafts:
     evidence = _evidence(late, run, limits)
     params = _figures(late, run)
     advice = _STRAGGLER.text("advice-several") if len(late.rows) > 1 else None
-    if missing := late_rank.missing(run):
-        params["missing"] = missing
+    if run.has_partial_groups:
+        params["missing"] = late_rank.missing(run)
         summary_of = _STRAGGLER.text("summary-missing")
         yield Draft(evidence, None, params, severity="low", summary=summary_of, advice=advice)
         return

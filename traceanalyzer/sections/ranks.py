@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from math import fsum
+
+from msgspec import structs
 
 from traceanalyzer.analyzers.ranks import ranges
 from traceanalyzer.analyzers.ranks.model import ExchangeRow, GroupRow, RankRow, Ranks
@@ -31,6 +33,11 @@ _WAITING_ON_HOST = Text(
     "ranks-waiting-on-host",
     "In matched collectives, a rank waits {wait:ns} per step for the others, and {transfer:ns} are transfer. They "
     "run on the CPU, so it is unknown what else runs meanwhile.",
+)
+_WAITING_UNKNOWN = Text(
+    "ranks-waiting-unknown",
+    "In matched collectives, a rank spends {time:ns} per step. How much of that is waiting for other ranks is unknown, "
+    "because not every rank has a trace here.",
 )
 _UNEVEN = Text("ranks-uneven", "Without waiting, rank {rank} would take longest: {share:share} longer than the mean.")
 _MATCHED = Text(
@@ -160,6 +167,18 @@ _LAST_TIMES = Column(
     Text("ranks-group-last-times", "Times", "in how many collectives that rank came last"), "count", "last"
 )
 _GROUPS = Text("ranks-groups-title", "Collectives of several ranks")
+
+
+def _is_whole(row: GroupRow) -> bool:
+    """Whether all ranks of a group are here: else nobody knows how much of its collectives is waiting."""
+    return row.ranks >= (row.group_size or row.ranks)
+
+
+def _of_whole(field: str) -> Callable[[GroupRow], float | None]:
+    """The cells of a field in the rows of whole groups."""
+    return lambda row: getattr(row, field) if _is_whole(row) else None
+
+
 _GROUP_COLUMNS = optional(
     known,
     columns.COLLECTIVE,
@@ -168,13 +187,18 @@ _GROUP_COLUMNS = optional(
     Column(Text("ranks-group-here", "Ranks here", "ranks of the group in this report"), "count", "ranks"),
     columns.MESSAGE_SIZE,
     Column(Text("ranks-collectives", "Collectives"), "count", "collectives"),
-    Column(Text("ranks-group-wait", "Waiting", "mean over collectives and ranks"), "ns", "wait_ns"),
-    Column(Text("ranks-transfer", "Transfer", "mean of the shortest durations"), "ns", "transfer_ns"),
+    Column(
+        Text("ranks-group-time", "Duration", "waiting and transfer, where ranks of the group have no trace here"),
+        "ns",
+        lambda row: None if _is_whole(row) else row.wait_ns + (row.rank_transfer_ns or row.transfer_ns),
+    ),
+    Column(Text("ranks-group-wait", "Waiting", "mean over collectives and ranks"), "ns", _of_whole("wait_ns")),
+    Column(Text("ranks-transfer", "Transfer", "mean of the shortest durations"), "ns", _of_whole("transfer_ns")),
     Column(Text("ranks-start-skew", "Starts apart", "from the first to the last rank, mean"), "ns", "start_skew_ns"),
     _LAST,
     _LAST_TIMES,
-    columns.ALGORITHM,
-    columns.BUS,
+    columns.ALGORITHM.of(_of_whole("algorithm_gb_per_s")),
+    columns.BUS.of(_of_whole("bus_gb_per_s")),
 )
 _OF_LINK = Text("ranks-share-of-link", "Of the link", "share of the bandwidth of the link between GPUs")
 _LINK = Text("ranks-link", "Link between GPUs")
@@ -246,6 +270,8 @@ def build(report: Report, top: int) -> Iterator[Section]:
     if ranks is None:
         return
     slowdown = report.result("stragglers", Stragglers)
+    if ranks.has_partial_groups:
+        ranks, slowdown = _without_waits(ranks), None
     yield _overview(report, ranks, slowdown, top)
     if ranks.stragglers:
         yield detail("ranks-late", _LATE, Topic.RANKS, (_late(ranks, top),))
@@ -261,6 +287,14 @@ def build(report: Report, top: int) -> Iterator[Section]:
         if rows or id_ == "all":
             tables = (table(f"ranks_{id_}", shown, rows, top),)
             yield detail(f"ranks-{id_}", title, Topic.RANKS, tables, messages=messages)
+
+
+def _without_waits(ranks: Ranks) -> Ranks:
+    """The ranks without what only all ranks of a group show: who waits for whom, and how long."""
+    unknown = dict.fromkeys(("wait_ns", "exposed_wait_ns", "transfer_ns", "own_ns"))
+    rows = tuple(structs.replace(row, **unknown) for row in ranks.ranks)
+    steps = tuple(structs.replace(step, wait_ns=None, waited_for=None) for step in ranks.steps)
+    return structs.replace(ranks, ranks=rows, steps=steps, imbalance=None, stragglers=(), exchanges=())
 
 
 def _overview(report: Report, ranks: Ranks, slowdown: Stragglers | None, top: int) -> Section:
@@ -303,7 +337,7 @@ def _group_columns(ranks: Ranks) -> tuple[Column, ...]:
     rate = ranks.link.gb_per_s
 
     def of_link(row: GroupRow) -> float | None:
-        return None if row.bus_gb_per_s is None else row.bus_gb_per_s / rate
+        return None if row.bus_gb_per_s is None or not _is_whole(row) else row.bus_gb_per_s / rate
 
     return (*_GROUP_COLUMNS, Column(_OF_LINK, "share", of_link, if_any=known))
 
@@ -324,7 +358,10 @@ def _messages(ranks: Ranks, typical_ns: float | None) -> Iterator[Message]:
         yield _STEP(mean=step, ranks=len(ranks.ranks))
     else:
         yield _ONE(mean=step)
-    if ranks.wait_ns is not None:
+    if ranks.has_partial_groups:
+        if ranks.wait_ns is not None and ranks.transfer_ns is not None:
+            yield _WAITING_UNKNOWN(time=ranks.wait_ns + ranks.transfer_ns)
+    elif ranks.wait_ns is not None:
         waiting = _WAITING_ON_HOST if ranks.exposed_wait_ns is None else _WAITING
         yield waiting(wait=ranks.wait_ns, exposed=ranks.exposed_wait_ns, transfer=ranks.transfer_ns)
     if ranks.imbalance is not None and ranks.wait_ns is not None:

@@ -89,7 +89,7 @@ def over(context: Context, steps: Steps, among: Steps | None = None) -> StepReso
     device, busy = busiest(context, within)
     collectives, exposed = _communication(context, device)
     loads = gaps.times_of(context.trace.host, context.kind == NodeKind.DATALOADER)
-    waits = _waiting(context, steps.window)
+    waits = waits_of_host(context, steps.window)
     loader = loads & within
     waiting = (waits & within) - loader
     communicates = device is not None or bool(collectives)
@@ -188,7 +188,7 @@ def _kernels_of_devices(context: Context) -> dict[int | None, tuple[Intervals, I
     return {number: kernels(number) for number in context.cached(_devices)}
 
 
-def _waiting(context: Context, window: tuple[int, int] | None) -> Intervals:
+def waits_of_host(context: Context, window: tuple[int, int] | None) -> Intervals:
     """When the host waits: launching threads wait, calls are blocked, or only the device still runs at the end."""
     waits, launches = context.cached(host_activity.waits), context.trace.launches
     own = is_among(waits.thread, host_activity.launching_threads(context))

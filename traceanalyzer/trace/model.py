@@ -166,6 +166,8 @@ class Trace:
     accelerator: AcceleratorEvents = field(default_factory=AcceleratorEvents.empty)
     """Events of devices that write no kernels: of MTIA, Ascend NPUs and Gaudi."""
     losses: tuple[Loss, ...] = ()
+    ranks: tuple[Trace, ...] = ()
+    """The ranks that a script merged into the file, each as a trace of its own, ascending; empty for other files."""
 
     @cached_property
     def events(self) -> Events:

@@ -118,6 +118,8 @@ class DeviceEvents(SliceTable):
     )
     graph: I64 = column("i8", "", "id of the graph that launched it; -1 where absent", "graph id")
     graph_node: I64 = column("i8", "", "id of its node in the graph; -1 where absent", "graph node id")
+    thread: I32 = column("i4", "", "row of the pseudo thread that is the stream", pool="threads")
+    rank: I32 = column("i4", "", "rank that a script which merged several traces wrote; -1 where absent", "rank")
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,6 +192,7 @@ class Syncs(SliceTable):
     device: I32 = column("i4", "", "device id; -1 where absent", "device")
     stream: I64 = column("i8", "", "stream id; -1 is every stream", "stream")
     correlation: I64 = column("i8", "", "id shared with the call; -1 where absent", "correlation")
+    thread: I32 = column("i4", "", "row of the pseudo thread that is the stream", pool="threads")
 
 
 @dataclass(frozen=True, eq=False)

@@ -113,4 +113,5 @@ def test_a_recommender_without_a_stall(corpus: Path) -> None:
 def test_a_language_model_with_a_late_rank(corpus: Path) -> None:
     found = of_field(corpus, "nanogpt_h100_compiled_rank", 8)
     assert found.late_rank == 1
-    assert found.late_ns_per_step == pytest.approx(10e6, rel=0.2)
+    # in three steps its host takes 134.7 ms, and those of ranks 7 and 2 take 133: they hardly wait for anything
+    assert found.late_ns_per_step == pytest.approx(2.7e6, rel=0.2)

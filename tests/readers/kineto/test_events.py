@@ -33,7 +33,8 @@ def test_events_have_the_type_of_their_category_from_the_first_one_on() -> None:
     (kernel,) = decoded(decoder, event("kernel", args={"stream": 7, "Python id": 3, "bytes": "12"}))
     assert (kernel.cat, kernel.name, kernel.dur, bytes(kernel.ts)) == ("kernel", "n", 3, b"5")
     assert (kernel.args.stream, kernel.args.bytes, kernel.args.device) == (7, "12", -1)
-    assert not hasattr(kernel, "pid")
+    assert (kernel.pid, kernel.tid) == (1, 2)
+    assert not hasattr(kernel, "id")
     assert not hasattr(kernel.args, "Python_id")
     found = decoded(decoder, event("cpu_op"), event("kernel"), event("Kernel"))
     assert [event.cat for event in found] == ["cpu_op", "kernel", "Kernel"]

@@ -24,7 +24,7 @@ from msgspec.structs import replace
 from traceanalyzer.analyzers.ranks import matching, rows, strips, waiting
 from traceanalyzer.analyzers.ranks.matching import Matched, RankTable
 from traceanalyzer.analyzers.ranks.member import Member, of_typical_steps, with_common_steps
-from traceanalyzer.analyzers.ranks.model import Matching, RankRange, RankRow, Ranks
+from traceanalyzer.analyzers.ranks.model import UNMATCHED, Matching, RankRange, RankRow, Ranks
 from traceanalyzer.analyzers.ranks.rows import RankRun
 from traceanalyzer.report import units
 from traceanalyzer.structure.recording.left_out import ALLOCATION
@@ -32,8 +32,6 @@ from traceanalyzer.trace.model import Loss
 from traceanalyzer.trace.table import I64
 
 _LIST = re.compile(r"\[\s*\d+(?:\s*,\s*\d+)*\s*\]")
-_UNMATCHED = 0.2
-"""Share of collectives from which on it is worth a warning (own choice: below, no ranking changes)."""
 _UNEVEN = 0.2
 """Part of a typical step by which a step that is left out must be longer, or in which one rank must wait at once, to be
 told (own choice: as steps are left out)."""
@@ -179,7 +177,7 @@ def doubts(ranks: Ranks) -> Iterator[Loss]:
     matching = ranks.matching
     mutual = matching.recorded - matching.not_mutual
     lost = matching.unmatched + matching.contradicted
-    if len(ranks.ranks) > 1 and lost > _UNMATCHED * mutual:
+    if len(ranks.ranks) > 1 and lost > UNMATCHED * mutual:
         yield Loss("q-ranks-unmatched", lost, {"all": mutual})
     if matching.matched and not ranks.has_clocks:
         yield Loss("q-ranks-no-clock", 1)

@@ -7,6 +7,10 @@ A rank works until a collective; the collective ends when the last rank has come
 needed. While a collective runs, the rank's kernels continue, whether others have come or not; work after the collective
 follows its end. In a replay without changes each rank's work takes as long as recorded.
 
+Where a device does nothing between collectives, it waits for its host. In a collective it may wait for another rank
+while its own host runs ahead: that work is not seen between collectives, and is still to be done if nobody is late. So
+no step of a rank takes less than the work of its host, and a delay that all later collectives of a step see costs once.
+
 One pass replays many scenarios, which differ in the times of work and transfers; times are vectors over scenarios.
 """
 
@@ -132,27 +136,33 @@ def has_few(table: RankTable, world_size: int | None) -> bool:
 
 
 class JointProgram(msgspec.Struct, frozen=True):
-    """Events of all ranks: rank by rank, each in the order of time. The last event of a rank is its end."""
+    """Events of all ranks: rank by rank, each in the order of time. The last event of a rank is its end.
+
+    Events are starts and ends of meetings, and ends of steps.
+    """
 
     member: I64
     """Position of the rank of each event."""
     work_ns: F64
     """Matrix of events by kinds: the rank's own work since its event before."""
     meeting: I64
-    """Number of the meeting that starts or ends; -1 at the end of a rank."""
+    """Number of the meeting that starts or ends; -1 at the end of a step."""
     is_start: Bool
     transfer_ns: F64
     """At ends of meetings: time from the arrival of the last rank to the end."""
     sizes: I64
     """Number of ranks of each meeting."""
     members: int
+    host_ns: F64
+    """At ends of steps: the work of the host, which is the least time of the step."""
 
 
 class Shorter(msgspec.Struct, frozen=True):
-    """The time saved, as a matrix of events by kinds, and of transfers; negative for what takes longer."""
+    """The time saved, as a matrix of events by kinds, of transfers and of hosts; negative for what takes longer."""
 
     work_ns: F64
     transfer_ns: F64
+    host_ns: F64
 
 
 def replay(program: JointProgram, shorter: Shorter) -> F64 | None:
@@ -179,6 +189,7 @@ class _Run:
         self._total = program.work_ns.sum(axis=1).tolist()
         self._changes: list[bool] = [*(shorter.work_ns != 0).any(axis=1).tolist()]
         self._less = shorter.work_ns.sum(axis=1).tolist()
+        self._began = np.zeros_like(self._now)
 
     def end(self) -> F64 | None:
         program = self._program
@@ -203,6 +214,8 @@ class _Run:
                         ready += waiting.pop(own, [])
                 elif own >= 0:
                     self._leave(member, own, event)
+                else:
+                    self._end_step(member, event)
                 place[member] += 1
         return self._now.max(axis=0) if place == stops else None
 
@@ -214,6 +227,15 @@ class _Run:
             now[1] -= self._less[event]
             now[2 + member] -= self._less[event]
             now[-1 - self._kinds : -1] -= less
+
+    def _end_step(self, member: int, event: int) -> None:
+        """A step has taken no less than the work of its host."""
+        least = self._began[member] + self._program.host_ns[event]
+        less = self._shorter.host_ns[event]
+        if less:
+            least[[1, 2 + member, -1 - self._kinds]] -= less
+        np.maximum(self._now[member], least, out=self._now[member])
+        self._began[member] = self._now[member]
 
     def _arrive(self, member: int, own: int) -> bool:
         """Come to a meeting; true if all have come."""
@@ -241,9 +263,9 @@ def join_programs(own: Sequence[RankFacts], meetings: Meetings) -> tuple[JointPr
         parts.append(_events_of(facts, member, meetings, offset))
         offset += len(facts.collectives.kind)
     columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
-    rank, work, meeting, is_start, transfer, position = columns
+    rank, work, meeting, is_start, transfer, position, host = columns
     sizes = count_by(meeting[is_start], meetings.count)
-    return JointProgram(rank, work, meeting, is_start, transfer, sizes, len(own)), position
+    return JointProgram(rank, work, meeting, is_start, transfer, sizes, len(own), host), position
 
 
 def _events_of(facts: RankFacts, member: int, meetings: Meetings, offset: int) -> tuple[Array, ...]:
@@ -251,8 +273,7 @@ def _events_of(facts: RankFacts, member: int, meetings: Meetings, offset: int) -
     events = _in_order(facts)
     row = np.where(events.is_end_of_step, UNKNOWN, events.row + offset)
     meeting = np.where(row == UNKNOWN, UNKNOWN, take_or(meetings.meeting, row, UNKNOWN))
-    is_last = np.arange(len(row)) == len(row) - 1
-    kept = np.flatnonzero((meeting != UNKNOWN) | is_last)
+    kept = np.flatnonzero((meeting != UNKNOWN) | events.is_end_of_step)
 
     passed = np.cumsum(_work(facts, events, meeting), axis=0)[kept]
     work = np.diff(passed, axis=0, prepend=0.0)
@@ -260,7 +281,10 @@ def _events_of(facts: RankFacts, member: int, meetings: Meetings, offset: int) -
     transfer = np.where(is_end, take_or(meetings.transfer_ns, row, 0), 0)[kept].astype(np.float64)
     is_start = events.is_start[kept]
     position = _led_to(np.where(is_start, take_or(meetings.position, row[kept], UNKNOWN), UNKNOWN), is_start)
-    return np.full(len(kept), member), work, meeting[kept], is_start, transfer, position
+    host = np.zeros(len(kept))
+    if facts.steps.host_ns:  # else a report of an old version
+        host[events.is_end_of_step[kept]] = facts.steps.host_ns
+    return np.full(len(kept), member), work, meeting[kept], is_start, transfer, position, host
 
 
 def _in_order(facts: RankFacts) -> RankEvents:
@@ -327,7 +351,10 @@ def saved_at_median(program: JointProgram, position: I64, *, exactly: bool = Fal
     ends = np.flatnonzero(~program.is_start & (program.meeting != UNKNOWN))
     place = _position_of_ends(program, position)[ends]
     transfer[ends] = _excess(place, program.transfer_ns[ends], exactly=exactly)
-    return Shorter(less, transfer)
+    host = np.zeros(len(program.member))
+    steps = np.flatnonzero(~program.is_start & (program.meeting == UNKNOWN))
+    host[steps] = _excess(matching.nth_of(program.member[steps]), program.host_ns[steps], exactly=exactly)
+    return Shorter(less, transfer, host)
 
 
 def _position_of_ends(program: JointProgram, position: I64) -> I64:

@@ -6,6 +6,9 @@ import msgspec
 
 from traceanalyzer.analyzers.communication import GpuLink
 
+UNMATCHED = 0.2
+"""Share of collectives that no other rank has from which on it matters (own choice: below, no ranking changes)."""
+
 
 class RankRange(msgspec.Struct, frozen=True):
     """Consecutive ranks, both ends included."""
@@ -333,3 +336,15 @@ class Ranks(msgspec.Struct, frozen=True):
     """Exchanges of tokens between experts by their place in the step, such as one or two a layer."""
     typical_step: TypicalStrips | None = None
     """What each rank does at each moment of a typical step; null without one, and in reports of old versions."""
+
+    @property
+    def has_partial_groups(self) -> bool:
+        """Whether ranks of a process group have no trace: then nobody knows how much of its collectives is waiting.
+
+        Collectives that no other rank here has are of such groups, too.
+        """
+        if not self.missing:
+            return False
+        mutual = self.matching.recorded - self.matching.not_mutual
+        sizes = ((row.group_size or self.world_size or row.ranks, row.ranks) for row in self.groups)
+        return self.matching.unmatched > UNMATCHED * mutual or any(here < size for size, here in sizes)

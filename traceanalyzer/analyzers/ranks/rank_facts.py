@@ -19,14 +19,14 @@ from msgspec.structs import replace
 
 from traceanalyzer.knowledge.collectives import message_bytes, operation
 from traceanalyzer.report.message import Text
-from traceanalyzer.structure import recorded_collectives, resources
+from traceanalyzer.structure import gaps, recorded_collectives, resources
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.recorded_collectives import RecordedCollectives
 from traceanalyzer.structure.recording.program_steps import WHOLE, program_steps
 from traceanalyzer.structure.resources import StepResources
-from traceanalyzer.structure.steps import Steps
+from traceanalyzer.structure.steps import Steps, host_part
 from traceanalyzer.structure.sums import Columns
 from traceanalyzer.trace.capture_facts import Timing
 from traceanalyzer.trace.intervals import Intervals
@@ -40,6 +40,9 @@ MOST = 8192
 _EPOCH_NS = 10**18
 """2001: a clock that has passed it counts from 1970."""
 _PARTS = ("compute", "memory", "loader")
+_SILENCE_NS = 1_000_000
+"""From this time on without a start or end of an event it is unknown whether the host works (own choice: Python between
+two operators takes less)."""
 _MUTUAL = frozenset({"all_reduce", "all_gather", "reduce_scatter", "barrier", "all_to_all"})
 """Operations that no rank can finish before all have come."""
 
@@ -95,6 +98,10 @@ class RankSteps(msgspec.Struct, frozen=True):
     """Part of the rest of that time in ns in which a copy or fill runs on a device."""
     loader_after_ns: tuple[int, ...] = ()
     """Part of what then remains in ns in which something waits for the loader."""
+    host_ns: tuple[int, ...] = ()
+    """Time in ns in which the host works for each step and waits neither for a device nor for the loader, nor does
+    nothing that is recorded for longer than a millisecond; at most the step. A step takes no less, however little the
+    device has to do. Empty in reports of old versions."""
 
 
 class RankCollectives(msgspec.Struct, frozen=True):
@@ -288,7 +295,19 @@ def _steps(context: Context) -> RankSteps:
         start_ns=tuple(start.tolist()),
         duration_ns=tuple((end - start).tolist()),
         computation_ns=tuple(computation.within(start, end).tolist()),
+        host_ns=tuple(np.minimum(_host_work(context, steps)[kept], end - start).tolist()),
     )
+
+
+def _host_work(context: Context, steps: Steps) -> I64:
+    """How long the host works for each step, as far as it is recorded."""
+    host, calls = context.trace.host, context.trace.launches
+    moments = np.sort(np.concatenate([host.start_ns, host.end_ns, calls.start_ns, calls.end_ns]))
+    works = np.diff(moments) <= _SILENCE_NS
+    busy = Intervals.union(moments[:-1][works], moments[1:][works])
+    waits = resources.waits_of_host(context, steps.window)
+    loads = gaps.times_of(host, context.kind == NodeKind.DATALOADER)
+    return (busy - waits - loads).within(*host_part(context.trace, steps))
 
 
 def _or_null(values: I64) -> tuple[int | None, ...]:

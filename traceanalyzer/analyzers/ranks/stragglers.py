@@ -86,7 +86,7 @@ class JointRun:
         """
         changed = joint_replay.saved_at_median(self.program, self.position, exactly=exactly)
         own = np.isin(self.program.member, [self.ranks.index(rank) for rank in ranks])
-        changed = Shorter(np.where(own[:, None], changed.work_ns, 0.0), np.where(own, changed.transfer_ns, 0.0))
+        changed = Shorter(changed.work_ns * own[:, None], changed.transfer_ns * own, changed.host_ns * own)
         times = joint_replay.replay(self.program, changed)
         assert times is not None, "the ranks reach their meetings in the order that was replayed before"  # noqa: S101
         return times

@@ -10,6 +10,7 @@
     codes          codes of threads and categories
     accelerators   events of devices that write no kernels
     implausible    what cannot be true of a trace
+    merged         ranks that a script merged into one file
     recovery       a window that does not decode is read one event at a time, so that a broken event loses one event
     scanning       plain text goes straight to columns in C (`_scan.c`); nothing but time depends on it
     ahead          several processes decode windows of one file

@@ -15,7 +15,7 @@ import numpy as np
 
 from traceanalyzer.errors import UnusableInputError
 from traceanalyzer.knowledge import kernel_names
-from traceanalyzer.readers.kineto import accelerators, header, implausible
+from traceanalyzer.readers.kineto import accelerators, header, implausible, merged
 from traceanalyzer.readers.kineto.columns import Collector
 from traceanalyzer.readers.kineto.events import NOT_JSON
 from traceanalyzer.readers.kineto.fields import POOL_OF, none_of
@@ -68,7 +68,7 @@ def read(source: Source, jobs: int = 1, worthwhile: int = WORTHWHILE_BYTES) -> T
     _require_events(source, windows, collector)
     meta, whole = header.metadata(windows.before, windows.after)
     losses = _losses(source, windows, collector, metadata_is_whole=whole)
-    return implausible.without_far_events(_assemble(source, collector, meta, losses))
+    return merged.with_ranks(implausible.without_far_events(_assemble(source, collector, meta, losses)))
 
 
 def _text_bytes(source: Source) -> int:

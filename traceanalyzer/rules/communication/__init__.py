@@ -230,12 +230,11 @@ def _exposed(facts: Facts, limits: Limits) -> Drafts:
         "share": exposed / resources.step_ns,
     }
     evidence = _EXPOSED.evidence(limits, "exposed_share", params["share"], where)
-    missing = "" if ranks is None else late_rank.missing(ranks)
-    if missing:
+    if ranks is not None and ranks.has_partial_groups:
         yield Draft(
             (evidence,),
             None,
-            {**params, "missing": missing},
+            {**params, "missing": late_rank.missing(ranks)},
             severity="low",
             summary=_EXPOSED.text("summary-missing"),
             advice=_EXPOSED.text("advice-missing"),
@@ -295,10 +294,10 @@ def _cure(facts: Facts, kinds: Mapping[str, int]) -> Message | None:
 
 
 def _without_waiting(facts: Facts, ranks: Ranks | None) -> tuple[float, float]:
-    """Exposed and all communication; where all ranks are known, without the waiting for each other."""
+    """Exposed and all communication; where all ranks of a group are known, without the waiting for each other."""
     own = facts.need_step_resources()
     exposed, total = own.exposed_communication_ns or 0.0, own.communication_ns or 0.0
-    if ranks is None:
+    if ranks is None or ranks.has_partial_groups:
         return exposed, total
     return max(0.0, exposed - (ranks.exposed_wait_ns or 0.0)), max(0.0, total - (ranks.wait_ns or 0.0))
 

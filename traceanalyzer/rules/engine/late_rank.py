@@ -93,10 +93,16 @@ _WAITS = Text(
     "{headline} Of its communication, {part:part} is waiting for other ranks.",
     note="headline is a sentence; part reads: 35 of the 152 ms; its is that of the GPU",
 )
-_WAITS_AT_LEAST = Text(
-    "headline-of-ranks-waits-at-least",
-    "{headline} Of its communication, at least {part:part} is waiting for other ranks; ranks {ranks} are missing here.",
-    note="headline is a sentence; part reads: 35 of the 152 ms; its is that of the GPU; ranks is a list of numbers",
+_MISSING = Text(
+    "headline-of-ranks-missing",
+    "{headline} Ranks without a trace here: {ranks}.",
+    note="headline is a sentence; ranks is a list of numbers",
+)
+_WAITS_UNKNOWN = Text(
+    "headline-of-ranks-waits-unknown",
+    "{headline} How much of its communication is waiting for other ranks is unknown. Ranks without a trace here: "
+    "{ranks}.",
+    note="headline is a sentence; its is that of the GPU; ranks is a list of numbers",
 )
 _CAUSES = {
     "computation": Text(
@@ -133,8 +139,15 @@ def of_ranks(facts: Facts, found: StepBound, communication_ns: float) -> StepBou
     ranks = facts.find("ranks", Ranks)
     if ranks is None or not ranks.mean_step_ns:
         return found
-    step = ranks.mean_step_ns
-    late = None if missing(ranks) else named(facts, ranks, communication_ns)
+    if ranks.has_partial_groups:
+        return found.and_says(_WAITS_UNKNOWN if found.bound == "communication" else _MISSING, ranks=missing(ranks))
+    told = _with_late(facts, ranks, ranks.mean_step_ns, found, communication_ns)
+    return told.and_says(_MISSING, ranks=missing(ranks)) if ranks.missing else told
+
+
+def _with_late(facts: Facts, ranks: Ranks, step: float, found: StepBound, communication_ns: float) -> StepBound:
+    """The headline with late ranks, or with the waiting for each other, where all ranks of each group are here."""
+    late = named(facts, ranks, communication_ns)
     if late is None:
         return _with_waiting(ranks, found, communication_ns)
     leads = late.wait_ns / step >= max(_LEADS, _LEADS_BESIDE * (found.share or 0.0))
@@ -150,11 +163,7 @@ def _with_waiting(ranks: Ranks, found: StepBound, communication_ns: float) -> St
     if found.bound != "communication" or ranks.exposed_wait_ns is None or not communication_ns:
         return found
     part = (min(ranks.exposed_wait_ns, communication_ns), communication_ns)
-    message = _WAITS(headline=found.message, part=part)
-    others = missing(ranks)
-    if others:
-        message = _WAITS_AT_LEAST(headline=found.message, part=part, ranks=others)
-    return StepBound(found.bound, message, found.share)
+    return found.and_says(_WAITS, part=part)
 
 
 def _bound_by(late: LateRanks, ranks: Ranks, step: float) -> StepBound:
@@ -227,11 +236,8 @@ def is_recurrent(
 
 
 def missing(found: Ranks) -> str:
-    """The ranks without a trace whose lateness looks like sending, as a list; empty if every group is complete."""
-    sizes = [(row.group_size or found.world_size or row.ranks, row.ranks) for row in found.groups]
-    if not found.missing or all(here >= size for size, here in sizes):
-        return ""
-    return units.ranges(((part.first, part.last) for part in found.missing), _MOST_RANGES)
+    """The ranks without a trace, as a list; empty if there are none, or if that is not known."""
+    return units.ranges(((part.first, part.last) for part in found.missing or ()), _MOST_RANGES)
 
 
 class LateRanks(msgspec.Struct, frozen=True):

@@ -167,7 +167,8 @@ def shares(facts: Facts) -> Shares | None:
         return None
     communicates = own.exposed_communication_ns or 0.0
     ranks = facts.find("ranks", Ranks)
-    waits = None if ranks is None or ranks.exposed_wait_ns is None else min(ranks.exposed_wait_ns, communicates)
+    waits = None if ranks is None or ranks.has_partial_groups else ranks.exposed_wait_ns
+    waits = None if waits is None else min(waits, communicates)
     return Shares(
         computes=(own.gpu_ns - own.only_copies_ns - communicates) / own.step_ns,
         copies=own.only_copies_ns / own.step_ns,
