@@ -23,6 +23,7 @@ LOST = frozenset(
         "read-absurd-time",
         "read-no-time",
         "read-no-category",
+        "read-phase",
         "read-unsupported",
         "read-many-categories",
     }

@@ -272,6 +272,7 @@ def summary_of(trace: Trace, context: Context) -> TraceSummary:
         options=msgspec.convert(info.options, RecordingOptions, from_attributes=True),
         steps_from=context.steps.found_by,
         torch_version=_torch_version(info),
+        writer=info.writer,
     )
 
 

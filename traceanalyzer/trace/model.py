@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+KINETO, PYTHON_EXPORTER, CUPTI_MONITOR = WRITERS = ("kineto", "python-exporter", "cupti-monitor")
+"""What writes traces in torch: Kineto in C++, the exporter in Python and the monitor of CUPTI, both since 2.13."""
+
+
 @dataclass(frozen=True)
 class Device:
     """One accelerator as the header describes it; None means that the file does not contain it."""
@@ -131,6 +135,8 @@ class TraceInfo:
     """Facts that a capture of this project recorded in addition to the events; None for other traces."""
     has_old_categories: bool = False
     """Whether events have the categories that torch wrote until 1.11: `Operator`, `Kernel` and so on."""
+    writer: str | None = None
+    """What wrote the file: one of `WRITERS`; None if it does not show."""
 
 
 @dataclass(frozen=True)

@@ -235,7 +235,7 @@ _EVENT = {
 
 _SLICE = (Field("", "ph", Kind.REQUIRED, allowed=("X",)),)
 _ALLOCATION = (
-    Field("", "ph", Kind.REQUIRED, allowed=("i", "I")),
+    Field("", "ph", Kind.REQUIRED, allowed=("i", "I", "X")),  # X is of torch 2.13's exporter in Python
     Field("", "name", Kind.REQUIRED, allowed=("[memory]",)),
 )
 

@@ -67,7 +67,8 @@ def read(source: Source, jobs: int = 1, worthwhile: int = WORTHWHILE_BYTES) -> T
     _require_events(source, windows, collector)
     meta, whole = header.metadata(windows.before, windows.after)
     losses = _losses(source, windows, collector, metadata_is_whole=whole)
-    return implausible.without_far_events(_assemble(source, collector, meta, losses))
+    writer = header.writer(windows.before, meta)
+    return implausible.without_far_events(_assemble(source, collector, meta, writer, losses))
 
 
 def _text_bytes(source: Source) -> int:
@@ -109,6 +110,7 @@ def _losses(
     losses += [Loss(loss, count) for loss, count in collector.losses.items()]
     losses += source.losses
     losses += _unsupported(collector.categories.unsupported)
+    losses += _forms(collector.forms)
     if not metadata_is_whole:
         losses.append(Loss("read-damaged-metadata", 1))
     return tuple(sorted(losses, key=_loss_order))
@@ -124,6 +126,15 @@ def _unsupported(counts: Mapping[str, int]) -> Iterator[Loss]:
         yield Loss("read-many-categories", sum(count for _, count in rest), params)
 
 
+def _forms(counts: Mapping[tuple[str, str], int]) -> Iterator[Loss]:
+    """Phases that nothing here understands for their category: those with most events, the others together."""
+    ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    for (phase, category), count in ranked[:CATEGORIES_NAMED]:
+        yield Loss("read-phase", count, {"phase": phase, "category": category})
+    if rest := ranked[CATEGORIES_NAMED:]:
+        yield Loss("read-other-phase", sum(count for _, count in rest))
+
+
 def _loss_order(loss: Loss) -> tuple[str, str]:
     return loss.id, str(loss.params)
 
@@ -132,7 +143,9 @@ def _cut(loss: str, windows: EventWindows) -> dict[str, Any]:
     return {"bytes": windows.cut_bytes} if loss == "read-truncated" else {}
 
 
-def _assemble(source: Source, collector: Collector, meta: Mapping[str, Any], losses: tuple[Loss, ...]) -> Trace:
+def _assemble(
+    source: Source, collector: Collector, meta: Mapping[str, Any], writer: str | None, losses: tuple[Loss, ...]
+) -> Trace:
     tables = {name: buffer.finish() for name, buffer in collector.tables.items()}
     tables["device"], ids_lost = implausible.with_limited_ids(tables["device"])
     pools = {name: _ordered(name, pool.values(), tables) for name, pool in collector.pools.items()}
@@ -163,6 +176,7 @@ def _assemble(source: Source, collector: Collector, meta: Mapping[str, Any], los
             unsupported=collector.categories.unsupported,
             capture=header.capture(meta),
             has_old_categories=collector.categories.has_old,
+            writer=writer,
         ),
         **values,
         **tables,

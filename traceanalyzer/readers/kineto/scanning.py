@@ -231,6 +231,7 @@ def _part(
     return Part(
         elements=elements,
         losses={},
+        forms={},
         profiler_start=None,
         categories={name: count for _, name, count in seen},
         pools=pools.values,
