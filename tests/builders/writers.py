@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -30,7 +31,7 @@ _BY_PROFILER = (
 )
 """What only Kineto in C++ says around the events; of the rest, the program adds some itself."""
 
-_COPY = re.compile(r"Memcpy (\w+) \((\w+) -> (\w+)\)")
+_COPY = re.compile(r"Memcpy (\w+) \(([\w ]+) -> ([\w ]+)\)")
 _NODE = (1 << 32) - 1
 
 
@@ -71,26 +72,64 @@ def _slice(event: dict[str, Any]) -> dict[str, Any]:
     return {"ph": "X"} | kept | {"dur": Decimal("0.000"), "args": event["args"]}
 
 
-def cupti_monitor(data: bytes) -> bytes:
-    """A trace of Kineto as torch writes it with the backend `cupti_monitor`: device and calls from a second source."""
+LOST_BY_MONITOR = (
+    "grid",
+    "block",
+    "registers per thread",
+    "shared memory",
+    "blocks per SM",
+    "warps per SM",
+    "est. achieved occupancy %",
+)
+"""Arguments of kernels that the monitor of 2.13 does not write."""
+
+LOST_BY_CUSPY = ("warps per SM", "est. achieved occupancy %")
+"""Arguments of kernels that the monitor of 2.15 does not write; it leaves out the blocks per SM, too."""
+
+
+def cupti_monitor(data: bytes, lost: Sequence[str] = LOST_BY_MONITOR) -> bytes:
+    """A trace of Kineto as torch writes it with the backend `cupti_monitor`: device and calls from a second source.
+
+    Args:
+        data: The trace.
+        lost: Arguments of kernels that the version does not write.
+    """
     trace = parsed(data)
-    return encoded(trace | {"traceEvents": list(_monitored(trace["traceEvents"]))})
+    gone = (*lost, "blocks per SM")
+    return encoded(trace | {"traceEvents": list(_monitored(trace["traceEvents"], gone))})
 
 
-def _monitored(events: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def without(data: bytes, lost: Sequence[str]) -> bytes:
+    """A trace of Kineto without what another writer cannot say of kernels."""
+    trace = parsed(data)
+    events = [event for event in trace["traceEvents"] if event.get("cat") not in _UNRECORDED]
+    for event in events:
+        if event.get("cat") == "kernel":
+            event["args"] = {key: value for key, value in event["args"].items() if key not in lost}
+            if "blocks per SM" in event["args"]:  # it has six digits, and what follows from the grid has more
+                sms = trace["deviceProperties"][event["args"]["device"]]["numSms"]
+                event["args"]["blocks per SM"] = math.prod(event["args"]["grid"]) / sms
+    return encoded(trace | {"traceEvents": events})
+
+
+def _monitored(events: Iterable[dict[str, Any]], lost: Sequence[str]) -> Iterator[dict[str, Any]]:
     for event in events:
         category, args = event.get("cat"), event.get("args", {})
         if category in ("cuda_runtime", "cuda_driver"):
             yield event | {"args": _some(args, "cbid", "correlation")}
         elif category in ("kernel", "gpu_memcpy", "gpu_memset"):
-            kept = _some(args, "device", "context", "stream", "correlation", "graph id", "graph node id")
-            if "graph node id" in kept:
-                kept["graph node id"] &= _NODE
-            yield event | {"name": _NAMES.get(category, event["name"]), "args": kept | _moved(event)}
-        elif category != "cuda_sync":
+            own = {key: value for key, value in args.items() if key not in lost and key not in _OF_KINETO}
+            if "graph node id" in own:
+                own["graph node id"] &= _NODE
+            yield event | {"name": _NAMES.get(category, event["name"]), "args": own | _moved(event)}
+        elif category not in _UNRECORDED:
             yield event
 
 
+_UNRECORDED = ("cuda_sync",)
+"""Categories that the monitor of 2.13 does not record."""
+
+_OF_KINETO = ("External id", "queued", "memory bandwidth (GB/s)")
 _NAMES = {"gpu_memcpy": "Memcpy", "gpu_memset": "Memset"}
 
 
@@ -102,9 +141,14 @@ def _moved(event: dict[str, Any]) -> dict[str, Any]:
     if event["cat"] != "gpu_memcpy":
         return {}
     found = _COPY.fullmatch(event["name"])
-    kind, source, target = found.groups() if found else (0, "unknown", "unknown")
-    kinds = {"copy kind": kind, "src kind": source.lower(), "dst kind": target.lower()}
+    assert found, event["name"]
+    kind, source, target = found.groups()
+    kinds = {"copy kind": kind, "src kind": _kind(source), "dst kind": _kind(target)}
     return {"bytes": args["bytes"], **kinds, "flags": 0}
+
+
+def _kind(memory: str) -> str:
+    return memory.lower().replace(" ", "_")
 
 
 def _some(args: dict[str, Any], *keys: str) -> dict[str, Any]:

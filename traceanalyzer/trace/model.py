@@ -103,6 +103,31 @@ NO_SOURCE = KernelSource("")
 
 
 @dataclass(frozen=True)
+class DeviceDetail:
+    """What only some writers say of an event of a device, as they write it; empty or None for missing fields."""
+
+    copy: str = ""
+    """Direction of a copy whose name does not show it: HtoD, DtoH, ..."""
+    source: str = ""
+    """Kind of the memory that is copied: pageable, pinned, device, ..."""
+    target: str = ""
+    """Kind of the memory that it is copied to."""
+    memory: str = ""
+    """Number of the kind of memory that is filled."""
+    module: str = ""
+    """Module that the program named for the kernels of a graph."""
+    label: str = ""
+    """Name that the program gave to the kernels of a graph."""
+    annotation: str = ""
+    """What else the program said of them, as JSON."""
+    stream: int | None = None
+    """Stream on which the event ran, where it was moved to another one to be shown."""
+
+
+NO_DETAIL = DeviceDetail()
+
+
+@dataclass(frozen=True)
 class Thread:
     """A row of the thread table: ids as strings, because writers use numbers and names alike."""
 
@@ -171,6 +196,8 @@ class Trace:
     flows: Flows
     accelerator: AcceleratorEvents = field(default_factory=AcceleratorEvents.empty)
     """Events of devices that write no kernels: of MTIA, Ascend NPUs and Gaudi."""
+    details: tuple[DeviceDetail, ...] = (NO_DETAIL,)
+    """What only some writers say of events of devices; row 0 is `NO_DETAIL`."""
     losses: tuple[Loss, ...] = ()
 
     @cached_property

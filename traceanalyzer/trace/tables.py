@@ -116,6 +116,9 @@ class DeviceEvents(SliceTable):
     )
     graph: I64 = column("i8", "", "id of the graph that launched it; -1 where absent", "graph id")
     graph_node: I64 = column("i8", "", "id of its node in the graph; -1 where absent", "graph node id")
+    detail: I32 = column(
+        "i4", "", "row of what only some writers say of the event; 0 is nothing", "copy kind", "details"
+    )
 
 
 @dataclass(frozen=True, eq=False)

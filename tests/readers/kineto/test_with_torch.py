@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.builders.fixture_set import FOLDER
-from tests.builders.writers import parsed, python_exporter
+from tests.builders.writers import cupti_monitor, encoded, parsed, python_exporter
 from tests.readers.kineto.test_writers import facts_of
 from traceanalyzer.inputs.opening import load
 from traceanalyzer.pipeline import analyze
@@ -87,6 +88,56 @@ def test_its_exporter_in_python(torch: Any, tmp_path: Path, monkeypatch: pytest.
     assert slices(written) == slices(built)
     start = b'{\n"schemaVersion": 1,\n"deviceProperties": ['
     assert (tmp_path / "trace.json").read_bytes().startswith(start)
+
+
+KINDS = {kind: number for number, kind in enumerate(("", "HtoD", "DtoH", "", "", "", "", "", "DtoD"))}
+MEMORIES = ("unknown", "pageable", "pinned", "device")
+
+
+def records(trace: dict[str, Any]) -> Iterator[dict[str, object]]:
+    """The records of CUPTI that the monitor would have had for a trace of Kineto."""
+    base = trace["baseTimeNanoseconds"]
+    for event in trace["traceEvents"]:
+        if event.get("cat") not in ("kernel", "gpu_memcpy", "gpu_memset", "cuda_runtime", "cuda_driver"):
+            continue
+        args, start = event["args"], base + int(event["ts"] * 1000)
+        record: dict[str, object] = {"kind": event["cat"], "name": event["name"], "start_ns": start}
+        record |= {"end_ns": start + int(event["dur"] * 1000), "correlation_id": args["correlation"]}
+        if "cbid" in args:
+            yield record | {"process_id": event["pid"], "thread_id": event["tid"], "cbid": args["cbid"]}
+            continue
+        own = {f"{key}_id": args[key] for key in ("device", "context", "stream")}
+        if event["cat"] == "gpu_memcpy":
+            direction, source, target = re.fullmatch(r"Memcpy (\w+) \((\w+) -> (\w+)\)", event["name"]).groups()  # type: ignore[union-attr]
+            own |= {"bytes": args["bytes"], "copy_kind": KINDS[direction], "flags": 0}
+            own |= {"src_kind": MEMORIES.index(source.lower()), "dst_kind": MEMORIES.index(target.lower())}
+        elif event["cat"] == "gpu_memset":
+            own |= {"bytes": args["bytes"], "value": 0, "memory_kind": 3, "flags": 0}
+        yield record | {"name": event["name"].split()[0] if event["cat"] != "kernel" else event["name"]} | own
+
+
+def test_its_monitor_of_cupti(torch: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The builder writes the copies, fills and kernels that torch's monitor writes."""
+    monitor = importlib.import_module("torch.profiler._cupti_monitor_trace")
+    trace = parsed(TRAINING.read_bytes())
+    calls = {
+        event["args"]["cbid"]: event["name"] for event in trace["traceEvents"] if event.get("cat") == "cuda_runtime"
+    }
+    monkeypatch.setattr(monitor, "_ensure_cupti_python_bindings", lambda: None)
+    monkeypatch.setattr(monitor, "_RUNTIME_CBID_NAMES", calls)
+    monkeypatch.setattr(monitor._mon, "_require_cupti_python", lambda: None)
+    host = ("kernel", "gpu_memcpy", "gpu_memset", "cuda_runtime", "cuda_driver")
+    of_host = [event for event in trace["traceEvents"] if event.get("cat") not in host]
+    (tmp_path / "cpu.json").write_bytes(encoded(trace | {"traceEvents": of_host}))
+    window = {"events": [*records(trace)]}
+    monitor.merge_trace_window_into_chrome_trace(tmp_path / "cpu.json", tmp_path / "trace.json", window)
+    written, built = parsed((tmp_path / "trace.json").read_bytes()), parsed(cupti_monitor(TRAINING.read_bytes()))
+    assert {category: of(written, category) for category in host} == {c: of(built, c) for c in host}
+
+
+def of(trace: dict[str, Any], category: str) -> list[str]:
+    """The events of a category, whatever their order."""
+    return sorted(json.dumps(event, sort_keys=True) for event in slices(trace) if event["cat"] == category)
 
 
 def slices(trace: dict[str, Any]) -> list[dict[str, Any]]:

@@ -11,7 +11,15 @@ import pytest
 
 from tests.builders import H100, TraceBuilder
 from tests.builders.fixture_set import FOLDER
-from tests.builders.writers import encoded, parsed, python_exporter
+from tests.builders.writers import (
+    LOST_BY_CUSPY,
+    LOST_BY_MONITOR,
+    cupti_monitor,
+    encoded,
+    parsed,
+    python_exporter,
+    without,
+)
 from tests.corpus_files import report_of
 from tests.reading import content, read, read_built
 from traceanalyzer.inputs.opening import load
@@ -103,10 +111,54 @@ def test_reports_of_the_python_exporter(path: Path) -> None:
     assert report.trace.writer == "python-exporter"
 
 
-CORPUS = ("bert_small_h100_inference", "qwen_0_5b_h100_inference", "event_sync_multi_stream_a100", "cpu_only_gloo_rank34")
+MONITORED = ("gpu_training", "gpu_training_fed", "planted_faults", "serving_graphs", "ddp_nccl")
+
+
+@pytest.mark.parametrize("lost", [LOST_BY_MONITOR, LOST_BY_CUSPY], ids=["2.13", "2.15"])
+@pytest.mark.parametrize("name", MONITORED)
+def test_reports_of_the_cupti_monitor(name: str, lost: tuple[str, ...]) -> None:
+    """They are those of Kineto's traces in which kernels lack what the monitor does not write."""
+    data = (FOLDER / "synthetic" / f"{name}.json.gz").read_bytes()
+    report, usual = analyze(read(cupti_monitor(data, lost))), analyze(read(without(data, lost)))
+    assert facts_of(report) == facts_of(usual)
+    assert report.trace is not None
+    assert report.trace.writer == "cupti-monitor"
+
+
+def test_names_of_copies_and_fills_from_their_arguments() -> None:
+    trace = TraceBuilder()
+    trace.memcpy("HtoD", 64, 0, 1)
+    trace.events[-1] |= {"name": "Memcpy"}
+    trace.events[-1]["args"] |= {"copy kind": "DtoH", "src kind": "device_static", "dst kind": "pinned"}  # type: ignore[operator]
+    trace.memcpy("HtoD", 64, 2, 1)
+    trace.events[-1] |= {"name": "Memcpy"}
+    trace.events[-1]["args"] |= {"copy kind": 11, "src kind": 9, "dst kind": "unknown"}  # type: ignore[operator]
+    for kind in (3, 2, 99):
+        trace.memset(64, 4 + kind, 1)
+        trace.events[-1] |= {"name": "Memset"}
+        trace.events[-1]["args"] |= {"memory kind": kind}  # type: ignore[operator]
+    found = [row["name"] for row in content(read_built(trace))["device"]]
+    assert found[0] == "Memcpy DtoH (Device Static -> Pinned)"
+    assert found[1].startswith("Memcpy Unknown (")
+    assert found[2:] == ["Memset (Pinned)", "Memset (Device)", "Memset (Unknown)"]
+
+
+CORPUS = (
+    "bert_small_h100_inference",
+    "qwen_0_5b_h100_inference",
+    "event_sync_multi_stream_a100",
+    "cpu_only_gloo_rank34",
+)
 
 
 @pytest.mark.parametrize("name", CORPUS)
 def test_reports_of_the_python_exporter_in_the_corpus(corpus: Path, name: str) -> None:
     path = corpus / "corpus" / f"{name}.json.gz"
     assert facts_of(analyze(read(python_exporter(path.read_bytes())))) == facts_of(report_of(path))
+
+
+@pytest.mark.parametrize("name", ["bert_small_h100_inference", "qwen_0_5b_h100_inference"])
+def test_reports_of_the_cupti_monitor_in_the_corpus(corpus: Path, name: str) -> None:
+    data = (corpus / "corpus" / f"{name}.json.gz").read_bytes()
+    report, usual = analyze(read(cupti_monitor(data))), analyze(read(without(data, LOST_BY_MONITOR)))
+    assert facts_of(report) == facts_of(usual)

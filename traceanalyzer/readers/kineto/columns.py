@@ -193,10 +193,10 @@ class Collector:
 
     def _column(self, field: Field, args: Sequence[Args]) -> Array:
         """The column that an argument fills."""
+        if field.kind is Kind.WHOLE:
+            return descriptions(args, DESCRIPTIONS[field.pool], self.pools[field.pool])
         values = list(map(attrgetter(attribute(field.key)), args))
         match field.kind:
-            case Kind.WHOLE:
-                return descriptions(args, values, DESCRIPTIONS[field.pool], self.pools[field.pool])
             case Kind.NAMED:
                 return self._named(values)
             case Kind.NUMBER:

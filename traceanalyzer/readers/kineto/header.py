@@ -25,8 +25,11 @@ _BEYOND = 2**62
 _PYTHON_LAYOUT = b'{\n"schemaVersion": 1,\n"deviceProperties": ['
 """How files of torch's exporter in Python begin; Kineto indents."""
 
-_OF_KINETO = ("trace_id", "cupti_version", "cuda_runtime_version", "hip_runtime_version", *_OPTIONS)
-"""Keys that Kineto in C++ writes, and no other writer."""
+_INLINE = "cudaGraphInlineAnnotated"
+"""Key of the exporter in Python, where it wrote what the program said of kernels of graphs beside them."""
+
+_OF_KINETO = ("trace_id", "cupti_version", "roctracer_version", *_OPTIONS)
+"""Keys that Kineto in C++ writes, and no other writer; of devices it is the only one to write `regsPerBlock`."""
 
 _FEWEST_THREADS = 1024
 """Threads that a multiprocessor holds at the least, on all GPUs that torch supports."""
@@ -110,9 +113,11 @@ def writer(before: bytes, meta: Mapping[str, Any]) -> str | None:
         before: The text before the event array.
         meta: The metadata of the file.
     """
-    if before.startswith(_PYTHON_LAYOUT) or any(map(_swapped, _described(meta))):
+    entries = _described(meta)
+    if before.startswith(_PYTHON_LAYOUT) or _INLINE in meta or any(map(_swapped, entries)):
         return PYTHON_EXPORTER
-    return KINETO if any(key in meta for key in _OF_KINETO) or any("numSms" in e for e in _described(meta)) else None
+    is_kineto = any(key in meta for key in _OF_KINETO) or any("regsPerBlock" in entry for entry in entries)
+    return KINETO if is_kineto else None
 
 
 def _multiprocessors(entry: Mapping[str, Any], name: str | None) -> int | None:

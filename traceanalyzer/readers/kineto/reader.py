@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.errors import UnusableInputError
-from traceanalyzer.readers.kineto import header, implausible
+from traceanalyzer.readers.kineto import details, header, implausible
 from traceanalyzer.readers.kineto.columns import Collector
 from traceanalyzer.readers.kineto.events import NOT_JSON
 from traceanalyzer.readers.kineto.fields import POOL_OF, none_of
@@ -23,7 +23,7 @@ from traceanalyzer.readers.kineto.scanning import ScanningDecoder
 from traceanalyzer.readers.kineto.windows import EventWindows
 from traceanalyzer.readers.source import Source
 from traceanalyzer.trace.distinct import distinct
-from traceanalyzer.trace.model import Device, Loss, Thread, Trace, TraceInfo
+from traceanalyzer.trace.model import CUPTI_MONITOR, Device, Loss, Thread, Trace, TraceInfo
 from traceanalyzer.trace.strings import Strings
 from traceanalyzer.trace.table import I32, UNKNOWN, Table
 
@@ -36,7 +36,7 @@ WORTHWHILE_BYTES = 32 << 20
 _UNPACKED = 8
 """Bytes of text for each compressed one, at the least; profilers' traces have ten to twenty."""
 
-_OBJECTS = ("threads", "collectives", "sources")
+_OBJECTS = ("threads", "collectives", "sources", "details")
 """Pools that do not hold strings."""
 
 _AT_ONCE = 1 << 13
@@ -147,6 +147,9 @@ def _assemble(
     source: Source, collector: Collector, meta: Mapping[str, Any], writer: str | None, losses: tuple[Loss, ...]
 ) -> Trace:
     tables = {name: buffer.finish() for name, buffer in collector.tables.items()}
+    devices, of = header.devices(meta), collector.pools
+    told, dims = of["details"].values(), of["dims"].values()
+    tables["device"] = details.settled(tables["device"], told, of["names"].encode, dims, devices)
     tables["device"], ids_lost = implausible.with_limited_ids(tables["device"])
     pools = {name: _ordered(name, pool.values(), tables) for name, pool in collector.pools.items()}
     values: dict[str, Any] = {name: values for name, (values, _) in pools.items()}
@@ -168,7 +171,7 @@ def _assemble(
             span_ns=0,
             base_ns=header.integer(meta.get("baseTimeNanoseconds")),
             profiler_start_ns=collector.profiler_start,
-            devices=_all_devices(header.devices(meta), tables["device"].device),
+            devices=_all_devices(devices, tables["device"].device),
             options=header.options(meta, seen),
             rank=header.count(distributed.get("rank")),
             world_size=header.count(distributed.get("world_size")) or None,
@@ -176,7 +179,7 @@ def _assemble(
             unsupported=collector.categories.unsupported,
             capture=header.capture(meta),
             has_old_categories=collector.categories.has_old,
-            writer=writer,
+            writer=CUPTI_MONITOR if details.are_of_monitor(told) else writer,
         ),
         **values,
         **tables,
