@@ -82,6 +82,7 @@ _BUILDERS: tuple[Callable[[Report, int], Iterator[Section]], ...] = (
     kernels.build_roofline,
     communication.build,
     modules.build,
+    modules.build_labels,
     modules.build_lines,
     memory.build,
     steps.build,

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.graph_events import graph_labels
 from traceanalyzer.structure.mark_forest import is_mark
 from traceanalyzer.structure.owners import EVALUATION, Owner, OwnerIndex, index_of, owner_index
 from traceanalyzer.structure.owners.critical import Critical, critical_in, device_idle, idle_in
@@ -353,17 +354,21 @@ def _of_device(
     device = context.trace.device
     events, thread, start = _launched(context, critical, threads)
     numbers, stack = stacks.at(thread, start, with_calls=False)
-    first, groups = group(numbers, device.name[events])
+    labels = context.cached(graph_labels)
+    first, groups = group(numbers, labels.of_event[events], device.name[events])
     weights = sum_by(groups, device.dur_ns[events], len(first))
     drawn = []
     for row, weight in zip(first.tolist(), weights.tolist(), strict=True):
         event = context.trace.names[device.name[events[row]]]
-        drawn.append((_with_event(stack(row), event), int(start[row]), weight))
+        path = labels.paths[labels.of_event[events[row]]]
+        drawn.append((_with_event(stack(row), path, event), int(start[row]), weight))
     return _drawn(DEVICE, name, drawn)
 
 
-def _with_event(above: HostStack, event: str) -> HostStack:
-    return HostStack((*above.frames, Owner("kernel", event, None)), above.owners)
+def _with_event(above: HostStack, path: tuple[str, ...], event: str) -> HostStack:
+    """The stack of a launch, the modules that label an event of a graph, and the event."""
+    modules = (Owner("module", part, None) for part in path)
+    return HostStack((*above.frames, *modules, Owner("kernel", event, None)), above.owners)
 
 
 def _launched(context: Context, critical: Critical, threads: tuple[int, ...]) -> tuple[I64, I64, I64]:
