@@ -82,6 +82,8 @@ class Collective:
     """Ranks of the group, as recorded (long lists are cut by the writer)."""
     sequence: int | None = None
     """Number of the operation within its group: equal on all ranks."""
+    comms_id: str = ""
+    """Id of this very operation, which all ranks share and no other operation has."""
 
 
 NO_COLLECTIVE = Collective("")

@@ -143,6 +143,19 @@ def test_names_of_copies_and_fills_from_their_arguments() -> None:
     assert found[2:] == ["Memset (Pinned)", "Memset (Device)", "Memset (Unknown)"]
 
 
+@pytest.mark.parametrize("category", ["graph_event_node", "graph_host_node"])
+def test_nodes_of_graphs_that_are_no_work_are_understood(category: str) -> None:
+    """Records of events and callbacks inside graphs are neither work of a device nor unknown."""
+    trace = example()
+    usual = content(read_built(trace))
+    args = {"device": 0, "stream": 7, "correlation": 9, "graph id": 1, "graph node id": 5}
+    node = {"ph": "X", "cat": category, "name": "EventRecord", "pid": 0, "tid": 7, "ts": 60, "dur": 1, "args": args}
+    trace.raw(node)
+    found = read_built(trace)
+    assert content(found) == usual
+    assert found.losses == ()
+
+
 CORPUS = (
     "bert_small_h100_inference",
     "qwen_0_5b_h100_inference",

@@ -108,6 +108,8 @@ CATEGORIES: dict[str, tuple[TableGroup, Category | None]] = {
     "async_npu": _IGNORED,
     "async_task_queue": _IGNORED,
     "hosttodevice": _IGNORED,
+    "graph_event_node": _IGNORED,  # records of events inside graphs, of the monitor of CUPTI: points in time
+    "graph_host_node": _IGNORED,  # callbacks inside graphs, during which their stream waits
     "mtia_counters": _IGNORED,
     "xpu_scope_profiler": _IGNORED,  # counters of kernels, drawn as a track
     "external_correlation": _IGNORED,
@@ -224,6 +226,7 @@ DESCRIPTIONS = {
             "Process Group Name": "",
             "Process Group Ranks": "",
             "Seq": None,
+            "Comms Id": "",
         },
         ("Collective name",),
     ),
