@@ -84,6 +84,7 @@ _BUILDERS: tuple[Callable[[Report, int], Iterator[Section]], ...] = (
     modules.build,
     modules.build_labels,
     modules.build_lines,
+    modules.build_graph_lines,
     memory.build,
     steps.build,
     trust.build,

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from traceanalyzer.analyzers.modules import Modules, Place
+from traceanalyzer.analyzers.modules.graph_lines import LinesOfGraphs
 from traceanalyzer.analyzers.modules.labels import LabelledGraphs, LabelledPlace
 from traceanalyzer.analyzers.modules.of_graphs import JoinedPlace
 from traceanalyzer.analyzers.modules.python_lines import PythonLines
@@ -29,6 +30,8 @@ _LABELS_TREE = Text("modules-labels-tree-title", "Tree of modules of graphs")
 _UNLABELLED = Text("modules-unlabelled", "Graphs launched {device:ns} of device time without a label.")
 _LABEL = Column(Text("modules-label", "Label", "what the program called some kernels"), "", "label", is_name=True)
 _EVENTS = Column(Text("modules-label-events", "Events", "number of kernels, copies and fills"), "count", "events")
+_GRAPH_LINES = Text("lines-graphs-title", "Python lines that made the kernels of graphs")
+_UNLABELLED_LINES = Text("lines-graphs-none", "Graphs launched {device:ns} of device time whose line is not known.")
 _LINES = Text("lines-title", "Python lines by device self time")
 _LINES_BY_HOST = Text("lines-host-title", "Python lines by host self time")
 _LINES_OUTSIDE = Text("lines-outside-title", "Python lines outside of torch")
@@ -100,6 +103,17 @@ def build_labels(report: Report, top: int) -> Iterator[Section]:
     yield Section(
         "labelled-graphs-tree", _LABELS_TREE, tables=(rows,), topic=Topic.MODULES, is_detail=True, is_tree=True
     )
+
+
+def build_graph_lines(report: Report, top: int) -> Iterator[Section]:
+    """Build the ranking of lines that made the kernels of graphs."""
+    found = report.result("graph_lines", LinesOfGraphs)
+    if found is None or not found.rows:
+        return
+    messages = (_UNLABELLED_LINES(device=found.unattributed_ns),) if found.unattributed_ns else ()
+    share = columns.share("device_self_ns", found.attributed_ns)
+    rows = table("graph_lines", (columns.LINE, _EVENTS, *_DEVICE, share), found.rows, top)
+    yield detail("graph-lines", _GRAPH_LINES, Topic.HOST, (rows,), messages=messages)
 
 
 def _messages(modules: Modules) -> Iterator[Message]:

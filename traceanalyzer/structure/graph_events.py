@@ -12,6 +12,8 @@ import numpy as np
 
 from traceanalyzer.knowledge.marks import is_graph_launch
 from traceanalyzer.structure.context import Context
+from traceanalyzer.trace.distinct import ranked
+from traceanalyzer.trace.graph_stacks import StackFrame
 from traceanalyzer.trace.model import DeviceDetail
 from traceanalyzer.trace.table import I64, Bool, take_or
 
@@ -43,6 +45,25 @@ def _path(detail: DeviceDetail) -> tuple[str, ...]:
         named = [detail.annotation]
     modules = [part for part in detail.module.split(".", _LONGEST) if part]
     return (*modules, *named)
+
+
+class GraphLines(msgspec.Struct, frozen=True):
+    """Lines of Python that made events of devices."""
+
+    of_event: I64
+    """For each event the position of its stack; 0 for none."""
+    stacks: tuple[tuple[StackFrame, ...], ...]
+    """The outermost function first; the first stack is empty."""
+
+
+def graph_lines(context: Context) -> GraphLines:
+    """The stacks of all events of devices, from a file beside the trace."""
+    found, nodes = context.trace.graph_stacks, context.trace.device.graph_node
+    if found is None:
+        return GraphLines(np.zeros(len(nodes), np.int64), ((),))
+    codes, own = ranked(nodes)
+    positions = np.array([found.of_node.get(node, 0) for node in codes.tolist()], np.int64)
+    return GraphLines(take_or(positions, own, 0), found.stacks)
 
 
 def of_graphs(context: Context) -> Bool:

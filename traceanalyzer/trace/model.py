@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from traceanalyzer.trace.capture_facts import CaptureFacts
+from traceanalyzer.trace.graph_stacks import GraphStacks
 from traceanalyzer.trace.strings import Strings
 from traceanalyzer.trace.table import UNKNOWN, Table, import_pandas
 from traceanalyzer.trace.tables import (
@@ -200,6 +201,8 @@ class Trace:
     """Events of devices that write no kernels: of MTIA, Ascend NPUs and Gaudi."""
     details: tuple[DeviceDetail, ...] = (NO_DETAIL,)
     """What only some writers say of events of devices; row 0 is `NO_DETAIL`."""
+    graph_stacks: GraphStacks | None = None
+    """Lines that made the nodes of graphs, from a file of their own; None without one."""
     losses: tuple[Loss, ...] = ()
 
     @cached_property
