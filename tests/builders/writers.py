@@ -1,7 +1,7 @@
 """A recording that Kineto wrote, as torch's other writers would have written it.
 
 `python_exporter` is `export_chrome_trace(path, use_python_export=True)` of torch 2.13, `cupti_monitor` its backend of
-that name. `tests/readers/kineto/test_with_torch.py` compares the two with torch's own.
+that name. `tests/readers/kineto/test_writers_of_torch.py` compares the two with torch's own.
 """
 
 from __future__ import annotations

@@ -202,11 +202,10 @@ def read_graph_stacks(location: str | Path) -> GraphStacks:
 
 def graph_stacks_beside(location: str) -> GraphStacks | None:
     """The stacks of the graphs of a trace, from a file beside it with its name and `stacks`; None without one."""
-    path = Path(location)
-    name = path.name.removesuffix(".gz").removesuffix(".json")
-    for end in _STACKS:
-        beside = path.with_name(name + end)
-        if name and beside != path and beside.is_file():
+    folder, name = os.path.split(location)
+    name = name.removesuffix(".gz").removesuffix(".json")
+    for beside in (os.path.join(folder, name + end) for end in _STACKS):  # noqa: PTH118 - any text, even no path
+        if name and beside != location and os.path.isfile(beside):  # noqa: PTH113 - False for names that are too long
             try:
                 return read_graph_stacks(beside)
             except UnusableInputError:  # something else has this name
