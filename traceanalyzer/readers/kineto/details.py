@@ -90,12 +90,18 @@ def _whole_node(events: DeviceEvents) -> I64:
 
 
 def _blocks(events: DeviceEvents, dims: Sequence[bytes], devices: Iterable[Device]) -> F64:
-    """Blocks per multiprocessor, from the grid where the writer left them out for a device of NVIDIA."""
+    """Blocks per multiprocessor, from the grid where the writer left them out for a device of NVIDIA.
+
+    Kernels that name their registers are CUDA's; for others no writer says how they fill multiprocessors.
+    """
     blocks = events.blocks_per_sm
+    lacking = np.isnan(blocks) & (events.grid > 0) & (events.registers != UNKNOWN)
+    if not lacking.any():
+        return blocks
     for device in devices:
         if device.vendor != _NVIDIA or not device.sm_count:
             continue
-        wanted = (events.device == device.id) & (events.grid > 0) & np.isnan(blocks)
+        wanted = lacking & (events.device == device.id)
         if wanted.any():
             sizes = np.array([_size(text) for text in dims])
             blocks = np.where(wanted, sizes[events.grid] / device.sm_count, blocks)
