@@ -71,14 +71,14 @@ typedef struct {
     Span key;
     int in_args, kind, pool;
     int64_t missing;
-    Span allowed[MOST_ALLOWED]; /* of a required value; other keys of a WHOLE */
-    int allowed_count;
     union { /* what was read, by row; of the type that the kind says */
         void *values;
         int64_t *integers;
         double *numbers;
         int32_t *codes;
     };
+    int allowed_count;
+    Span allowed[MOST_ALLOWED]; /* of a required value; other keys of a WHOLE; last, as hardly any column has some */
 } Column;
 
 typedef struct {
