@@ -23,6 +23,7 @@ LOST = frozenset(
         "read-absurd-time",
         "read-no-time",
         "read-no-category",
+        "read-phase",
         "read-unsupported",
         "read-many-categories",
     }
@@ -73,6 +74,7 @@ def table_rows(trace: Trace, name: str) -> list[Row]:
         "block": trace.dims,
         "collective": trace.collectives,
         "source": trace.sources,
+        "detail": trace.details,
         "thread": [(thread.pid, thread.tid) for thread in trace.threads],
         "category": [category.name for category in Category],
     }

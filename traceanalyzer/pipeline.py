@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +19,7 @@ from traceanalyzer.analyzers.steps import trace_doubts
 from traceanalyzer.config import Config
 from traceanalyzer.errors import UnusableInputError, UsageError
 from traceanalyzer.graph_captures import GraphCaptures, doubts_with, join_with
-from traceanalyzer.inputs import saved_reports
+from traceanalyzer.inputs import opening, saved_reports
 from traceanalyzer.inputs.opening import Content
 from traceanalyzer.knowledge import gpus
 from traceanalyzer.knowledge.gpus import Gpu
@@ -34,7 +35,9 @@ from traceanalyzer.simulation import model as causal_model
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.steps import Steps
 from traceanalyzer.trace.compile_log import CompileLog
+from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.document import TableDocument
+from traceanalyzer.trace.graph_stacks import GraphStacks
 from traceanalyzer.trace.model import Device, Loss, Trace, TraceInfo, all_tables
 
 ANALYSES = (*analyzers.ANALYSES, *simulation.ANALYSES)
@@ -80,6 +83,9 @@ class SideRecordings:
 
     compile_logs: tuple[CompileLog, ...] = ()
     captures: GraphCaptures = field(default_factory=GraphCaptures)
+    graph_stacks: GraphStacks | None = None
+    is_stacks_named: bool = False
+    """Whether the user named the file with stacks, so that it must be of this trace."""
 
 
 def analyze(
@@ -89,6 +95,7 @@ def analyze(
     compile_logs: Sequence[CompileLog] = (),
     graph_captures: Iterable[str | Path | Trace] = (),
     *,
+    graph_stacks: str | Path | None = None,
     jobs: int = 1,
 ) -> model.Report:
     """Analyze a trace, the tables of a text, or a compile log.
@@ -100,13 +107,16 @@ def analyze(
         compile_logs: Structured compile logs of the same program; `inputs.opening.read_compile_logs` reads them.
         graph_captures: Recordings of the captures of the graphs that the trace launches: files, or what `load`
             returned. The time of the graphs is joined with the operators of the one that agrees.
+        graph_stacks: File with the lines that made the kernels of its graphs, as `dump_kernel_py_stacks` of torch
+            writes it.
         jobs: Most processes that analyze a large trace, as of `load`.
 
     Raises:
         UnusableInputError: A capture cannot be read, or none of them agrees; or a log is of another program.
         UsageError: None of the chosen steps is in the trace, or steps, logs or captures were given for what is none.
     """
-    side = SideRecordings(tuple(compile_logs), GraphCaptures(tuple(graph_captures)))
+    stacks = None if graph_stacks is None else opening.read_graph_stacks(graph_stacks)
+    side = SideRecordings(tuple(compile_logs), GraphCaptures(tuple(graph_captures)), stacks, stacks is not None)
     return _analyze(measured, steps, config or Config(), side, jobs)
 
 
@@ -125,6 +135,8 @@ def _analyze(
         raise UsageError(f"{measured.name}: {what}; a compile log explains only a trace")
     if side.captures.named:
         raise UsageError(f"{measured.name}: {what}; captures of graphs are joined only with traces")
+    if side.is_stacks_named:
+        raise UsageError(f"{measured.name}: {what}; stacks of graphs are joined only with traces")
     if steps is not None and not steps.is_everything:
         raise UsageError(f"{measured.name}: {what}; steps can only be chosen of a trace")
     return _analyze_log(measured, config) if isinstance(measured, CompileLog) else _analyze_document(measured, config)
@@ -161,6 +173,8 @@ def report_on(
             raise UsageError(f"{name}: is a saved report; a compile log explains only a trace")
         if side is not None and side.captures.named:
             raise UsageError(f"{name}: is a saved report; captures can only be joined with a trace")
+        if side is not None and side.is_stacks_named:
+            raise UsageError(f"{name}: is a saved report; stacks can only be joined with a trace")
         return content
     return _analyze(content, steps, config or Config(), side or SideRecordings(), jobs)
 
@@ -169,6 +183,7 @@ def _analyze_trace(
     trace: Trace, steps: StepChoice | None, config: Config, side: SideRecordings, jobs: int
 ) -> model.Report:
     rules = selection.choose(config)
+    trace = _with_stacks(trace, side)
     context = context_of(trace, steps, _gpu(trace.info.devices, config), side.compile_logs)
     is_joined = not side.compile_logs or logged.is_of_trace(context)
     if is_joined is False:
@@ -186,6 +201,20 @@ def _analyze_trace(
     advice = judge(facts, rules)
     losses = _losses(trace, side, is_joined=is_joined)
     return report_of(source_of(trace), summary, results, skipped, (*losses, *doubts), advice)
+
+
+def _with_stacks(trace: Trace, side: SideRecordings) -> Trace:
+    """The trace with the stacks of its graphs.
+
+    Raises:
+        UnusableInputError: The user named the stacks, and they are of no graph of the trace.
+    """
+    stacks = side.graph_stacks
+    if stacks is None:
+        return trace
+    if side.is_stacks_named and stacks.of_node.keys().isdisjoint(distinct(trace.device.graph_node).tolist()):
+        raise UnusableInputError(f"{stacks.name}: has no stack of a node of the graphs in {trace.info.name}")
+    return dataclasses.replace(trace, graph_stacks=stacks)
 
 
 def _losses(trace: Trace, side: SideRecordings, *, is_joined: bool | None) -> Iterator[Loss]:
@@ -272,6 +301,7 @@ def summary_of(trace: Trace, context: Context) -> TraceSummary:
         options=msgspec.convert(info.options, RecordingOptions, from_attributes=True),
         steps_from=context.steps.found_by,
         torch_version=_torch_version(info),
+        writer=info.writer,
     )
 
 

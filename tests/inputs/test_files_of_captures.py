@@ -31,6 +31,9 @@ def names(files: list[SniffedFile]) -> list[str]:
     [
         ("capture_traces/a.json", CAPTURE, True),
         ("capture_traces/a.json", REPLAY, True),
+        ("graph_capture_profile/DecodeCudaGraphRunner_bs_24_rank0.json", CAPTURE, True),
+        ("graph_capture_profile/cuda_graph_capture-DecodeCudaGraphRunner-TP-0.json", REPLAY, True),
+        ("cuda_graph_capture-DecodeCudaGraphRunner-TP-0.json", CAPTURE, True),
         ("Capture_Traces/a.json", REPLAY, True),
         ("decode_capture.json", CAPTURE, True),
         ("captured-3.json", CAPTURE, True),

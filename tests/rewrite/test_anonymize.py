@@ -13,6 +13,7 @@ import pytest
 
 from tests import corpus_files
 from tests.builders import TraceBuilder
+from tests.builders.writers import cupti_monitor, labelled
 from tests.cli.running import FIXTURES, TRAINING, assert_one_line, call
 from tests.formats.samples import report_of
 from traceanalyzer.inputs.opening import load
@@ -219,3 +220,16 @@ def test_foreign_files_are_kept(tmp_path: Path) -> None:
     (tmp_path / "notes.md").write_text("no trace")
     assert_one_line(call("anonymize", tmp_path / "notes.md", "-o", tmp_path / "x.json"))
     assert not (tmp_path / "x.json").exists()
+
+
+def test_other_writers_of_torch(tmp_path: Path) -> None:
+    """Directions of copies stay where they are arguments; labels of graphs are private."""
+    (tmp_path / "monitor.json").write_bytes(cupti_monitor(TRAINING.read_bytes()))
+    anonymize(str(tmp_path / "monitor.json"), tmp_path / "shared.json")
+    assert said(tmp_path / "shared.json") == said(tmp_path / "monitor.json")
+    labels = {0: {"module_fqn": f"{SECRET}.layers.0", "name": SECRET, "stream": "101"}}
+    (tmp_path / "labelled.json").write_bytes(
+        labelled((FIXTURES / "synthetic/serving_graphs.json.gz").read_bytes(), labels)
+    )
+    anonymize(str(tmp_path / "labelled.json"), tmp_path / "private.json")
+    assert SECRET not in text_of(tmp_path / "private.json")

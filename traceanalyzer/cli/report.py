@@ -23,6 +23,7 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report
 from traceanalyzer.trace.compile_log import CompileLog
 from traceanalyzer.trace.document import TableDocument
+from traceanalyzer.trace.graph_stacks import GraphStacks
 from traceanalyzer.trace.model import Trace
 
 _NEXT = Text("report-next", "Next: {command}", note="command is what the user may type next")
@@ -49,6 +50,14 @@ FORMATS = {**formats.EVERY, **_EXPORTS}
     metavar="FILE",
     help="A recording of the capture of the graphs that the trace launches. Repeatable.",
     shell_complete=parameters.files,
+)
+@click.option(
+    "--graph-stacks",
+    "stacks",
+    metavar="FILE",
+    shell_complete=parameters.files,
+    help="The lines that made the kernels of the graphs that the trace launches, as dump_kernel_py_stacks of torch "
+    "writes them. Without it, x.stacks.json.gz is taken beside x.json.gz.",
 )
 @click.option(
     "--compile-log",
@@ -80,6 +89,7 @@ def command(
     ignore: tuple[str, ...],
     fail_on: str | None,
     captures: tuple[str, ...],
+    stacks: str | None,
     compile_logs: tuple[str, ...],
     exports: ExportOptions,
     assets: str | None,
@@ -142,7 +152,8 @@ def command(
     spoken = delivery.chosen_language(lang, settings)
     chosen = StepChoice(*(steps or (None, None)), skip_warmup)
     exports.check({target.form for target in targets}, chosen)
-    asked = _Asked(chosen, settings, read_logs(compile_logs), captures, jobs)
+    lines = None if stacks is None else opening.read_graph_stacks(stacks)
+    asked = _Asked(chosen, settings, read_logs(compile_logs), captures, lines, jobs)
     made = _make(given, asked, quiet=quiet)
     way = delivery.Delivery(spoken, top or settings.top, force=force, quiet=quiet, assets=charts)
     way.deliver(made.report, targets, export.texts(exports, made.measured, given, chosen, spoken))
@@ -169,6 +180,8 @@ class _Asked:
     compile_logs: tuple[CompileLog, ...]
     captures: tuple[str, ...]
     """Files that may contain the capture of graphs."""
+    stacks: GraphStacks | None
+    """Lines that made the kernels of graphs, if the user named a file."""
     jobs: int
 
 
@@ -217,6 +230,8 @@ def _require_nothing_of_one_rank(given: str, asked: _Asked) -> None:
         raise UsageError(f"{given}: contains several ranks, but a compile log is of one; name the file of that rank")
     if asked.captures:
         raise UsageError(f"{given}: contains several ranks, but a capture is of one; name the file of that rank")
+    if asked.stacks is not None:
+        raise UsageError(f"{given}: contains several ranks, but stacks are of one; name the file of that rank")
 
 
 def _of_merged(trace: Trace, file: str, asked: _Asked) -> _Made:
@@ -229,7 +244,12 @@ def _of_merged(trace: Trace, file: str, asked: _Asked) -> _Made:
 
 def _of_one_file(file: str, captures: tuple[str, ...], asked: _Asked, *, quiet: bool) -> _Made:
     """The report on one file, beside which there may be captures of its graphs."""
-    side = SideRecordings(asked.compile_logs, GraphCaptures(asked.captures, () if asked.captures else captures))
+    side = SideRecordings(
+        asked.compile_logs,
+        GraphCaptures(asked.captures, () if asked.captures else captures),
+        asked.stacks or opening.graph_stacks_beside(file),
+        asked.stacks is not None,
+    )
     with reading(file, quiet=quiet) as progress:
         content = opening.read(file, progress, asked.jobs)
         if isinstance(content, Difference):

@@ -1,7 +1,7 @@
 """Separates traces of CUDA graph capture from traces of graph replay in one folder.
 
-Inference servers write captures into a folder `capture_traces`, or mark them in the file name. Otherwise a capture is
-a trace in which graphs are captured and none is launched.
+Inference servers write captures into a folder of their own, or mark them in the file name. Otherwise a capture is a
+trace in which graphs are captured and none is launched.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from traceanalyzer.errors import UnusableInputError
 from traceanalyzer.inputs import opening
 from traceanalyzer.inputs.sniffing import SniffedFile
 
-_FOLDER = "capture_traces"
+_FOLDERS = frozenset({"capture_traces", "graph_capture_profile"})
+"""Folders of captures: of vLLM and of SGLang."""
 _NAME = re.compile(r"(?<![a-z])capture[ds]?(?![a-z])")
 _BEGINS = b"StreamBeginCapture"
 _LAUNCHES = b"GraphLaunch"
@@ -48,12 +49,12 @@ def _apart(files: Sequence[SniffedFile], captures: list[SniffedFile]) -> tuple[l
 
 def _is_named(name: str) -> bool:
     *folders, file = name.lower().split("/")
-    return _FOLDER in folders or _NAME.search(file) is not None
+    return not _FOLDERS.isdisjoint(folders) or _NAME.search(file) is not None
 
 
 def _confirmed(file: SniffedFile) -> bool:
     """Whether a file named like a capture is one: always in the folder of captures, otherwise by its content."""
-    return _FOLDER in file.found.name.lower().split("/") or holds_only_captures(file.found.location)
+    return not _FOLDERS.isdisjoint(file.found.name.lower().split("/")) or holds_only_captures(file.found.location)
 
 
 def holds_only_captures(location: str) -> bool:

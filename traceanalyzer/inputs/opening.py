@@ -17,13 +17,14 @@ from traceanalyzer.inputs import discovery, saved_reports
 from traceanalyzer.inputs.discovery import FoundFile
 from traceanalyzer.inputs.sniffing import NOTHING
 from traceanalyzer.inputs.storage import local_path, open_input
-from traceanalyzer.readers import compile_log
+from traceanalyzer.readers import compile_log, graph_stacks
 from traceanalyzer.readers import source as local
 from traceanalyzer.readers.source import STDIN, Source
 from traceanalyzer.report.difference import Difference
 from traceanalyzer.report.model import Report
 from traceanalyzer.trace.compile_log import CompileLog
 from traceanalyzer.trace.document import TableDocument
+from traceanalyzer.trace.graph_stacks import GraphStacks
 from traceanalyzer.trace.model import Trace
 from traceanalyzer.urls import has_wildcard, is_url, path_of, shown
 
@@ -185,6 +186,31 @@ def load_report(path: str | Path) -> Report:
 # Finds and reads structured compile logs: files, or the folders that `TORCH_TRACE` names.
 
 _SUFFIXES = (".log", ".log.gz")
+_STACKS = (".stacks.json.gz", ".stacks.json", "_stacks.json.gz", "_stacks.json")
+"""What a file with stacks of graphs has in its name instead of a trace's `.json` or `.json.gz`."""
+
+
+def read_graph_stacks(location: str | Path) -> GraphStacks:
+    """Read the stacks of nodes of graphs that torch wrote beside a trace.
+
+    Raises:
+        UnusableInputError: The file is missing, or contains no stacks.
+    """
+    with open_source(location) as source:
+        return graph_stacks.read(source)
+
+
+def graph_stacks_beside(location: str) -> GraphStacks | None:
+    """The stacks of the graphs of a trace, from a file beside it with its name and `stacks`; None without one."""
+    folder, name = os.path.split(location)
+    name = name.removesuffix(".gz").removesuffix(".json")
+    for beside in (os.path.join(folder, name + end) for end in _STACKS):  # noqa: PTH118 - any text, even no path
+        if name and beside != location and os.path.isfile(beside):  # noqa: PTH113 - False for names that are too long
+            try:
+                return read_graph_stacks(beside)
+            except UnusableInputError:  # something else has this name
+                continue
+    return None
 
 
 def read_compile_logs(locations: Iterable[str | Path]) -> tuple[CompileLog, ...]:

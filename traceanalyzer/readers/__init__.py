@@ -5,6 +5,7 @@
     kineto         JSON of torch.profiler becomes a Trace
     key_averages   printed tables in any text become a TableDocument
     compile_log    structured logs of torch.compile become a CompileLog
+    graph_stacks   lines that made the nodes of graphs, from a file beside a trace
     other_tools    what else a text is, for an error that says what to record instead
 
 A reader goes on after damage, and counts what it lost.

@@ -82,6 +82,9 @@ class TraceSummary(msgspec.Struct, frozen=True):
     none."""
     torch_version: str | None = None
     """Version of torch as a capture recorded it; `<1.12` if only the categories of events show it; null if unknown."""
+    writer: str | None = None
+    """What wrote the trace: `kineto` (in C++), `python-exporter` or `cupti-monitor` (both since torch 2.13); null if
+    the file does not show it."""
 
 
 SCHEMA_VERSION = 1

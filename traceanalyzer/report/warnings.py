@@ -86,6 +86,14 @@ TEXTS = (
         one="{count:count} event with an unsupported phase (B, E and the like) was left out.",
     ),
     Text(
+        "read-phase",
+        "{count:count} events of the category {category} have the phase {phase}, which is not supported there, and "
+        "were left out.",
+        one="{count:count} event of the category {category} has the phase {phase}, which is not supported there, and "
+        "was left out.",
+        note="category and phase are codes of the trace format, such as cpu_op and B",
+    ),
+    Text(
         "read-no-category",
         "{count:count} events without a category were left out.",
         one="{count:count} event without a category was left out.",

@@ -36,6 +36,11 @@ _NUMBER_TEXT = re.compile(
 )
 _DEVICE = re.compile(r"(?:cpu|cuda|hip|xpu|mps|mtia|meta)(?::[0-9]{1,4})?", re.ASCII)
 _EINSUM = "aten::einsum"
+_COPIED = frozenset(
+    {f"{source}to{target}" for source in "HDA" for target in "HDA"}
+    | {"PtoP", "unknown", "pageable", "pinned", "device", "array", "managed", "device_static", "managed_static"}
+)
+"""Directions of copies and kinds of memory, as the monitor of CUPTI writes them."""
 _EQUATION = re.compile(r"(?:\.{3})?[A-Za-z]{0,12}(?:, ?(?:\.{3})?[A-Za-z]{0,12}){0,7} ?-> ?((?:\.{3})?[A-Za-z]{0,12})")
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
@@ -55,6 +60,7 @@ class Arguments:
             "HW event name": lambda raw: _named(raw, names.task_type),
             "Process Group Name": lambda raw: _named(raw, names.group),
             "Process Group Description": lambda raw: _named(raw, names.group),
+            **dict.fromkeys(("copy kind", "src kind", "dst kind"), lambda raw: _word(raw, _COPIED)),
             "name": lambda raw: _named(raw, names.thread),
             "labels": lambda raw: _named(raw, names.process),
         }

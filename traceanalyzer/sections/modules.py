@@ -7,6 +7,8 @@ from dataclasses import replace
 from typing import TypeVar
 
 from traceanalyzer.analyzers.modules import Modules, Place
+from traceanalyzer.analyzers.modules.graph_lines import LinesOfGraphs
+from traceanalyzer.analyzers.modules.labels import LabelledGraphs, LabelledPlace
 from traceanalyzer.analyzers.modules.of_graphs import JoinedPlace
 from traceanalyzer.analyzers.modules.python_lines import PythonLines
 from traceanalyzer.report.message import Message, Text
@@ -23,6 +25,13 @@ _UNATTRIBUTED = Text(
     "{functions:count} functions of the backward pass ({device:ns} on the device) belong to no module.",
     one="{functions:count} function of the backward pass ({device:ns} on the device) belongs to no module.",
 )
+_LABELS = Text("modules-labels-title", "Modules of graphs, as the program labelled their kernels")
+_LABELS_TREE = Text("modules-labels-tree-title", "Tree of modules of graphs")
+_UNLABELLED = Text("modules-unlabelled", "Graphs launched {device:ns} of device time without a label.")
+_LABEL = Column(Text("modules-label", "Label", "what the program called some kernels"), "", "label", is_name=True)
+_EVENTS = Column(Text("modules-label-events", "Events", "number of kernels, copies and fills"), "count", "events")
+_GRAPH_LINES = Text("lines-graphs-title", "Python lines that made the kernels of graphs")
+_UNLABELLED_LINES = Text("lines-graphs-none", "Graphs launched {device:ns} of device time whose line is not known.")
 _LINES = Text("lines-title", "Python lines by device self time")
 _LINES_BY_HOST = Text("lines-host-title", "Python lines by host self time")
 _LINES_OUTSIDE = Text("lines-outside-title", "Python lines outside of torch")
@@ -59,7 +68,7 @@ _TERMS = (
     ),
 )
 
-_Place = TypeVar("_Place", Place, JoinedPlace)
+_Place = TypeVar("_Place", Place, JoinedPlace, LabelledPlace)
 
 
 def build(report: Report, top: int) -> Iterator[Section]:
@@ -77,6 +86,34 @@ def build(report: Report, top: int) -> Iterator[Section]:
     places = outermost(modules.tree, top)
     rows = table("modules_tree", (TREE, *figures), places, total=len(modules.tree))
     yield Section("modules-tree", TREE_TITLE, tables=(rows,), topic=Topic.MODULES, is_detail=True, is_tree=True)
+
+
+def build_labels(report: Report, top: int) -> Iterator[Section]:
+    """Build the ranking and the tree of what the program called the kernels of graphs."""
+    found = report.result("labelled_graphs", LabelledGraphs)
+    if found is None or not found.tree:
+        return
+    ranked = sorted((row for row in found.tree if row.events), key=lambda row: (-row.device_self_ns, row.label))
+    messages = (_UNLABELLED(device=found.unlabelled_ns),) if found.unlabelled_ns else ()
+    share = columns.share("device_self_ns", found.labelled_ns)
+    rows = table("labelled_graphs", (_LABEL, _EVENTS, columns.DEVICE_SELF, share), ranked, top)
+    yield detail("labelled-graphs", _LABELS, Topic.MODULES, (rows,), messages=messages)
+    places = outermost(found.tree, top)
+    rows = table("labelled_graphs_tree", (TREE, _EVENTS, *_DEVICE), places, total=len(found.tree))
+    yield Section(
+        "labelled-graphs-tree", _LABELS_TREE, tables=(rows,), topic=Topic.MODULES, is_detail=True, is_tree=True
+    )
+
+
+def build_graph_lines(report: Report, top: int) -> Iterator[Section]:
+    """Build the ranking of lines that made the kernels of graphs."""
+    found = report.result("graph_lines", LinesOfGraphs)
+    if found is None or not found.rows:
+        return
+    messages = (_UNLABELLED_LINES(device=found.unattributed_ns),) if found.unattributed_ns else ()
+    share = columns.share("device_self_ns", found.attributed_ns)
+    rows = table("graph_lines", (columns.LINE, _EVENTS, *_DEVICE, share), found.rows, top)
+    yield detail("graph-lines", _GRAPH_LINES, Topic.HOST, (rows,), messages=messages)
 
 
 def _messages(modules: Modules) -> Iterator[Message]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from traceanalyzer.knowledge import frameworks
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.report.model import Report
+from traceanalyzer.report.model import Report, TraceSummary
 from traceanalyzer.report.names import word
 from traceanalyzer.report.section import Fact, Section, SectionTable, Term, Topic
 from traceanalyzer.report.warnings import OUTSIDE_KINDS, STEP_REASONS
@@ -18,6 +18,7 @@ from traceanalyzer.sections.overview import named
 from traceanalyzer.structure.recording import Recording
 from traceanalyzer.structure.recording.workload import WorkloadEvidence
 from traceanalyzer.structure.step_breakdown import PARTS, Step, StepBreakdown
+from traceanalyzer.trace.model import CUPTI_MONITOR, KINETO, PYTHON_EXPORTER
 
 TITLE = Text("recording-title", "What was recorded")
 STEPS_TITLE = Text("steps-title", "Steps")
@@ -31,6 +32,7 @@ _RECORDED_BY = Text("recording-by", "Recorded by")
 _LEGACY = Text(
     "recording-by-legacy", "torch.autograd.profiler, the legacy profiler: operators, no launches and kernels"
 )
+_WRITER = Text("recording-writer", "Written by", "a label, followed by the program that wrote the trace")
 _TYPICAL = Text("recording-typical", "Typical step")
 _EARLIER = Text("recording-earlier", "Work from before the recording, at its start")
 _REMOVED = Text("recording-removed", "Time whose events were removed")
@@ -46,6 +48,18 @@ WORKLOADS = {
     "fragment": Text("workload-fragment", "fragment", note="a recording from which events were cut or removed"),
 }
 """Texts of the kinds of programs, by id."""
+
+_WRITERS = {
+    KINETO: Text("writer-kineto", "torch {version}, Kineto", note="version is a number, or a range such as <1.12"),
+    PYTHON_EXPORTER: Text("writer-python-exporter", "torch {version}, Python exporter"),
+    CUPTI_MONITOR: Text("writer-cupti-monitor", "torch {version}, CUPTI monitor"),
+}
+_WRITERS_OF_ANY = {
+    KINETO: Text("writer-kineto-any", "torch, Kineto"),
+    PYTHON_EXPORTER: Text("writer-python-exporter-any", "torch 2.13 or later, Python exporter"),
+    CUPTI_MONITOR: Text("writer-cupti-monitor-any", "torch 2.13 or later, CUPTI monitor"),
+}
+"""Texts of what wrote a trace, where the version of torch is known and where it is not."""
 
 _EVIDENCE = {
     "captures": Text("evidence-captures", "{count:count} captures of graphs", one="{count:count} capture of a graph"),
@@ -167,7 +181,8 @@ def build_recording(report: Report, top: int) -> Iterator[Section]:
     if recording is None:
         return
     is_legacy = any(warning.id == "read-legacy-list" for warning in report.warnings)
-    facts = (*_facts(recording), *((Fact(_RECORDED_BY, _LEGACY(), "", is_essential=True),) if is_legacy else ()))
+    legacy = (Fact(_RECORDED_BY, _LEGACY(), "", is_essential=True),) if is_legacy else ()
+    facts = (*_facts(recording), *(legacy or _writer(report.trace)))
     yield Section("recording", TITLE, facts=facts, topic=Topic.STEPS, terms=_TERMS, is_essential=True)
     if any(
         step.reason or step.phase for step in recording.steps
@@ -195,6 +210,16 @@ def _facts(recording: Recording) -> Iterator[Fact]:
         yield Fact(_REMOVED, recording.window.removed_ns, "ns")
     if recording.workload in _START_UP:
         yield Fact(_STARTUP, recording.startup_ns, "ns")
+
+
+def _writer(trace: TraceSummary | None) -> Iterator[Fact]:
+    """What wrote the trace, if the file shows it."""
+    if trace is None or trace.writer is None:
+        return
+    if trace.writer in _WRITERS and trace.torch_version:
+        yield Fact(_WRITER, _WRITERS[trace.writer](version=trace.torch_version), "")
+    else:
+        yield Fact(_WRITER, word(_WRITERS_OF_ANY, trace.writer), "")
 
 
 def _reason(evidence: WorkloadEvidence) -> Message | Text:

@@ -17,6 +17,7 @@
     host_activity          what host threads do: waits, allocations, compilation, operators
     host_waits             waits for loaders and for devices
     launch_calls           which calls launch graphs
+    graph_events           which events graphs launch, and their labels
     mark_forest            marks, nested
     module_calls           the call of a module to which nodes and launches belong
     operator_times         times of operators, and the work that their inputs ask for

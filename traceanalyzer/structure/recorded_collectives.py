@@ -7,6 +7,8 @@ TensorBoard plugin, does not count them; every other analysis counts them as com
 
 from __future__ import annotations
 
+import hashlib
+
 import msgspec
 import numpy as np
 from msgspec.structs import asdict
@@ -19,7 +21,7 @@ from traceanalyzer.structure.step_breakdown import library_collectives
 from traceanalyzer.structure.sums import rows_by
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.intervals import Intervals
-from traceanalyzer.trace.model import Trace
+from traceanalyzer.trace.model import Collective, Trace
 from traceanalyzer.trace.table import I32, I64, UNKNOWN, Bool, take_or
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
@@ -147,9 +149,18 @@ def _sequences_and_shapes_of_launches(context: Context, kernels: I64) -> tuple[I
 
 
 def _sequences(context: Context) -> I64:
-    """Sequence number of each row of the table of descriptions, or -1."""
-    told = [UNKNOWN if c.sequence is None else c.sequence for c in context.trace.collectives]
-    return np.array(told, np.int64)
+    """What tells each row of the table of descriptions from others of its operation and group, on all ranks; or -1.
+
+    That is the id that all ranks share, where torch wrote one, else the number of the operation within its group.
+    """
+    return np.array([_sequence(collective) for collective in context.trace.collectives], np.int64)
+
+
+def _sequence(collective: Collective) -> int:
+    if collective.comms_id:
+        digest = hashlib.blake2b(collective.comms_id.encode("utf-8", "replace"), digest_size=8).digest()
+        return int.from_bytes(digest) >> 1  # ids are 64 bits without a sign
+    return UNKNOWN if collective.sequence is None else collective.sequence
 
 
 def host_ranges(context: Context) -> Bool:

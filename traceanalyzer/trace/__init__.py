@@ -9,6 +9,7 @@
     tree            nesting of slices without a loop
     document        printed tables
     compile_log     what a log of torch.compile says
+    graph_stacks    lines that made the nodes of graphs
     capture_facts   what a capture adds to the events
 
 Rows are ordered by start time; those of equal start keep the order of the file. Unknown values are -1 or NaN.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from traceanalyzer.trace.capture_facts import CaptureFacts
+from traceanalyzer.trace.graph_stacks import GraphStacks
 from traceanalyzer.trace.strings import Strings
 from traceanalyzer.trace.table import UNKNOWN, Table, import_pandas
 from traceanalyzer.trace.tables import (
@@ -28,6 +29,10 @@ from traceanalyzer.trace.tables import (
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+KINETO, PYTHON_EXPORTER, CUPTI_MONITOR = WRITERS = ("kineto", "python-exporter", "cupti-monitor")
+"""What writes traces in torch: Kineto in C++, the exporter in Python and the monitor of CUPTI, both since 2.13."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +83,8 @@ class Collective:
     """Ranks of the group, as recorded (long lists are cut by the writer)."""
     sequence: int | None = None
     """Number of the operation within its group: equal on all ranks."""
+    comms_id: str = ""
+    """Id of this very operation, which all ranks share and no other operation has."""
 
 
 NO_COLLECTIVE = Collective("")
@@ -96,6 +103,31 @@ class KernelSource:
 
 
 NO_SOURCE = KernelSource("")
+
+
+@dataclass(frozen=True)
+class DeviceDetail:
+    """What only some writers say of an event of a device, as they write it; empty or None for missing fields."""
+
+    copy: str = ""
+    """Direction of a copy whose name does not show it: HtoD, DtoH, ..."""
+    source: str = ""
+    """Kind of the memory that is copied: pageable, pinned, device, ..."""
+    target: str = ""
+    """Kind of the memory that it is copied to."""
+    memory: str = ""
+    """Number of the kind of memory that is filled."""
+    module: str = ""
+    """Module that the program named for the kernels of a graph."""
+    label: str = ""
+    """Name that the program gave to the kernels of a graph."""
+    annotation: str = ""
+    """What else the program said of them, as JSON."""
+    stream: int | None = None
+    """Stream on which the event ran, where it was moved to another one to be shown."""
+
+
+NO_DETAIL = DeviceDetail()
 
 
 @dataclass(frozen=True)
@@ -131,6 +163,8 @@ class TraceInfo:
     """Facts that a capture of this project recorded in addition to the events; None for other traces."""
     has_old_categories: bool = False
     """Whether events have the categories that torch wrote until 1.11: `Operator`, `Kernel` and so on."""
+    writer: str | None = None
+    """What wrote the file: one of `WRITERS`; None if it does not show."""
 
 
 @dataclass(frozen=True)
@@ -165,6 +199,10 @@ class Trace:
     flows: Flows
     accelerator: AcceleratorEvents = field(default_factory=AcceleratorEvents.empty)
     """Events of devices that write no kernels: of MTIA, Ascend NPUs and Gaudi."""
+    details: tuple[DeviceDetail, ...] = (NO_DETAIL,)
+    """What only some writers say of events of devices; row 0 is `NO_DETAIL`."""
+    graph_stacks: GraphStacks | None = None
+    """Lines that made the nodes of graphs, from a file of their own; None without one."""
     losses: tuple[Loss, ...] = ()
     ranks: tuple[Trace, ...] = ()
     """The ranks that a script merged into the file, each as a trace of its own, ascending; empty for other files."""

@@ -120,6 +120,9 @@ class DeviceEvents(SliceTable):
     graph_node: I64 = column("i8", "", "id of its node in the graph; -1 where absent", "graph node id")
     thread: I32 = column("i4", "", "row of the pseudo thread that is the stream", pool="threads")
     rank: I32 = column("i4", "", "rank that a script which merged several traces wrote; -1 where absent", "rank")
+    detail: I32 = column(
+        "i4", "", "row of what only some writers say of the event; 0 is nothing", "copy kind", "details"
+    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -39,6 +39,29 @@ def _is_of_first_step(event: dict[str, object]) -> bool:
     return Decimal(str(event["ts"])) < 1000 + 1330
 
 
+def with_ids(trace: TraceBuilder, *, keep: bool) -> TraceBuilder:
+    """Collectives with the id that all ranks share, whatever their number says."""
+    for event in trace.events:
+        args = event.get("args")
+        if isinstance(args, dict) and "Seq" in args:
+            args["Comms Id"] = 2**64 - 1 - 7919 * args.pop("Seq")
+            args |= {"Seq": 1} if keep else {}
+    return trace
+
+
+@pytest.mark.parametrize("keep", [False, True], ids=["ids", "ids and wrong numbers"])
+def test_ids_that_all_ranks_share_match_whatever_the_order(keep: bool) -> None:
+    """Rank 1 was recorded from the second step on."""
+    traces = [with_ids(trace, keep=keep) for trace in run(2, [Meeting(even), Meeting(even)], steps=5)]
+    traces[1].events[:] = [event for event in traces[1].events if not _is_of_first_step(event)]
+    numbered = run(2, [Meeting(even), Meeting(even)], steps=5)
+    numbered[1].events[:] = [event for event in numbered[1].events if not _is_of_first_step(event)]
+    found, usual = joined(traces), joined(numbered)
+    assert found.matching == usual.matching
+    assert found.matching.by_sequence > 0
+    assert found.ranks == usual.ranks
+
+
 def test_without_numbers_a_step_with_one_more_on_a_rank_is_not_matched() -> None:
     traces = run(2, [Meeting(even)], sequence=False)
     traces[0].collective("all_reduce", 2000, 5, at=1900, nelems=1_000_000, ranks=(0, 1), group="0")

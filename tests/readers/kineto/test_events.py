@@ -99,7 +99,7 @@ def test_slices_of_another_phase_are_counted_whenever_they_come(monkeypatch: pyt
     monkeypatch.setattr(windows, "WINDOW", 600)
     events = [event("kernel", ts=number, ph="B" if number % 10 == 9 else "X") for number in range(100)]
     found = read(json.dumps({"traceEvents": events}).encode())
-    assert losses(found)["read-other-phase"] == 10
+    assert losses(found)["read-phase"] == 10
     assert len(found.device) == 90
 
 

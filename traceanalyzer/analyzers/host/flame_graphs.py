@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.graph_events import graph_labels, graph_lines
 from traceanalyzer.structure.mark_forest import is_mark
 from traceanalyzer.structure.owners import EVALUATION, Owner, OwnerIndex, index_of, owner_index
 from traceanalyzer.structure.owners.critical import Critical, critical_in, device_idle, idle_in
@@ -25,6 +26,7 @@ from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.steps import Steps
 from traceanalyzer.structure.sums import first_rows, group, sum_by
 from traceanalyzer.trace.distinct import ascending, is_among
+from traceanalyzer.trace.graph_stacks import StackFrame
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, Array, Bool, take_or
 from traceanalyzer.trace.tables import HostEvents, Launches
@@ -353,17 +355,26 @@ def _of_device(
     device = context.trace.device
     events, thread, start = _launched(context, critical, threads)
     numbers, stack = stacks.at(thread, start, with_calls=False)
-    first, groups = group(numbers, device.name[events])
+    labels, lines = context.cached(graph_labels), context.cached(graph_lines)
+    first, groups = group(numbers, labels.of_event[events], lines.of_event[events], device.name[events])
     weights = sum_by(groups, device.dur_ns[events], len(first))
     drawn = []
     for row, weight in zip(first.tolist(), weights.tolist(), strict=True):
         event = context.trace.names[device.name[events[row]]]
-        drawn.append((_with_event(stack(row), event), int(start[row]), weight))
+        captured = _captured(labels.paths[labels.of_event[events[row]]], lines.stacks[lines.of_event[events[row]]])
+        drawn.append((_with_event(stack(row), captured, event), int(start[row]), weight))
     return _drawn(DEVICE, name, drawn)
 
 
-def _with_event(above: HostStack, event: str) -> HostStack:
-    return HostStack((*above.frames, Owner("kernel", event, None)), above.owners)
+def _captured(path: tuple[str, ...], lines: tuple[StackFrame, ...]) -> tuple[Owner, ...]:
+    """The modules and the functions in which a node of a graph was captured."""
+    modules = (Owner("module", part, None) for part in path)
+    return (*modules, *(Owner("function", one.function, None, one.file, one.line) for one in lines))
+
+
+def _with_event(above: HostStack, captured: tuple[Owner, ...], event: str) -> HostStack:
+    """The stack of a launch, what a node of its graph was captured in, and the event."""
+    return HostStack((*above.frames, *captured, Owner("kernel", event, None)), above.owners)
 
 
 def _launched(context: Context, critical: Critical, threads: tuple[int, ...]) -> tuple[I64, I64, I64]:

@@ -10,10 +10,10 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.knowledge.kernel_classes import KernelClass, kernel_class
-from traceanalyzer.knowledge.marks import is_graph_launch
 from traceanalyzer.report.message import Text
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.graph_events import graph_labels, of_graphs
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.module_calls import forward_nodes, owners
 from traceanalyzer.trace.distinct import ranked
@@ -33,7 +33,7 @@ class Attribution(msgspec.Struct, frozen=True):
     """Share of the device time (0 to 1) that an operator launched; null if the device time is 0."""
     module_ns: int | None
     """Part of the device time in ns that was launched, kernel by kernel, for a module: in its call, or in the backward
-    pass of one; null where no modules were recorded."""
+    pass of one, or by a graph whose kernels the program labelled; null where no modules were recorded."""
     module_share: float | None
     """Share of the device time (0 to 1) that was launched for a module; null where no modules were recorded, or if the
     device time is 0."""
@@ -59,7 +59,7 @@ def analyze(context: Context) -> Attribution:
     total = time(np.ones(len(device), np.bool_))
     operators = time(of_operators(context))
     classes = time(_of_classes(context))
-    has_modules = bool((context.host.kind == NodeKind.MODULE).any())
+    has_modules = bool((context.host.kind == NodeKind.MODULE).any() or context.cached(graph_labels).of_event.any())
     modules = time(_of_modules(context)) if has_modules else None
     return Attribution(
         device_ns=total,
@@ -71,13 +71,6 @@ def analyze(context: Context) -> Attribution:
         class_share=share(classes),
         graph_ns=time(context.cached(of_graphs)),
     )
-
-
-def of_graphs(context: Context) -> Bool:
-    """Which device events the launch of a graph started."""
-    trace, launch = context.trace, context.links.launch
-    launches = trace.names.where(is_graph_launch)[trace.launches.name]
-    return take_or(launches, launch, False)
 
 
 def of_operators(context: Context) -> Bool:
@@ -95,7 +88,8 @@ def _of_modules(context: Context) -> Bool:
     made_by[evaluations] = forward
     owner = take_or(owned.owner, take_or(owned.launch_node, context.links.launch, NO_PARENT), NO_PARENT)
     module = take_or(owned.module, take_or(made_by, owner, NO_PARENT), NO_PARENT)
-    is_attributed: Bool = (module != NO_PARENT) & ~context.cached(of_graphs)
+    labelled = context.cached(graph_labels).of_event > 0
+    is_attributed: Bool = labelled | ((module != NO_PARENT) & ~context.cached(of_graphs))
     return is_attributed
 
 

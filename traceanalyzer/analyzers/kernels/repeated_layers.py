@@ -17,10 +17,10 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers.kernels import counted
-from traceanalyzer.analyzers.kernels.attribution import of_graphs
 from traceanalyzer.knowledge.kernel_classes import kernel_class
 from traceanalyzer.structure.analysis import KERNELS, Analysis
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.graph_events import of_graphs
 from traceanalyzer.structure.sums import group, sum_by
 from traceanalyzer.trace.table import I64, Bool
 from traceanalyzer.trace.tree import NO_PARENT

@@ -268,4 +268,5 @@ def summary(members: Sequence[Member], world_size: int | None) -> TraceSummary:
         options=RecordingOptions(**options),
         steps_from=common([one.steps_from for one in own]),
         torch_version=common([one.torch_version for one in own]),
+        writer=common([one.writer for one in own]),
     )

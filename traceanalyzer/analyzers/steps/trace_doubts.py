@@ -11,6 +11,7 @@ from traceanalyzer.knowledge import frameworks, marks
 from traceanalyzer.structure import host_activity, host_waits, typical, unrecorded_work
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.gaps import times_of
+from traceanalyzer.structure.graph_events import graph_labels
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.recording.program_steps import WHOLE, is_marked, program_steps
 from traceanalyzer.structure.recording.workload import workload
@@ -197,6 +198,7 @@ def _links(context: Context) -> Iterator[Loss]:
     if early.any():
         yield Loss("q-clock-anomaly", int(early.sum()))
     graph = trace.names.where(marks.is_graph_launch)
-    in_graphs = int(graph[trace.launches.name[launch[linked]]].sum())
+    unlabelled = context.cached(graph_labels).of_event[linked] == 0
+    in_graphs = int((graph[trace.launches.name[launch[linked]]] & unlabelled).sum())
     if in_graphs and in_graphs >= _OPAQUE * kernels.sum():
         yield Loss("q-graph-opaque", in_graphs, {"share": in_graphs / int(kernels.sum())})

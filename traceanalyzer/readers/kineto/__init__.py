@@ -9,6 +9,7 @@
     values         one column of values of many events
     codes          codes of threads and categories
     accelerators   events of devices that write no kernels
+    details        events of devices from other writers of torch, in the form that Kineto has
     implausible    what cannot be true of a trace
     merged         ranks that a script merged into one file
     recovery       a window that does not decode is read one event at a time, so that a broken event loses one event

@@ -31,7 +31,7 @@ enum {
     NAMED,    /* the same of a string; -1 where missing or empty */
     PAIR,     /* int32, code of two texts: of this value and of the next column's */
     SECOND,   /* the second value of a PAIR; no column of its own */
-    WHOLE,    /* int32, code of the text of all arguments where the key is among them; of the empty text elsewhere */
+    WHOLE,    /* int32, code of the text of all arguments where one of the keys is there; of the empty text elsewhere */
     CATEGORY, /* int32, number of the event's category */
     REQUIRED, /* the value's text must be an allowed one; no column of its own */
 };
@@ -49,7 +49,7 @@ enum {
     NESTED,
 };
 
-enum { MOST_KEYS = 64, MOST_COLUMNS = 40, MOST_ALLOWED = 4, MOST_POOLS = 32, DEEPEST = 32, LONGEST = 40 /* characters of a number */ };
+enum { MOST_KEYS = 64, MOST_COLUMNS = 40, MOST_ALLOWED = 8, MOST_POOLS = 32, DEEPEST = 32, LONGEST = 40 /* characters of a number */ };
 enum { COUNTED = -1 }; /* instead of a table: events that are only counted */
 
 typedef struct {
@@ -71,14 +71,14 @@ typedef struct {
     Span key;
     int in_args, kind, pool;
     int64_t missing;
-    Span allowed[MOST_ALLOWED]; /* of a required value */
-    int allowed_count;
     union { /* what was read, by row; of the type that the kind says */
         void *values;
         int64_t *integers;
         double *numbers;
         int32_t *codes;
     };
+    int allowed_count;
+    Span allowed[MOST_ALLOWED]; /* of a required value; other keys of a WHOLE; last, as hardly any column has some */
 } Column;
 
 typedef struct {
@@ -563,13 +563,21 @@ static int make_room(TableOf *table)
     return 1;
 }
 
+static int has_key(const Column *column, Span key)
+{
+    if (is(key, column->key.text, column->key.size))
+        return 1;
+    for (int i = 0; column->kind == WHOLE && i < column->allowed_count; i++)
+        if (is(key, column->allowed[i].text, column->allowed[i].size))
+            return 1;
+    return 0;
+}
+
 static int find_column(const TableOf *table, Span key, int in_args)
 {
-    for (int i = 0; i < table->count; i++) {
-        const Column *column = &table->columns[i];
-        if (column->in_args == in_args && is(key, column->key.text, column->key.size))
+    for (int i = 0; i < table->count; i++)
+        if (table->columns[i].in_args == in_args && has_key(&table->columns[i], key))
             return i;
-    }
     return -1;
 }
 
@@ -588,7 +596,7 @@ static int assign(TableOf *table, const Object *object, int in_args, const Token
             return 0;
         if (column < 0)
             continue;
-        if (values[column]) /* a key twice */
+        if (values[column] && table->columns[column].kind != WHOLE) /* a key twice */
             return 0;
         values[column] = token;
     }

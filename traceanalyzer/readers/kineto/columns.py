@@ -114,6 +114,8 @@ def _joined(parts: list[Array], dtype: np.dtype[Any]) -> Array:
 
 
 _MEMORY = "[memory]"
+_ALLOCATED = {phase for field in TABLES[TableGroup.INSTANT].required if field.key == "ph" for phase in field.allowed}
+"""Phases of records of memory."""
 
 
 class Collector:
@@ -123,6 +125,8 @@ class Collector:
         self.pools: dict[str, StringPool[Any]] = {name: StringPool(*none_of(name)) for name in POOLS}
         self.threads_of = ThreadsOfProcesses(self.pools["threads"])
         self.losses: Counter[str] = Counter()
+        self.forms: Counter[tuple[str, str]] = Counter()
+        """By phase and category: the number of events whose phase nothing here understands for their category."""
         self.elements = 0
         """Elements of the event array, whatever they are."""
         self.profiler_start: int | None = None
@@ -151,7 +155,7 @@ class Collector:
     def _add_slices(self, events: Sequence[Event], groups: Array, categories: I32) -> None:
         if is_general(events) and any(event.ph != SLICE for event in events):
             kept = np.array([event.ph == SLICE for event in events])
-            self.losses["read-other-phase"] += int((~kept).sum())
+            self.forms.update((event.ph, event.cat) for event in events if event.ph != SLICE)
             events, groups, categories = where(kept, events), groups[kept], categories[kept]
         start, dur = self._times(events), durations(events)
         valid = start != INVALID
@@ -189,10 +193,10 @@ class Collector:
 
     def _column(self, field: Field, args: Sequence[Args]) -> Array:
         """The column that an argument fills."""
+        if field.kind is Kind.WHOLE:
+            return descriptions(args, DESCRIPTIONS[field.pool], self.pools[field.pool])
         values = list(map(attrgetter(attribute(field.key)), args))
         match field.kind:
-            case Kind.WHOLE:
-                return descriptions(args, values, DESCRIPTIONS[field.pool], self.pools[field.pool])
             case Kind.NAMED:
                 return self._named(values)
             case Kind.NUMBER:
@@ -255,9 +259,14 @@ class Collector:
             self.profiler_start = int(known[0])
 
     def _add_instants(self, events: Sequence[Event]) -> None:
-        if unnamed := sum(e.ph == SLICE for e in events):
-            self.losses["read-no-category"] += unnamed
-        memory: Sequence[Event] = [e for e in events if e.name == _MEMORY and e.ph in ("i", "I")]
+        memory: list[Event] = []
+        for event in events:
+            if event.name == _MEMORY and event.ph in _ALLOCATED:
+                memory.append(event)
+            elif event.ph == SLICE and event.cat:
+                self.forms[event.ph, event.cat] += 1
+            elif event.ph == SLICE:
+                self.losses["read-no-category"] += 1
         if not memory:
             return
         start = self._times(memory)

@@ -15,7 +15,14 @@ from enum import IntEnum
 from functools import cache, cached_property
 from typing import Any
 
-from traceanalyzer.trace.model import NO_COLLECTIVE, NO_SOURCE, Collective, KernelSource
+from traceanalyzer.trace.model import (
+    NO_COLLECTIVE,
+    NO_DETAIL,
+    NO_SOURCE,
+    Collective,
+    DeviceDetail,
+    KernelSource,
+)
 from traceanalyzer.trace.table import UNKNOWN, Table, TraceColumn
 from traceanalyzer.trace.tables import (
     AcceleratorEvents,
@@ -101,6 +108,8 @@ CATEGORIES: dict[str, tuple[TableGroup, Category | None]] = {
     "async_npu": _IGNORED,
     "async_task_queue": _IGNORED,
     "hosttodevice": _IGNORED,
+    "graph_event_node": _IGNORED,  # records of events inside graphs, of the monitor of CUPTI: points in time
+    "graph_host_node": _IGNORED,  # callbacks inside graphs, during which their stream waits
     "mtia_counters": _IGNORED,
     "xpu_scope_profiler": _IGNORED,  # counters of kernels, drawn as a track
     "external_correlation": _IGNORED,
@@ -188,14 +197,20 @@ class EventTable:
 
 @dataclass(frozen=True)
 class Description:
-    """Arguments that describe one thing together; events that lack the first one describe none."""
+    """Arguments that describe one thing together; most events describe none."""
 
     described: type[Any]
     """The type that is made of their values, in the order of `defaults`."""
     none: Any
-    """What events without the first argument describe."""
+    """What events describe that have none of the arguments."""
     defaults: dict[str, str | None]
     """By argument the value where it is missing: "" for texts, None for counts."""
+    told_by: tuple[str, ...]
+    """The arguments of which one is enough to describe it."""
+
+    def is_told(self, args: Any) -> bool:
+        """Whether the arguments of an event describe it."""
+        return any(getattr(args, attribute(key)) != self.defaults[key] for key in self.told_by)
 
 
 DESCRIPTIONS = {
@@ -211,9 +226,31 @@ DESCRIPTIONS = {
             "Process Group Name": "",
             "Process Group Ranks": "",
             "Seq": None,
+            "Comms Id": "",
         },
+        ("Collective name",),
     ),
-    "sources": Description(KernelSource, NO_SOURCE, {"kernel_backend": "", "kernel_file": "", "kernel_hash": ""}),
+    "sources": Description(
+        KernelSource,
+        NO_SOURCE,
+        {"kernel_backend": "", "kernel_file": "", "kernel_hash": ""},
+        ("kernel_backend",),
+    ),
+    "details": Description(
+        DeviceDetail,
+        NO_DETAIL,
+        {
+            "copy kind": "",
+            "src kind": "",
+            "dst kind": "",
+            "memory kind": "",
+            "module_fqn": "",
+            "name": "",
+            "annotation": "",
+            "original_stream": None,
+        },
+        ("copy kind", "memory kind", "module_fqn", "name", "annotation", "original_stream"),
+    ),
 }
 """By pool of a `Collector`: what its codes stand for."""
 
@@ -235,7 +272,7 @@ _EVENT = {
 
 _SLICE = (Field("", "ph", Kind.REQUIRED, allowed=("X",)),)
 _ALLOCATION = (
-    Field("", "ph", Kind.REQUIRED, allowed=("i", "I")),
+    Field("", "ph", Kind.REQUIRED, allowed=("i", "I", "X")),  # X is of torch 2.13's exporter in Python
     Field("", "name", Kind.REQUIRED, allowed=("[memory]",)),
 )
 

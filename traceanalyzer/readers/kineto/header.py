@@ -9,9 +9,10 @@ from typing import Any
 
 import msgspec
 
+from traceanalyzer.knowledge import gpus
 from traceanalyzer.readers.kineto.events import NOT_JSON
 from traceanalyzer.trace import capture_facts
-from traceanalyzer.trace.model import Device, ProfilerOptions
+from traceanalyzer.trace.model import KINETO, PYTHON_EXPORTER, Device, ProfilerOptions
 
 EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
 _KNOWN_NUMBER = re.compile(r'"(baseTimeNanoseconds|record_shapes|with_stack|profile_memory)"\s*:\s*(\d{1,19})(?!\d)')
@@ -20,6 +21,18 @@ _KEYS_TRIED = 20
 
 _OPTIONS = ("record_shapes", "with_stack", "profile_memory", "with_modules", "with_flops")
 _BEYOND = 2**62
+
+_PYTHON_LAYOUT = b'{\n"schemaVersion": 1,\n"deviceProperties": ['
+"""How files of torch's exporter in Python begin; Kineto indents."""
+
+_INLINE = "cudaGraphInlineAnnotated"
+"""Key of the exporter in Python, where it wrote what the program said of kernels of graphs beside them."""
+
+_OF_KINETO = ("trace_id", "cupti_version", "roctracer_version", *_OPTIONS)
+"""Keys that Kineto in C++ writes, and no other writer; of devices it is the only one to write `regsPerBlock`."""
+
+_FEWEST_THREADS = 1024
+"""Threads that a multiprocessor holds at the least, on all GPUs that torch supports."""
 
 
 def find_events(text: bytes) -> re.Match[bytes] | None:
@@ -71,9 +84,12 @@ def _salvage(text: bytes) -> list[tuple[str, Any]]:
 
 def devices(meta: Mapping[str, Any]) -> tuple[Device, ...]:
     """The accelerators of `deviceProperties`."""
+    return tuple(_device(e, i, meta) for i, e in enumerate(_described(meta)))
+
+
+def _described(meta: Mapping[str, Any]) -> list[dict[str, Any]]:
     entries = meta.get("deviceProperties")
-    described = [e for e in entries if isinstance(e, dict)] if isinstance(entries, list) else []
-    return tuple(_device(e, i, meta) for i, e in enumerate(described))
+    return [e for e in entries if isinstance(e, dict)] if isinstance(entries, list) else []
 
 
 def _device(entry: Mapping[str, Any], position: int, meta: Mapping[str, Any]) -> Device:
@@ -86,8 +102,41 @@ def _device(entry: Mapping[str, Any], position: int, meta: Mapping[str, Any]) ->
         vendor=_vendor(name, entry, meta),
         memory_bytes=count(entry.get("totalGlobalMem")) or None,
         compute_capability=None if major is None or minor is None else f"{major}.{minor}",
-        sm_count=count(entry.get("numSms")) or None,
+        sm_count=_multiprocessors(entry, name),
     )
+
+
+def writer(before: bytes, meta: Mapping[str, Any]) -> str | None:
+    """What wrote the file, by its layout and by what only one writer says; None if nothing shows it.
+
+    Args:
+        before: The text before the event array.
+        meta: The metadata of the file.
+    """
+    entries = _described(meta)
+    if before.startswith(_PYTHON_LAYOUT) or _INLINE in meta or any(map(_swapped, entries)):
+        return PYTHON_EXPORTER
+    is_kineto = any(key in meta for key in _OF_KINETO) or any("regsPerBlock" in entry for entry in entries)
+    return KINETO if is_kineto else None
+
+
+def _multiprocessors(entry: Mapping[str, Any], name: str | None) -> int | None:
+    """How many a device has: as the file says, and where it does not, as the data sheet of its model says.
+
+    A number that is greater than the data sheet's is something else.
+    """
+    if written := count(entry.get("numSms")):
+        return written
+    model = gpus.find(Device(0, name, memory_bytes=count(entry.get("totalGlobalMem"))))
+    known = model.sm_count if model else None
+    swapped = _swapped(entry)
+    return swapped if swapped and (known is None or swapped <= known) else known
+
+
+def _swapped(entry: Mapping[str, Any]) -> int | None:
+    """The number of multiprocessors where torch 2.13's exporter in Python puts it: in place of that of threads."""
+    written = count(entry.get("maxThreadsPerMultiprocessor")) or 0
+    return written if 0 < written < _FEWEST_THREADS and "numSms" not in entry else None
 
 
 def _vendor(name: str | None, entry: Mapping[str, Any], meta: Mapping[str, Any]) -> str | None:

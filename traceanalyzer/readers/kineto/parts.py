@@ -29,6 +29,7 @@ class Part:
 
     elements: int
     losses: Mapping[str, int]
+    forms: Mapping[tuple[str, str], int]
     profiler_start: int | None
     categories: Mapping[str, int]
     """Number of events by category, in the order of first appearance."""
@@ -77,6 +78,7 @@ def part_of(collector: Collector) -> Part:
     return Part(
         elements=collector.elements,
         losses=collector.losses,
+        forms=collector.forms,
         profiler_start=collector.profiler_start,
         categories=dict(zip(collector.categories.names, collector.categories.counts.tolist(), strict=True)),
         pools={name: pool.values() for name, pool in collector.pools.items()},
@@ -88,6 +90,7 @@ def join(collector: Collector, part: Part) -> None:
     """Append a part to the columns of the windows before it."""
     collector.elements += part.elements
     collector.losses.update(part.losses)
+    collector.forms.update(part.forms)
     collector.categories.add(list(part.categories), np.array(list(part.categories.values()), np.int64))
     if collector.profiler_start is None:
         collector.profiler_start = part.profiler_start

@@ -15,7 +15,7 @@ import numpy as np
 
 from traceanalyzer.errors import UnusableInputError
 from traceanalyzer.knowledge import kernel_names
-from traceanalyzer.readers.kineto import accelerators, header, implausible, merged
+from traceanalyzer.readers.kineto import accelerators, details, header, implausible, merged
 from traceanalyzer.readers.kineto.columns import Collector
 from traceanalyzer.readers.kineto.events import NOT_JSON
 from traceanalyzer.readers.kineto.fields import POOL_OF, none_of
@@ -24,7 +24,7 @@ from traceanalyzer.readers.kineto.scanning import ScanningDecoder
 from traceanalyzer.readers.kineto.windows import EventWindows
 from traceanalyzer.readers.source import Source
 from traceanalyzer.trace.distinct import distinct
-from traceanalyzer.trace.model import Device, Loss, Thread, Trace, TraceInfo
+from traceanalyzer.trace.model import CUPTI_MONITOR, Device, Loss, Thread, Trace, TraceInfo
 from traceanalyzer.trace.strings import Strings
 from traceanalyzer.trace.table import I32, UNKNOWN, Table
 
@@ -37,7 +37,7 @@ WORTHWHILE_BYTES = 32 << 20
 _UNPACKED = 8
 """Bytes of text for each compressed one, at the least; profilers' traces have ten to twenty."""
 
-_OBJECTS = ("threads", "collectives", "sources")
+_OBJECTS = ("threads", "collectives", "sources", "details")
 """Pools that do not hold strings."""
 
 _AT_ONCE = 1 << 13
@@ -68,7 +68,8 @@ def read(source: Source, jobs: int = 1, worthwhile: int = WORTHWHILE_BYTES) -> T
     _require_events(source, windows, collector)
     meta, whole = header.metadata(windows.before, windows.after)
     losses = _losses(source, windows, collector, metadata_is_whole=whole)
-    return merged.with_ranks(implausible.without_far_events(_assemble(source, collector, meta, losses)))
+    writer = header.writer(windows.before, meta)
+    return merged.with_ranks(implausible.without_far_events(_assemble(source, collector, meta, writer, losses)))
 
 
 def _text_bytes(source: Source) -> int:
@@ -111,6 +112,7 @@ def _losses(
     losses += source.losses
     losses += _legacy(collector)
     losses += _unsupported(collector.categories.unsupported)
+    losses += _forms(collector.forms)
     if not metadata_is_whole:
         losses.append(Loss("read-damaged-metadata", 1))
     return tuple(sorted(losses, key=_loss_order))
@@ -134,6 +136,15 @@ def _unsupported(counts: Mapping[str, int]) -> Iterator[Loss]:
         yield Loss("read-many-categories", sum(count for _, count in rest), params)
 
 
+def _forms(counts: Mapping[tuple[str, str], int]) -> Iterator[Loss]:
+    """Phases that nothing here understands for their category: those with most events, the others together."""
+    ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    for (phase, category), count in ranked[:CATEGORIES_NAMED]:
+        yield Loss("read-phase", count, {"phase": phase, "category": category})
+    if rest := ranked[CATEGORIES_NAMED:]:
+        yield Loss("read-other-phase", sum(count for _, count in rest))
+
+
 def _loss_order(loss: Loss) -> tuple[str, str]:
     return loss.id, str(loss.params)
 
@@ -142,8 +153,13 @@ def _cut(loss: str, windows: EventWindows) -> dict[str, Any]:
     return {"bytes": windows.cut_bytes} if loss == "read-truncated" else {}
 
 
-def _assemble(source: Source, collector: Collector, meta: Mapping[str, Any], losses: tuple[Loss, ...]) -> Trace:
+def _assemble(
+    source: Source, collector: Collector, meta: Mapping[str, Any], writer: str | None, losses: tuple[Loss, ...]
+) -> Trace:
     tables = {name: buffer.finish() for name, buffer in collector.tables.items()}
+    devices, of = header.devices(meta), collector.pools
+    told, dims = of["details"].values(), of["dims"].values()
+    tables["device"] = details.settled(tables["device"], told, of["names"].encode, dims, devices)
     tables["device"], ids_lost = implausible.with_limited_ids(tables["device"])
     pools = {name: _ordered(name, pool.values(), tables) for name, pool in collector.pools.items()}
     values: dict[str, Any] = {name: values for name, (values, _) in pools.items()}
@@ -165,7 +181,7 @@ def _assemble(source: Source, collector: Collector, meta: Mapping[str, Any], los
             span_ns=0,
             base_ns=header.integer(meta.get("baseTimeNanoseconds")),
             profiler_start_ns=collector.profiler_start,
-            devices=_all_devices(header.devices(meta), tables["device"].device),
+            devices=_all_devices(devices, tables["device"].device),
             options=header.options(meta, seen),
             rank=header.count(distributed.get("rank")),
             world_size=header.count(distributed.get("world_size")) or None,
@@ -173,6 +189,7 @@ def _assemble(source: Source, collector: Collector, meta: Mapping[str, Any], los
             unsupported=collector.categories.unsupported,
             capture=header.capture(meta),
             has_old_categories=collector.categories.has_old,
+            writer=CUPTI_MONITOR if details.are_of_monitor(told) else writer,
         ),
         **values,
         **tables,

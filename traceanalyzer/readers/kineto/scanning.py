@@ -31,7 +31,6 @@ from traceanalyzer.readers.kineto.fields import (
     Field,
     Kind,
     TableGroup,
-    attribute,
     classify,
     none_of,
 )
@@ -86,7 +85,10 @@ def _scanned(fields: Iterable[Field]) -> Iterator[Field]:
 def _packed(field: Field) -> tuple[Any, ...]:
     """A field as `_scan` takes it."""
     pool = _POOLS.index(field.pool or "phases")
-    allowed = tuple(map(_text, field.allowed))
+    if field.kind is Kind.WHOLE:
+        allowed = tuple(key.encode() for key in DESCRIPTIONS[field.pool].told_by if key != field.key)
+    else:
+        allowed = tuple(map(_text, field.allowed))
     return field.key.encode(), int(field.is_argument), int(field.kind), pool, field.missing, allowed
 
 
@@ -231,6 +233,7 @@ def _part(
     return Part(
         elements=elements,
         losses={},
+        forms={},
         profiler_start=None,
         categories={name: count for _, name, count in seen},
         pools=pools.values,
@@ -295,9 +298,6 @@ def _strings(texts: Iterable[bytes]) -> list[Any]:
 def _descriptions(texts: list[bytes], description: Description) -> tuple[list[Any], Array]:
     """What the texts of arguments describe, each thing once, and for each text the code of it."""
     pool: StringPool[Any] = StringPool(description.none)
-    first = attribute(next(iter(description.defaults)))
     decoded = [_ARGS.decode(text) if text else None for text in texts]
-    codes = [
-        pool.encode(described(args, description)) if args and getattr(args, first) != "" else 0 for args in decoded
-    ]
+    codes = [pool.encode(described(args, description)) if args and description.is_told(args) else 0 for args in decoded]
     return pool.values(), np.array(codes, np.int32)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 from functools import cache
 from itertools import compress, repeat
-from operator import ne
+from operator import attrgetter, ne
 from typing import Any
 
 import numpy as np
@@ -269,26 +269,28 @@ def texts(raws: list[Raw], pool: StringPool[bytes]) -> I32:
     return pool.codes(b"\0".join(raws).split(b"\0"), len(raws))
 
 
-def descriptions(args: Sequence[Args], first: list[Any], description: Description, pool: StringPool[Any]) -> I32:
+def descriptions(args: Sequence[Args], description: Description, pool: StringPool[Any]) -> I32:
     """Codes of what arguments describe together; code 0 for events that describe nothing.
 
     Args:
         args: The arguments of each event.
-        first: Of each event the first argument of the description.
         description: What they describe.
         pool: Gives the codes.
     """
     codes = np.zeros(len(args), np.int32)
-    for row in _told(first):
+    for row in _told(args, description):
         codes[row] = pool.encode(described(args[row], description))
     return codes
 
 
-def _told(names: list[Any]) -> Iterator[int]:
-    """Rows of the names that are not empty, which few are."""
-    if names.count("") == len(names):
+def _told(args: Sequence[Args], description: Description) -> Iterator[int]:
+    """Rows of the events that describe something, which few do."""
+    missing = [description.defaults[key] for key in description.told_by]
+    told: list[Any] = list(map(attrgetter(*map(attribute, description.told_by)), args))
+    none = tuple(missing) if len(missing) > 1 else missing[0]
+    if told.count(none) == len(told):
         return iter(())
-    return compress(range(len(names)), map(ne, names, repeat("")))
+    return compress(range(len(told)), map(ne, told, repeat(none)))
 
 
 def described(args: Args, description: Description) -> Any:

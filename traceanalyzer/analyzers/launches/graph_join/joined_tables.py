@@ -198,6 +198,7 @@ class _Pools:
             concrete=Strings(self._texts["concrete"]),
             collectives=(NO_COLLECTIVE,),
             sources=(NO_SOURCE,),
+            details=replay.details,
             threads=self.threads,
             host=host,
             launches=launches,

@@ -1,0 +1,101 @@
+"""What the program called kernels of graphs is in tables, the flame graph and the warnings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.builders import TraceBuilder
+from tests.builders.fixture_set import FOLDER
+from tests.builders.writers import labelled
+from tests.readers.kineto.test_writers import facts_of
+from tests.reading import read, read_built
+from traceanalyzer.analyzers.host.flame_frames import FlameFrames
+from traceanalyzer.analyzers.modules import labels
+from traceanalyzer.analyzers.modules.labels import LabelledGraphs, LabelledPlace
+from traceanalyzer.pipeline import analyze
+from traceanalyzer.sections import modules as section
+from traceanalyzer.structure.context import Context
+
+SERVING: Path = FOLDER / "synthetic" / "serving_graphs.json.gz"
+LABELS = {
+    0: {"module_fqn": "layers.0.norm"},
+    1: {"module_fqn": "layers.0.attention", "name": "qkv", "stream": "101"},
+    2: {"module_fqn": "layers.0.attention"},
+    3: {"name": "all_reduce", "stream": "102"},
+}
+
+
+def graph(*said: dict[str, object]) -> TraceBuilder:
+    """A graph with kernels of 10 us, each with what the program said of it."""
+    trace = TraceBuilder()
+    trace.op("step", 0, 20)
+    launch = trace.launch("cudaGraphLaunch", 5, 10)
+    for number, each in enumerate(said):
+        trace.kernel("gemm", 100 + 20 * number, 10, correlation=launch)
+        trace.events[-1]["args"] |= {"graph id": 3, "graph node id": number} | each  # type: ignore[operator]
+    return trace
+
+
+def analyzed(*said: dict[str, object]) -> LabelledGraphs:
+    return labels.analyze(Context(read_built(graph(*said))))
+
+
+def test_paths_of_modules_are_places() -> None:
+    found = analyzed({"module_fqn": "a.b"}, {"module_fqn": "a.b", "name": "c"}, {"module_fqn": "a"}, {"name": "x"}, {})
+    assert found.tree == (
+        LabelledPlace("a", "a", None, 0, 1, 10_000, 30_000),
+        LabelledPlace("a.b", "b", 0, 1, 1, 10_000, 20_000),
+        LabelledPlace("a.b.c", "c", 1, 2, 1, 10_000, 10_000),
+        LabelledPlace("x", "x", None, 0, 1, 10_000, 10_000),
+    )
+    assert (found.labelled_ns, found.unlabelled_ns) == (40_000, 10_000)
+
+
+def test_other_annotations_are_labels_where_there_is_nothing_else() -> None:
+    found = analyzed({"annotation": "prefill"}, {"annotation": "prefill", "name": "x"})
+    assert [place.label for place in found.tree] == ["x", "prefill"]
+
+
+def test_copies_have_labels_too() -> None:
+    trace = graph({"module_fqn": "a"})
+    trace.memcpy("DtoD", 64, 300, 5)
+    trace.events[-1]["args"] |= {"graph id": 3, "graph node id": 9, "module_fqn": "a.copy"}  # type: ignore[operator]
+    assert labels.analyze(Context(read_built(trace))).tree[1].label == "a.copy"
+
+
+def test_every_label_is_on_the_page() -> None:
+    report = analyze(read(labelled(SERVING.read_bytes(), LABELS)))
+    found = report.result("labelled_graphs", LabelledGraphs)
+    frames = report.result("flame_frames", FlameFrames)
+    assert found is not None
+    assert frames is not None
+    wanted = {"layers.0.norm", "layers.0.attention", "layers.0.attention.qkv", "all_reduce"}
+    assert wanted <= {place.label for place in found.tree if place.events}
+    assert {"layers", "0", "norm", "attention", "qkv", "all_reduce"} <= {frame.name for frame in frames.frames}
+    assert [shown.id for shown in section.build_labels(report, 50)] == ["labelled-graphs", "labelled-graphs-tree"]
+
+
+def test_without_labels_nothing_is_said() -> None:
+    report = analyze(read(SERVING.read_bytes()))
+    assert list(section.build_labels(report, 50)) == []
+    assert "labelled_graphs" in {skipped.id for skipped in report.skipped}
+
+
+def test_labelled_kernels_are_not_opaque() -> None:
+    def opaque(*said: dict[str, object]) -> list[int]:
+        warnings = analyze(read_built(graph(*said))).warnings
+        return [warning.count for warning in warnings if warning.id == "q-graph-opaque"]
+
+    assert opaque({}, {}) == [2]
+    assert opaque({"name": "a"}, {}) == [1]
+    assert opaque({"name": "a"}, {"name": "b"}) == []
+
+
+@pytest.mark.parametrize("labels_", [LABELS, {1: {"name": "x"}}], ids=["streams", "no stream"])
+def test_lanes_for_display_change_nothing(labels_: dict[int, dict[str, str]]) -> None:
+    """Events of graphs count on the stream on which they ran, wherever they are shown."""
+    data = SERVING.read_bytes()
+    moved, usual = (analyze(read(labelled(data, labels_, lanes))) for lanes in ("all", "none"))
+    assert facts_of(moved) == facts_of(usual)

@@ -1,0 +1,170 @@
+"""What torch's own writers make of a recording, against the builders that imitate them, and against Kineto's report."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.builders.fixture_set import FOLDER
+from tests.builders.writers import cupti_monitor, encoded, parsed, python_exporter
+from tests.readers.kineto.test_writers import facts_of
+from traceanalyzer.inputs.opening import load
+from traceanalyzer.pipeline import analyze
+
+pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
+
+TRAINING = FOLDER / "synthetic" / "gpu_training.json.gz"
+
+
+class Activity(SimpleNamespace):
+    """An event as the profiler's results have it; every value is a function."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return lambda: self.__dict__["_values"].get(name, 0)
+
+
+def activities(trace: dict[str, Any]) -> Iterator[Activity]:
+    """The events of a trace as the exporter gets them."""
+    base = trace["baseTimeNanoseconds"]
+    for event in trace["traceEvents"]:
+        if event["ph"] not in "Xi" or not event.get("cat") or event["cat"] == "Trace":
+            continue
+        args = dict(event.get("args", {}))
+        linked = args.pop("External id", 0)
+        values = {
+            "device_id": event["pid"],
+            "resource_id": event["tid"],
+            "timestamp": base + int(event["ts"] * 1000),
+            "duration": int(event.get("dur", 0) * 1000),
+            "type": event["cat"],
+            "name": event["name"],
+            "linked_correlation_id": linked,
+            "metadata_json": json.dumps(args, default=float)[1:-1],
+            "linked_activity": None,
+        }
+        yield Activity(_values=values)
+
+
+@pytest.fixture(scope="module")
+def torch() -> Any:
+    module = pytest.importorskip("torch", reason="torch is not installed")
+    if tuple(map(int, module.__version__.split(".")[:2])) < (2, 13):
+        pytest.skip(f"torch {module.__version__} has only one writer")
+    module.optim.SGD([module.zeros(1)], lr=0.1)  # the first optimizer sets an environment variable
+    return module
+
+
+def test_its_exporter_in_python(torch: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The builder writes the events and the devices that torch's exporter writes."""
+    exporter = importlib.import_module("torch.profiler._chrome_trace_export")
+    trace = parsed(TRAINING.read_bytes())
+    (entry,) = trace["deviceProperties"]
+    properties = SimpleNamespace(
+        name=entry["name"],
+        total_memory=entry["totalGlobalMem"],
+        major=entry["computeMajor"],
+        minor=entry["computeMinor"],
+        max_threads_per_block=entry["maxThreadsPerBlock"],
+        multi_processor_count=entry["numSms"],
+        regs_per_multiprocessor=entry["regsPerMultiprocessor"],
+        warp_size=entry["warpSize"],
+    )
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: properties)
+    monkeypatch.setattr(exporter, "_trimester_base_ns", lambda: trace["baseTimeNanoseconds"])
+    found = [*activities(trace)]
+    exporter.export_chrome_trace(SimpleNamespace(trace_activities=lambda: found), str(tmp_path / "trace.json"))
+    written, built = parsed((tmp_path / "trace.json").read_bytes()), parsed(python_exporter(TRAINING.read_bytes()))
+    assert written["deviceProperties"] == built["deviceProperties"]
+    assert slices(written) == slices(built)
+    start = b'{\n"schemaVersion": 1,\n"deviceProperties": ['
+    assert (tmp_path / "trace.json").read_bytes().startswith(start)
+
+
+KINDS = {kind: number for number, kind in enumerate(("", "HtoD", "DtoH", "", "", "", "", "", "DtoD"))}
+MEMORIES = ("unknown", "pageable", "pinned", "device")
+
+
+def records(trace: dict[str, Any]) -> Iterator[dict[str, object]]:
+    """The records of CUPTI that the monitor would have had for a trace of Kineto."""
+    base = trace["baseTimeNanoseconds"]
+    for event in trace["traceEvents"]:
+        if event.get("cat") not in ("kernel", "gpu_memcpy", "gpu_memset", "cuda_runtime", "cuda_driver"):
+            continue
+        args, start = event["args"], base + int(event["ts"] * 1000)
+        record: dict[str, object] = {"kind": event["cat"], "name": event["name"], "start_ns": start}
+        record |= {"end_ns": start + int(event["dur"] * 1000), "correlation_id": args["correlation"]}
+        if "cbid" in args:
+            yield record | {"process_id": event["pid"], "thread_id": event["tid"], "cbid": args["cbid"]}
+            continue
+        own = {f"{key}_id": args[key] for key in ("device", "context", "stream")}
+        if event["cat"] == "gpu_memcpy":
+            direction, source, target = re.fullmatch(r"Memcpy (\w+) \((\w+) -> (\w+)\)", event["name"]).groups()  # type: ignore[union-attr]
+            own |= {"bytes": args["bytes"], "copy_kind": KINDS[direction], "flags": 0}
+            own |= {"src_kind": MEMORIES.index(source.lower()), "dst_kind": MEMORIES.index(target.lower())}
+        elif event["cat"] == "gpu_memset":
+            own |= {"bytes": args["bytes"], "value": 0, "memory_kind": 3, "flags": 0}
+        yield record | {"name": event["name"].split()[0] if event["cat"] != "kernel" else event["name"]} | own
+
+
+def test_its_monitor_of_cupti(torch: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The builder writes the copies, fills and kernels that torch's monitor writes."""
+    monitor = importlib.import_module("torch.profiler._cupti_monitor_trace")
+    trace = parsed(TRAINING.read_bytes())
+    calls = {
+        event["args"]["cbid"]: event["name"] for event in trace["traceEvents"] if event.get("cat") == "cuda_runtime"
+    }
+    monkeypatch.setattr(monitor, "_ensure_cupti_python_bindings", lambda: None)
+    monkeypatch.setattr(monitor, "_RUNTIME_CBID_NAMES", calls)
+    monkeypatch.setattr(monitor._mon, "_require_cupti_python", lambda: None)
+    host = ("kernel", "gpu_memcpy", "gpu_memset", "cuda_runtime", "cuda_driver")
+    of_host = [event for event in trace["traceEvents"] if event.get("cat") not in host]
+    (tmp_path / "cpu.json").write_bytes(encoded(trace | {"traceEvents": of_host}))
+    window = {"events": [*records(trace)]}
+    monitor.merge_trace_window_into_chrome_trace(tmp_path / "cpu.json", tmp_path / "trace.json", window)
+    written, built = parsed((tmp_path / "trace.json").read_bytes()), parsed(cupti_monitor(TRAINING.read_bytes()))
+    assert {category: of(written, category) for category in host} == {c: of(built, c) for c in host}
+
+
+def of(trace: dict[str, Any], category: str) -> list[str]:
+    """The events of a category, whatever their order."""
+    return sorted(json.dumps(event, sort_keys=True) for event in slices(trace) if event["cat"] == category)
+
+
+def slices(trace: dict[str, Any]) -> list[dict[str, Any]]:
+    """The events with a duration."""
+    found = [event for event in trace["traceEvents"] if event["ph"] == "X" and event["cat"] != "Trace"]
+    return [json.loads(json.dumps(event, default=float)) for event in found]
+
+
+def test_one_recording_through_both_exporters(torch: Any, tmp_path: Path) -> None:
+    """A program with memory, shapes, stacks and five steps."""
+    model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 8))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    data = torch.ones(16, 64)
+    schedule = torch.profiler.schedule(wait=0, warmup=1, active=5)
+    paths = [tmp_path / "kineto.json", tmp_path / "python.json"]
+
+    def export(profiler: Any) -> None:
+        profiler.export_chrome_trace(str(paths[0]))
+        profiler.export_chrome_trace(str(paths[1]), use_python_export=True)
+
+    options = {"record_shapes": True, "profile_memory": True, "with_stack": True}
+    with torch.profiler.profile(schedule=schedule, on_trace_ready=export, **options) as profiler:
+        for _ in range(6):
+            model(data).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            profiler.step()
+    reports = [analyze(load(path)) for path in paths]
+    assert [report.trace.writer for report in reports if report.trace] == ["kineto", "python-exporter"]
+    assert facts_of(reports[0]) == facts_of(reports[1])

@@ -1,0 +1,73 @@
+"""Which events of devices do graphs launch, and which modules and names did the program give to them?
+
+A replayed graph has no calls on the host from which an owner could follow. Torch labels its kernels while the graph is
+captured (`mark_kernels`), and its writers put the labels beside the kernels: the path of a module, a name, or anything
+else.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.knowledge.marks import is_graph_launch
+from traceanalyzer.structure.context import Context
+from traceanalyzer.trace.distinct import ranked
+from traceanalyzer.trace.graph_stacks import StackFrame
+from traceanalyzer.trace.model import DeviceDetail
+from traceanalyzer.trace.table import I64, Bool, take_or
+
+_LONGEST = 32
+"""Most parts of a path that count (own choice: modules of models nest ten deep)."""
+
+
+class GraphLabels(msgspec.Struct, frozen=True):
+    """Labels of events of devices."""
+
+    of_event: I64
+    """For each event the row of its label; 0 for none."""
+    paths: tuple[tuple[str, ...], ...]
+    """The parts of each label, the outermost module first; nothing for row 0."""
+
+
+def graph_labels(context: Context) -> GraphLabels:
+    """The labels of all events of devices."""
+    trace = context.trace
+    rows: dict[tuple[str, ...], int] = {(): 0}
+    of_detail = np.array([rows.setdefault(_path(detail), len(rows)) for detail in trace.details], np.int64)
+    return GraphLabels(of_detail[trace.device.detail], tuple(rows))
+
+
+def _path(detail: DeviceDetail) -> tuple[str, ...]:
+    """The parts of a label: modules of the path, then the name; what is neither is a part of its own."""
+    named = [detail.label] if detail.label else []
+    if not detail.module and not named and detail.annotation:
+        named = [detail.annotation]
+    modules = [part for part in detail.module.split(".", _LONGEST) if part]
+    return (*modules, *named)
+
+
+class GraphLines(msgspec.Struct, frozen=True):
+    """Lines of Python that made events of devices."""
+
+    of_event: I64
+    """For each event the position of its stack; 0 for none."""
+    stacks: tuple[tuple[StackFrame, ...], ...]
+    """The outermost function first; the first stack is empty."""
+
+
+def graph_lines(context: Context) -> GraphLines:
+    """The stacks of all events of devices, from a file beside the trace."""
+    found, nodes = context.trace.graph_stacks, context.trace.device.graph_node
+    if found is None:
+        return GraphLines(np.zeros(len(nodes), np.int64), ((),))
+    codes, own = ranked(nodes)
+    positions = np.array([found.of_node.get(node, 0) for node in codes.tolist()], np.int64)
+    return GraphLines(take_or(positions, own, 0), found.stacks)
+
+
+def of_graphs(context: Context) -> Bool:
+    """Which device events the launch of a graph started."""
+    trace, launch = context.trace, context.links.launch
+    launches = trace.names.where(is_graph_launch)[trace.launches.name]
+    return take_or(launches, launch, False)
