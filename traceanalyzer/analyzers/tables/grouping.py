@@ -131,10 +131,11 @@ def group(document: TableDocument) -> tuple[RunView, ...]:
 def _groups(document: TableDocument) -> list[list[int]]:
     """The positions of the tables of each run."""
     groups: list[list[int]] = []
-    of_totals: dict[tuple[int | None, ...], list[int]] = {}
+    of_totals: dict[tuple[int | str | None, ...], list[int]] = {}
     for position, table in enumerate(document.tables):
-        totals = (table.totals.self_cpu_ns, table.totals.self_device_ns, table.totals.device_total_ns)
-        is_known = any(value is not None for value in totals)
+        own = (table.totals.self_cpu_ns, table.totals.self_device_ns, table.totals.device_total_ns)
+        is_known = any(value is not None for value in own)
+        totals = (*own, _rank(table.section))
         if is_known and totals in of_totals:
             of_totals[totals].append(position)
         elif not is_known and groups and _continues(document, groups[-1][-1], position):
@@ -148,11 +149,17 @@ def _groups(document: TableDocument) -> list[list[int]]:
 
 def _ids(titles: list[str | None]) -> list[str]:
     """Ranks if every heading names another one; otherwise a few are runs, and the meaning of many is unknown."""
-    ranks = [match[1] for title in titles if (match := _RANK.search(title or ""))]
-    if len(titles) > 1 and len(set(ranks)) == len(titles):
+    ranks = [_rank(title) for title in titles]
+    if len(titles) > 1 and None not in ranks and len(set(ranks)) == len(titles):
         return [f"rank-{rank}" for rank in ranks]
     word = "run" if len(titles) <= MOST_COMPARED else "table"
     return [f"{word}-{number}" for number in range(1, len(titles) + 1)]
+
+
+def _rank(heading: str | None) -> str | None:
+    """The number of the rank in a heading; None where it names none."""
+    match = _RANK.search(heading or "")
+    return match[1] if match else None
 
 
 def _continues(document: TableDocument, before: int, position: int) -> bool:

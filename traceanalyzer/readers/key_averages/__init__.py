@@ -14,6 +14,7 @@ from traceanalyzer.readers.key_averages.cells import Cells, PrintedGrid, make_ro
 from traceanalyzer.readers.key_averages.header import TableOpening, next_opening, opening_at, parse_header
 from traceanalyzer.readers.key_averages.lines import Dashes, Lines, decode, find_dashes
 from traceanalyzer.readers.key_averages.restoring import redraw, restore, unwrap
+from traceanalyzer.readers.key_averages.splitting import unescape, unmix
 from traceanalyzer.readers.key_averages.surroundings import Headings, is_total, read_loops, read_rates, read_totals
 from traceanalyzer.trace.document import ProfilerTable, TableDocument, TableRow
 from traceanalyzer.trace.model import Loss
@@ -218,7 +219,7 @@ def _lines(text: str) -> tuple[Lines, list[int], TableOpening | None]:
     Drawn tables are those of the profiler only where no table stands as it was printed: beside printed tables they are
     somebody's summary of them. Rows without a header count only where there is no other table.
     """
-    lines = unwrap(Lines.of(text))
+    lines = unwrap(unmix(unescape(Lines.of(text))))
     first = next_opening(lines, 0)
     if first is not None:
         return lines, [], first

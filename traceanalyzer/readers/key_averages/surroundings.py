@@ -153,7 +153,12 @@ _TOTAL = re.compile(
 
 def is_total(line: str) -> bool:
     """Whether a line is a total below a table."""
-    return " time total:" in line and _TOTAL.search(line) is not None
+    return " time total:" in line and _TOTAL.search(without_bold(line)) is not None
+
+
+def without_bold(line: str) -> str:
+    """The line without the marks of bold type and of code in Markdown."""
+    return line.replace("**", "").replace("`", "")
 
 
 def read_totals(lines: Lines, start: int, *, has_self_device: bool) -> tuple[TableTotals, str | None, int]:
@@ -172,7 +177,7 @@ def read_totals(lines: Lines, start: int, *, has_self_device: bool) -> tuple[Tab
     steps: dict[str, int] = {}
     device = None
     seen: set[str] = set()
-    while (at := lines.filled(start)) is not None and " time total:" in (line := lines[at]):
+    while (at := lines.filled(start)) is not None and " time total:" in (line := without_bold(lines[at])):
         found = list(_TOTAL.finditer(line))
         if not found or found[0][2] in seen:
             break
