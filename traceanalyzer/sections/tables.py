@@ -48,12 +48,15 @@ _BOUND_ONCE = Text(
     "{share:share} of it.",
 )
 _HOST_ONLY_ONCE = Text("runs-host-only-once", "Profiled host time is {cpu:ns}.")
+_SINGLE_CALLS = Text("runs-single-calls", "These are the longest single calls of the whole program, not a step.")
 _NO_TOTAL = Text("runs-no-total", "The table has no total; the profiled time is unknown.")
 
 _STEPS_FROM = Text("runs-steps-from", "Steps counted by")
 _COPIES = Text("runs-copies", "Copies and fills")
 _HIDDEN = Text("runs-hidden", "Device time in rows that are not printed")
 _HOST_HIDDEN = Text("runs-host-hidden", "Host time in rows that are not printed")
+
+_OUTSIDE = Text("runs-outside", "Host time outside of the steps or on other threads, per step")
 
 _OPERATORS = Text("runs-operators", "Operators")
 _KERNELS = Text("runs-kernels", "Kernels")
@@ -65,6 +68,11 @@ _HOT_COLUMNS = (
     columns.SHARE.of("device_share"),
     columns.HOST_SELF,
     Column(Text("runs-host-share", "Host share"), "share", "host_share"),
+)
+_TOTAL_COLUMNS = (
+    *_HOT_COLUMNS[:2],
+    Column(Text("runs-device-total", "Device total"), "ns", "device_total_ns", if_any=known),
+    Column(Text("runs-host-total", "Host total"), "ns", "host_total_ns", if_any=known),
 )
 _COPY_COLUMNS = (columns.NAME, columns.CALLS, Column(columns.DEVICE.title, "ns", "device_ns"))
 _SHAPE_COLUMNS = (
@@ -88,6 +96,7 @@ _WORDS = {
 """Title of a comparison and name of what is compared, by the prefix of the ids of runs."""
 _HEADING = Text("runs-run", "{title}", "head of a column: the heading above a printed table")
 _TOP_COMPARED = Text("runs-top-compared-title", "Operators side by side, device time per step")
+_HOST_COMPARED = Text("runs-top-compared-host-title", "Operators side by side, host time per step")
 _METRIC = Column(Text("runs-metric", "Per step"), "", lambda figure: figure[0])
 _TITLE_WIDTH = 24
 _MANY = Text(
@@ -229,6 +238,8 @@ def _title(run: PrintedRun) -> Message:
 
 
 def _summary(run: PrintedRun) -> Message:
+    if run.is_of_single_calls:
+        return _SINGLE_CALLS()
     if run.cpu_ns is None or run.wall_estimate_ns_per_step is None:
         return _NO_TOTAL()
     if run.device_ns is None:
@@ -244,10 +255,11 @@ def _summary(run: PrintedRun) -> Message:
 
 def _facts(run: PrintedRun) -> Iterator[Fact]:
     facts = [
-        Fact(_STEPS, run.steps, "count"),
+        Fact(_STEPS, None if run.is_of_single_calls else run.steps, "count"),
         Fact(_STEPS_FROM, run.steps_from, ""),
         *(Fact(label, value(run), unit) for label, unit, value in _PER_STEP[4:]),
         *_hidden_facts(run),
+        Fact(_OUTSIDE, run.outside_ns and run.outside_ns / run.steps, "ns"),
     ]
     yield from (fact for fact in facts if fact.value is not None)
 
@@ -264,6 +276,8 @@ def _hot_columns(rows: tuple[Hot, ...]) -> tuple[Column, ...]:
     """The columns of rows by cost: without those of the device if it did nothing, and bars for what ranks the rows."""
     if any(row.device_self_ns for row in rows):
         return _HOT_COLUMNS
+    if any(row.host_total_ns or row.device_total_ns for row in rows):
+        return _TOTAL_COLUMNS
     return (*_HOT_COLUMNS[:2], _HOT_COLUMNS[4], replace(_HOT_COLUMNS[5], has_bar=True))
 
 
@@ -276,7 +290,8 @@ def _side_by_side(runs: tuple[PrintedRun, ...], top: int) -> Iterator[Section]:
         yield Section("runs", title, messages=messages, tables=(_listed(runs),), topic=Topic.RUNS, is_essential=True)
         return
     yield Section("runs", title, tables=(_compared(runs),), topic=Topic.RUNS, is_essential=True)
-    yield Section("runs-operators", _TOP_COMPARED, tables=(_operators_compared(runs, top),), topic=Topic.RUNS)
+    title = _TOP_COMPARED if _have_device(runs) else _HOST_COMPARED
+    yield Section("runs-operators", title, tables=(_operators_compared(runs, top),), topic=Topic.RUNS)
 
 
 def _kind_of(run: PrintedRun) -> str:
@@ -321,18 +336,21 @@ def _heading(run: PrintedRun) -> Message:
     return _HEADING(title=shorten(clean(run.title or run.id), _TITLE_WIDTH))
 
 
+def _have_device(runs: tuple[PrintedRun, ...]) -> bool:
+    """Whether all runs have device time; only times of one kind are comparable."""
+    return all(run.device_ns is not None for run in runs)
+
+
 def _operators_compared(runs: tuple[PrintedRun, ...], top: int) -> SectionTable:
     """The operators that cost most in some run."""
+    on_device = _have_device(runs)
     costs: dict[str, list[float | None]] = {}
     for position, run in enumerate(runs):
         for hot in run.operators:
-            if not hot.name_truncated and (time := _time(run, hot)) is not None:
+            time = hot.device_self_ns if on_device else hot.host_self_ns
+            if not hot.name_truncated and time is not None:
                 costs.setdefault(hot.name, [None] * len(runs))[position] = time / run.steps
     ranked = sorted(costs.items(), key=lambda item: (-max(c or 0 for c in item[1]), item[0]))
     of_runs = (Column(_heading(run), "ns", _cost_in(place), if_any=known) for place, run in enumerate(runs))
     shown = (columns.OPERATOR.of(lambda item: item[0]), *of_runs)
     return table("runs_operators", shown, ranked[:top], total=len(ranked))
-
-
-def _time(run: PrintedRun, hot: Hot) -> int | None:
-    return hot.host_self_ns if run.device_ns is None else hot.device_self_ns

@@ -104,6 +104,8 @@ class ProfilerTable:
     """Whether the table states that it leaves out nested events."""
     has_plain_names: bool = False
     """Operators have no namespace in it (`mm`, not `aten::mm`): it is of torch before 1.7."""
+    single_calls: bool = False
+    """Whether its rows are single calls, the longest of a program, as torch.utils.bottleneck prints them."""
     complete: bool = True
     """The end of the table was seen. Rows beyond torch's row_limit are missing from complete tables too."""
     loops: tuple[int, ...] = ()

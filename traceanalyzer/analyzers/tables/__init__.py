@@ -86,9 +86,23 @@ def doubts(results: Mapping[str, Any]) -> tuple[Loss, ...]:
             "q-no-self-times-in-tables",
             lambda run: (run.cpu_ns, run.device_ns, run.total_cannot_be) == (None, None, False),
         ),
-        ("q-event-spans-in-table", "q-event-spans-in-tables", lambda run: run.has_event_spans),
+        (
+            "q-event-spans-in-table",
+            "q-event-spans-in-tables",
+            lambda run: run.has_event_spans and run.device_ns is None and not run.is_of_single_calls,
+        ),
+        (
+            "q-event-spans-beyond-host",
+            "q-event-spans-beyond-hosts",
+            lambda run: run.has_event_spans and run.device_ns is not None,
+        ),
+        ("q-single-calls-in-table", "q-single-calls-in-tables", lambda run: run.is_of_single_calls),
         ("q-gpu-annotation-in-total", "q-gpu-annotation-in-totals", lambda run: run.annotations_in_total),
-        ("q-no-steps-in-table", "q-no-steps-in-tables", lambda run: run.steps_from is None),
+        (
+            "q-no-steps-in-table",
+            "q-no-steps-in-tables",
+            lambda run: run.steps_from is None and not run.is_of_single_calls,
+        ),
     )
     every = len(printed)
     return (

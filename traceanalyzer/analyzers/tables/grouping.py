@@ -20,6 +20,9 @@ import msgspec
 from traceanalyzer.analyzers.tables.kinds import RowKind, classify, is_device_row
 from traceanalyzer.trace.document import ProfilerTable, TableDocument, TableRow
 
+_DIGIT = 0.0001
+"""The last printed digit of a share: with twice the rounding, damaged rows contradict nothing."""
+_LEAST = 1e-9
 MOST_COMPARED = 4
 """Own choice: as many totals may be of runs before and after changes, and can be read side by side."""
 _RANK = re.compile(r"\brank[\s:=#_-]{0,2}(\d{1,6})\b", re.IGNORECASE)
@@ -163,9 +166,27 @@ def _rank(heading: str | None) -> str | None:
 
 
 def _continues(document: TableDocument, before: int, position: int) -> bool:
-    """Whether a table without totals stands under the same heading as the one before it."""
-    section = document.tables[position].section
-    return section is not None and section == document.tables[before].section
+    """Whether a table without totals stands under the heading of the one before it, and is of the same totals."""
+    one, two = document.tables[before], document.tables[position]
+    return two.section is not None and two.section == one.section and not _contradict(one, two)
+
+
+def _contradict(one: ProfilerTable, two: ProfilerTable) -> bool:
+    """Whether times and shares of two tables are of different totals, so that they are of two runs."""
+    for time, share in (("self_cpu_ns", "self_cpu_share"), ("self_device_ns", "self_device_share")):
+        (low, high), (other_low, other_high) = _bounds(one, time, share), _bounds(two, time, share)
+        if low > other_high or other_low > high:
+            return True
+    return False
+
+
+def _bounds(table: ProfilerTable, time: str, share: str) -> tuple[float, float]:
+    """The least and the greatest total of a column that the printed times and shares of all rows allow."""
+    known = [(getattr(row, time), getattr(row, share), row.resolution.get(time, 0)) for row in table.rows]
+    known = [(ns, part, step) for ns, part, step in known if ns and part and ns > 0 and part > 0]
+    low = max(((ns - step) / (part + _DIGIT) for ns, part, step in known), default=0.0)
+    high = min(((ns + step) / max(part - _DIGIT, _LEAST) for ns, part, step in known), default=float("inf"))
+    return low, max(low, high)
 
 
 def _title(document: TableDocument, positions: list[int]) -> str | None:

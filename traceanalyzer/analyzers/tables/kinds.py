@@ -37,6 +37,11 @@ _KERNEL = re.compile(
 )
 _IDENTIFIER = re.compile(r"\w+")
 """A name in code, as kernels of Triton have; annotations may have one, too."""
+_PASSES = frozenset({"kernel", "forward", "backward", "fwd", "bwd"})
+"""Words of which kernels of extensions have one, beside what they compute."""
+_GENERAL = "pass step train training model loss batch epoch optimizer zero grad data and eval inference iteration"
+_PHASES = frozenset(_GENERAL.split())
+"""Words of names of annotations: `forward_pass`, `forward_and_backward`."""
 _SUM_OF_ROUNDED = 1.01
 """By what rounded times of rows may exceed the total (own choice)."""
 _OPERATOR = re.compile(r"::|Backward\d*$|^\w+_$")
@@ -126,7 +131,8 @@ def _kernels_by_time(rows: Sequence[TableRow], kinds: Sequence[RowKind], on_host
         if kinds[position] is not RowKind.ANNOTATION or not is_device_row(row) or row.name in on_host:
             continue
         time = row.self_device_ns or 0
-        if _is_name_in_code(row.name) and time < kernels and counted + time <= most:
+        is_short = time < kernels or _names_kernel(row.name)
+        if _is_name_in_code(row.name) and is_short and counted + time <= most:
             counted += time
             yield position
 
@@ -141,6 +147,12 @@ def _total_by_share(rows: Sequence[TableRow]) -> float:
 def _is_name_in_code(name: str) -> bool:
     """Whether it could be the name of a kernel: an identifier of several words, and no mark."""
     return "_" in name and _IDENTIFIER.fullmatch(name) is not None and not name.startswith(MARKS)
+
+
+def _names_kernel(name: str) -> bool:
+    """Whether a name in code says that it is a kernel: what is computed, and in which pass."""
+    words = set(name.lower().split("_")) - {""}
+    return bool(words & _PASSES) and bool(words - _PASSES - _PHASES)
 
 
 def is_device_row(row: TableRow) -> bool:

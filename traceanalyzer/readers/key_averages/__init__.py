@@ -80,6 +80,7 @@ def _table(lines: Lines, opening: TableOpening, body: _Body, headings: Headings)
         rows=rows,
         totals=totals,
         top_level_only=headings.top_level_only,
+        single_calls=headings.single_calls,
         has_plain_names=opening.header.is_plain,
         complete=complete,
         losses=tuple(Loss(loss, losses[loss], {"line": line}) for loss in sorted(losses) if losses[loss]),

@@ -1,8 +1,8 @@
 """Takes apart what was joined: texts with escaped line ends, such as notebooks in one line, and lines of several ranks.
 
-A notebook without line breaks, the value of a cell that ends in a bare expression, and a log in JSON have the two
-characters `\\\\n` where a table has the end of a line. Launchers put the number of a rank before each line, and print the
-lines of all ranks as they come.
+A notebook without line breaks, the value of a cell that ends in a bare expression, and a log in JSON have a backslash
+and an n where a table has the end of a line. Launchers put the number of a rank before each line, and print the lines
+of all ranks as they come.
 """
 
 from __future__ import annotations
@@ -35,9 +35,10 @@ def unescape(lines: Lines) -> Lines:
 def _unescaped(raw: str) -> Iterator[str]:
     for string in _STRING_END.split(raw):
         for line in _ESCAPED_END.split(string):
+            plain = line
             for pattern, character in _ESCAPES:
-                line = pattern.sub(character, line)
-            yield line.removeprefix("'") if line.startswith("'-") else line
+                plain = pattern.sub(character, plain)
+            yield plain.removeprefix("'") if plain.startswith("'-") else plain
 
 
 _TIME = r"(?:[\[(]?[0-9][0-9:.,/TZ +-]{4,40}[\])]?\s*)?(?:\[?(?:DEBUG|INFO|WARNING)\]?:?\s*)?"
@@ -50,12 +51,12 @@ _LABEL = re.compile(
 
 
 def unmix(lines: Lines) -> Lines:
-    """The lines of each rank one after another, below a heading that names it, if tables of several ranks are labeled."""
+    """The lines of each rank one after another, below a heading that names it, if tables of several are labeled."""
     dashes = (
         match for index in range(len(lines)) if _has_dashes(lines, index) and (match := _LABEL.match(lines[index]))
     )
     with_tables = {_number(match) for match in dashes}
-    if len(with_tables) < 2:  # noqa: PLR2004 - one alone is not mixed with another
+    if len(with_tables) < 2:
         return lines
     labeled = {index: match for index in range(len(lines)) if (match := _LABEL.match(lines[index]))}
     ours = {index: _number(match) for index, match in labeled.items() if _number(match) in with_tables}

@@ -25,6 +25,8 @@ _QUOTE = "> |"
 _BANNER = "=-~*#"
 _UNDERLINE = frozenset("=-~*_#")
 _TOP_LEVEL = "only display top-level ops statistics"
+_SINGLE_CALLS = re.compile(r"top \d+ events sorted by")
+"""What torch.utils.bottleneck prints above a table of single calls."""
 _HEADER_LINES = 8
 _LONGEST_TITLE = 200
 _HTML_HEADING = re.compile("<h[1-6][ >]")
@@ -41,6 +43,7 @@ class Headings:
         self.title: str | None = None
         self.section: str | None = None
         self.top_level_only = False
+        self.single_calls = False
         self._in_code = False
 
     def scan(self, lines: Lines, start: int, opening: TableOpening) -> None:
@@ -49,6 +52,7 @@ class Headings:
         self.title = None
         for index in above.candidates():
             self._take(above, index)
+        self.single_calls = any(_SINGLE_CALLS.search(above.text(index)) for index in above.near())
         header, self.top_level_only = _printed_header(above)
         self.title = header or self.title or self.section
 
@@ -85,6 +89,10 @@ class _Above:
             if mark and mark in _MARKS:
                 yield index
 
+    def near(self) -> range:
+        """Indices of the few lines right above the table."""
+        return range(max(self.start, self.opening.top - _HEADER_LINES), self.opening.top)
+
     def text(self, index: int) -> str:
         """A line without prefix, quotation marks and blanks around it; empty before the first one."""
         return self.indented(index).strip().lstrip(_QUOTE) if index >= self.start else ""
@@ -111,7 +119,7 @@ def _printed_header(above: _Above) -> tuple[str | None, bool]:
     top_level_only = False
     top = above.opening.top
     is_double_spaced = not above.lines[top + 1].strip()
-    for index in range(top - 1, max(above.start, top - _HEADER_LINES) - 1, -1):
+    for index in reversed(above.near()):
         text = above.text(index)
         if not text and is_double_spaced:
             continue
