@@ -2,7 +2,7 @@
 
 The rules here are sm-underfilled and occupancy-low (multiprocessors or warps of the GPU are empty), and
 kernel-dominates: one kernel of the program's own has most of the time. `convolutions`, `precision`, `double_precision`,
-`products`, `attention`, `experts` and `layers` have those about the work of a kernel.
+`products`, `attention`, `indexing`, `experts` and `layers` have those about the work of a kernel.
 """
 
 from __future__ import annotations
@@ -16,7 +16,16 @@ from traceanalyzer.knowledge.kernel_classes import KernelClass, is_generated
 from traceanalyzer.rules.engine import program
 from traceanalyzer.rules.engine.event_times import EventTimes
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Facts, Limits, Missing, page
-from traceanalyzer.rules.kernels import attention, convolutions, double_precision, experts, layers, precision, products
+from traceanalyzer.rules.kernels import (
+    attention,
+    convolutions,
+    double_precision,
+    experts,
+    indexing,
+    layers,
+    precision,
+    products,
+)
 
 _UNDERFILLED = page("sm-underfilled")
 _LOW = page("occupancy-low")
@@ -142,4 +151,5 @@ RULES = (
     *experts.RULES,
     *layers.RULES,
     *attention.RULES,
+    *indexing.RULES,
 )

@@ -11,6 +11,7 @@ from traceanalyzer.knowledge.inputs import Shape
 from traceanalyzer.rules.engine import places, program
 from traceanalyzer.rules.engine.change import StepChange
 from traceanalyzer.rules.engine.event_times import EventTimes
+from traceanalyzer.rules.engine.facts import OperatorFact, if_known
 from traceanalyzer.rules.engine.processor import Processor
 from traceanalyzer.rules.engine.rule import Draft, Drafts, Evidence, Facts, Limits, page
 from traceanalyzer.rules.kernels import shaped
@@ -39,6 +40,16 @@ _NOTICEABLE = 0.001
 """Own choice: share of the time of all operators; the rate of shorter products is limited by their launch."""
 _BY_PRODUCTS = "aten::_scaled_dot_product_attention_math"
 _SOFTMAX = frozenset({"aten::_softmax", "aten::softmax"})
+_BATCHED = frozenset({"aten::bmm", "aten::baddbmm"})
+_BETWEEN = frozenset({"aten::div", "aten::div_", "aten::masked_fill", "aten::masked_fill_"})
+_NAMES = _BATCHED | _BETWEEN | {"aten::_softmax", "aten::_softmax_backward_data"}
+"""Operators of attention in pieces that have work of their own, in a table without shapes."""
+_BY_NAMES = 5
+"""By what factor names must exceed the threshold for shapes (own choice: products may be of something else)."""
+_EACH = 0.1
+"""Least part of their time that softmax and products have each (own choice)."""
+_FOR_SURE = 0.5
+"""Share of the operators between the products that surely goes (own choice: some may be of something else)."""
 _MEAN = "aten::mean"
 _WITHOUT_WEIGHTS = "output, _ = self.attention(query, key, value, need_weights=False)"
 _LEAST_LEFT = 0.2
@@ -68,6 +79,36 @@ class _Scores:
         a, b = shapes[-2:]
         among = (a, b, (a[0], a[1], b[2]))
         return any(self.has_shape(shape) or self.has_shape((shape[0], shape[2], shape[1])) for shape in among)
+
+
+def _unfused_in_table(facts: Facts, limits: Limits) -> Drafts:
+    """By shapes where a table has them, else by names: two products for each softmax, and hardly any other of both."""
+    if if_known(lambda: facts.shaped):
+        yield from _unfused(facts, limits)
+        return
+    rows = [row for row in facts.operators if row.name in _NAMES and row.device_self_ns]
+    work = EventTimes.on_device(facts, ((row.events, row.device_self_ns) for row in rows))
+    others = fsum(row.device_self_ns for row in rows if row.name not in _BATCHED)
+    if work.share <= _BY_NAMES * limits["gpu_share"] or not _are_attention(rows):
+        return
+    where = places.of_operators(facts, rows, lambda row: row.device_self_ns)
+    yield Draft(
+        (_UNFUSED.evidence(limits, "gpu_share", work.share, where, subject=_UNFUSED.text("subject")()),),
+        work.removed((_FOR_SURE * others, others), _UNFUSED.text("basis-names")(least=_FOR_SURE)),
+        work.figures(),
+        confidence="C",
+        summary=_UNFUSED.text("summary-names"),
+    )
+
+
+def _are_attention(rows: Sequence[OperatorFact]) -> bool:
+    """Whether there are two batched products for each softmax, and both take a good part of the time."""
+    softmax = [row for row in rows if row.name in _SOFTMAX]
+    products = [row for row in rows if row.name in _BATCHED]
+    calls = sum(row.calls for row in softmax)
+    times = (fsum(row.device_self_ns for row in some) for some in (softmax, products))
+    least = _EACH * fsum(row.device_self_ns for row in rows)
+    return bool(calls) and sum(row.calls for row in products) >= 2 * calls and min(times) >= least
 
 
 def _unfused(facts: Facts, limits: Limits) -> Drafts:
@@ -196,6 +237,6 @@ def _sdpa(facts: Facts, limits: Limits) -> Drafts:
 
 
 RULES = (
-    _UNFUSED.rule(trace=_unfused, table=_unfused),
+    _UNFUSED.rule(trace=_unfused, table=_unfused_in_table),
     _SDPA.rule(trace=_sdpa, table=_sdpa),
 )
