@@ -6,6 +6,25 @@ from traceanalyzer.report.message import Text
 
 OF_TABLES = (
     Text(
+        "read-form-column-unknown",
+        "{count:count} columns of other tools' tables have unknown names and are left out, the first after line "
+        "{line:count}.",
+        one="{count:count} column of another tool's table has an unknown name and is left out, after line "
+        "{line:count}.",
+    ),
+    Text(
+        "read-form-row-unreadable",
+        "{count:count} lines within other tools' tables are not rows, the first after line {line:count}.",
+        one="{count:count} line within another tool's table is not a row, after line {line:count}.",
+    ),
+    Text(
+        "read-table-quoted",
+        "The text quotes totals and {count:count} rows, from line {line:count} on, but no table: that is little, and "
+        "all else is unknown.",
+        one="The text quotes totals and {count:count} row, in line {line:count}, but no table: that is little, and all "
+        "else is unknown.",
+    ),
+    Text(
         "read-table-header-missing",
         "{count:count} tables have no header, the first in line {line:count}: their columns are known by the units and "
         "the order of their values.",

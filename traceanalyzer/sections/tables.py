@@ -7,11 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 from traceanalyzer.analyzers.tables.grouping import MOST_COMPARED
+from traceanalyzer.analyzers.tables.parts import PrintedFigures, PrintedPart
 from traceanalyzer.analyzers.tables.ranks import PrintedRanks
 from traceanalyzer.analyzers.tables.runs import Hot, PrintedRun
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
 from traceanalyzer.report.names import clean, shorten
+from traceanalyzer.report.parts import KINDS
 from traceanalyzer.report.section import Fact, Section, SectionTable, Term, Topic
 from traceanalyzer.sections import columns, throughput
 from traceanalyzer.sections.columns import Column, known, table
@@ -49,6 +51,10 @@ _BOUND_ONCE = Text(
 )
 _HOST_ONLY_ONCE = Text("runs-host-only-once", "Profiled host time is {cpu:ns}.")
 _SINGLE_CALLS = Text("runs-single-calls", "These are the longest single calls of the whole program, not a step.")
+_OF_TOOL = Text(
+    "runs-of-tool", "Source: {tool}. It does not say how long the program takes in all.", "tool is a program"
+)
+_OF_TOOL_TOTAL = Text("runs-of-tool-total", "Source: {tool}, {whole:rounded_ns} in all.", "tool is a program")
 _NO_TOTAL = Text("runs-no-total", "The table has no total; the profiled time is unknown.")
 
 _STEPS_FROM = Text("runs-steps-from", "Steps counted by")
@@ -73,6 +79,39 @@ _TOTAL_COLUMNS = (
     *_HOT_COLUMNS[:2],
     Column(Text("runs-device-total", "Device total"), "ns", "device_total_ns", if_any=known),
     Column(Text("runs-host-total", "Host total"), "ns", "host_total_ns", if_any=known),
+)
+
+
+def _kind_word(part: PrintedPart) -> Message | str:
+    """What a part does, else what it is; empty if neither is known."""
+    text = KINDS.get(part.part or part.kind)
+    return text() if text else ""
+
+
+_PARTS = Text("runs-parts", "Parts of the program")
+_PART_COLUMNS = (
+    columns.NAME,
+    Column(Text("runs-part-kind", "Kind", "what a part of a program does"), "", _kind_word),
+    columns.CALLS,
+    Column(Text("runs-part-self", "Own time"), "ns", "self_ns", if_any=known),
+    Column(Text("runs-part-time", "Time"), "ns", "time_ns"),
+    columns.SHARE.of("share"),
+)
+_FIGURES = Text("figures-title", "Figures over time")
+_FIGURES_SAY = Text(
+    "figures-say",
+    "These are figures of {tools}: how much, over time, but not what the program does meanwhile. To find out why, "
+    "record a trace: traceanalyzer capture -- python train.py.",
+    note="tools is a list of programs",
+)
+_FIGURE_COLUMNS = (
+    Column(Text("figures-tool", "Tool"), "", "tool"),
+    Column(Text("figures-name", "Figure"), "", "name"),
+    Column(Text("figures-unit", "Unit"), "", "unit"),
+    Column(Text("figures-values", "Values"), "count", "values"),
+    Column(Text("figures-least", "Least"), "number", "least"),
+    Column(Text("figures-mean", "Mean"), "number", "mean"),
+    Column(Text("figures-most", "Most"), "number", "most"),
 )
 _COPY_COLUMNS = (columns.NAME, columns.CALLS, Column(columns.DEVICE.title, "ns", "device_ns"))
 _SHAPE_COLUMNS = (
@@ -160,6 +199,7 @@ def build(report: Report, top: int) -> Iterator[Section]:
         yield from _side_by_side(runs, top)
     for group in report.result("printed_ranks", tuple[PrintedRanks, ...]) or ():
         yield _of_ranks(group, runs)
+    yield from _figures(report)
     if len(runs) > MOST_COMPARED:
         yield from _each_kind(runs, top)
         return
@@ -215,11 +255,12 @@ def _run(
     for name, label, rows in (
         ("operators", _OPERATORS, table("run_operators", _hot_columns(run.operators), run.operators, top)),
         ("kernels", _KERNELS, table("run_kernels", _hot_columns(run.kernels)[:4], run.kernels, top)),
+        ("parts", _PARTS, table("run_parts", _PART_COLUMNS, run.parts, top)),
         ("copies", _COPIES, table("copies", _COPY_COLUMNS, run.copies, top)),
         ("shapes", _SHAPES, table("shape_costs", _SHAPE_COLUMNS, run.shape_costs, top)),
     ):
         if rows.rows:
-            is_detail = not alone and name != "operators"
+            is_detail = not alone and name not in ("operators", "parts")
             yield Section(
                 f"{run.id}-{name}",
                 label,
@@ -227,6 +268,16 @@ def _run(
                 topic=Topic.RUNS,
                 is_detail=is_detail or name in ("copies", "shapes"),
             )
+
+
+def _figures(report: Report) -> Iterator[Section]:
+    """Figures in logs and of monitors, which say how much, but not of what."""
+    figures = report.result("printed_figures", tuple[PrintedFigures, ...]) or ()
+    if figures:
+        tools = ", ".join(dict.fromkeys(figure.tool for figure in figures))
+        message = _FIGURES_SAY(tools=tools)
+        rows = table("printed_figures", _FIGURE_COLUMNS, figures)
+        yield Section("figures", _FIGURES, (message,), tables=(rows,), topic=Topic.RUNS, is_essential=True)
 
 
 def _title(run: PrintedRun) -> Message:
@@ -240,6 +291,8 @@ def _title(run: PrintedRun) -> Message:
 def _summary(run: PrintedRun) -> Message:
     if run.is_of_single_calls:
         return _SINGLE_CALLS()
+    if run.tool is not None:
+        return _OF_TOOL(tool=run.tool) if run.cpu_ns is None else _OF_TOOL_TOTAL(tool=run.tool, whole=run.cpu_ns)
     if run.cpu_ns is None or run.wall_estimate_ns_per_step is None:
         return _NO_TOTAL()
     if run.device_ns is None:
@@ -255,13 +308,18 @@ def _summary(run: PrintedRun) -> Message:
 
 def _facts(run: PrintedRun) -> Iterator[Fact]:
     facts = [
-        Fact(_STEPS, None if run.is_of_single_calls else run.steps, "count"),
+        Fact(_STEPS, run.steps if _has_steps(run) else None, "count"),
         Fact(_STEPS_FROM, run.steps_from, ""),
         *(Fact(label, value(run), unit) for label, unit, value in _PER_STEP[4:]),
         *_hidden_facts(run),
         Fact(_OUTSIDE, run.outside_ns and run.outside_ns / run.steps, "ns"),
     ]
     yield from (fact for fact in facts if fact.value is not None)
+
+
+def _has_steps(run: PrintedRun) -> bool:
+    """Whether it is about a number of steps, or about one."""
+    return not run.is_of_single_calls and (run.tool is None or run.steps_from is not None)
 
 
 def _hidden_facts(run: PrintedRun) -> tuple[Fact, Fact]:

@@ -138,10 +138,13 @@ def _groups(document: TableDocument) -> list[list[int]]:
     for position, table in enumerate(document.tables):
         own = (table.totals.self_cpu_ns, table.totals.self_device_ns, table.totals.device_total_ns)
         is_known = any(value is not None for value in own)
-        totals = (*own, _rank(table.section))
+        totals = (*own, _rank(table.section), _family(table), table.title if table.form else None)
         if is_known and totals in of_totals:
             of_totals[totals].append(position)
-        elif not is_known and groups and _continues(document, groups[-1][-1], position):
+        elif groups and (
+            (not is_known and _continues(document, groups[-1][-1], position))
+            or _is_next_of_tool(document.tables[groups[-1][-1]], table)
+        ):
             groups[-1].append(position)
         else:
             groups.append([position])
@@ -165,9 +168,21 @@ def _rank(heading: str | None) -> str | None:
     return match[1] if match else None
 
 
+def _family(table: ProfilerTable) -> str | None:
+    """The tool of a table, of whose kinds of tables several belong together; None for torch."""
+    return table.form.partition("-")[0] if table.form else None
+
+
+def _is_next_of_tool(before: ProfilerTable, table: ProfilerTable) -> bool:
+    """Whether a tool printed another kind of table about the same program, such as calls after kernels."""
+    return table.form is not None and before.form != table.form and _family(before) == _family(table)
+
+
 def _continues(document: TableDocument, before: int, position: int) -> bool:
     """Whether a table without totals stands under the heading of the one before it, and is of the same totals."""
     one, two = document.tables[before], document.tables[position]
+    if _family(one) != _family(two):
+        return False
     return two.section is not None and two.section == one.section and not _contradict(one, two)
 
 

@@ -23,6 +23,8 @@ class RowKind(StrEnum):
     """A user range, on the host or projected onto the device."""
     RUNTIME = "runtime"
     """A call into the device's runtime."""
+    PHASE = "phase"
+    """A part of the program, a function or a line in the table of another tool."""
     OVERHEAD = "overhead"
     """Work of the profiler or of the driver, which CUPTI reports as overhead."""
 
@@ -73,6 +75,8 @@ def is_sync(name: str) -> bool:
 
 def is_dataloader(row: TableRow) -> bool:
     """Whether the row is the wait for a batch, its name whole or cut."""
+    if row.form_row is not None or row.part is not None:
+        return row.part == "loader"
     if row.name_truncated:
         return row.name.startswith(("enumerate(DataLoader)#", "enumerate(DataPipe)#"))
     return marks.is_dataloader(row.name)
@@ -91,7 +95,10 @@ def classify(rows: Iterable[TableRow], operators: Collection[str] = ()) -> list[
     """
     rows = list(rows)
     on_host = {row.name: row for row in rows if not is_device_row(row)}
-    kinds = [_kind(row, on_host, operators) for row in rows]
+    kinds = [
+        _kind(row, on_host, operators) if row.form_row is None else _OF_FORMS.get(row.form_row, RowKind.PHASE)
+        for row in rows
+    ]
     unassigned = _operators_without_kernel(rows, kinds)
     for position, row in enumerate(rows):
         if kinds[position] is not RowKind.ANNOTATION or not is_device_row(row) or row.name.startswith(MARKS):
@@ -163,6 +170,15 @@ def is_device_row(row: TableRow) -> bool:
 def _on_device(row: TableRow) -> tuple[int | None, int | None]:
     """Self time on the device, and calls: what an operator and its only kernel have in common."""
     return row.self_device_ns, row.calls
+
+
+_OF_FORMS = {
+    "kernel": RowKind.KERNEL,
+    "copy": RowKind.COPY,
+    "call": RowKind.RUNTIME,
+    "operator": RowKind.OPERATOR,
+}
+"""Kinds of rows of other tools' tables; all others are parts of the program."""
 
 
 def _kind(row: TableRow, on_host: Collection[str], operators: Collection[str]) -> RowKind:

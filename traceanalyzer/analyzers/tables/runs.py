@@ -14,6 +14,7 @@ import msgspec
 from traceanalyzer.analyzers.tables import printed_times
 from traceanalyzer.analyzers.tables.grouping import RunView, sum_known
 from traceanalyzer.analyzers.tables.kinds import RowKind, is_dataloader
+from traceanalyzer.analyzers.tables.parts import PrintedPart, parts_of
 from traceanalyzer.analyzers.tables.printed_times import Rows
 from traceanalyzer.knowledge.inputs import Inputs, Shape
 from traceanalyzer.knowledge.op_shapes import Implied, implied
@@ -179,6 +180,10 @@ class PrintedRun(msgspec.Struct, frozen=True):
     is_of_single_calls: bool = False
     """Whether the rows are the longest single calls of a whole program, as torch.utils.bottleneck prints them: they are
     no step, and their sum is not the program's time."""
+    tool: str | None = None
+    """The tool that printed the tables, if it is not PyTorch; null for tables of PyTorch."""
+    parts: tuple[PrintedPart, ...] = ()
+    """Parts of the program in the tables of other tools, the longest first."""
 
 
 def analyze_all(views: Sequence[RunView]) -> tuple[PrintedRun, ...]:
@@ -212,14 +217,15 @@ def analyze(view: RunView) -> PrintedRun:
     cpu = totals.cpu_ns
     are_spans = printed_times.spans_hide_host_time(view, cpu, totals.device_ns)
     device, are_in_total = _kernel_time(rows, _certain_time(rows, totals.device_ns) if are_spans else totals.device_ns)
-    steps, steps_from = printed_times.count_steps(rows, [loop for table in view.tables for loop in table.loops])
+    steps, steps_from = _steps(view)
     parts = printed_times.divide_host_time(rows, steps, is_device_known=bool(device))
     marked = printed_times.marked_steps(rows, steps, cpu)
     is_unknown = totals.cannot_be or any(table.single_calls for table in view.tables)
     step = None if is_unknown else _step_time(cpu, device, steps, marked)
     whole = totals.device_ns if are_spans and device is not None else device
-    cpu_hidden = _hidden(cpu, sum_known(row.self_cpu_ns for row, _ in rows))
-    device_hidden = _hidden(device, _printed_device_time(rows))
+    is_torch = view.tables[0].tool is None
+    cpu_hidden = _hidden(cpu if is_torch else None, sum_known(row.self_cpu_ns for row, _ in rows))
+    device_hidden = _hidden(device if is_torch else None, _printed_device_time(rows))
     return PrintedRun(
         id=view.id,
         title=view.title,
@@ -250,7 +256,23 @@ def analyze(view: RunView) -> PrintedRun:
         device_hidden_ns=device_hidden,
         outside_ns=_outside(cpu, marked),
         is_of_single_calls=any(table.single_calls for table in view.tables),
+        tool=_tool(view),
+        parts=parts_of(rows, cpu),
     )
+
+
+def _steps(view: RunView) -> tuple[int, str | None]:
+    """Number of steps, and what they are counted by; 1 and None if nothing shows it."""
+    form = next((table for table in view.tables if table.form is not None), None)
+    if form is not None:
+        return form.form_steps or 1, form.tool if form.form_steps else None
+    return printed_times.count_steps(view.by_name, [loop for table in view.tables for loop in table.loops])
+
+
+def _tool(view: RunView) -> str | None:
+    """The tool that printed the tables; without what it calls each of several."""
+    names = dict.fromkeys(table.tool for table in view.tables if table.tool is not None)
+    return next(iter(dict.fromkeys(name.partition(" (")[0] if len(names) > 1 else name for name in names)), None)
 
 
 def _certain_time(rows: Rows, spans: int | None) -> int | None:
@@ -277,7 +299,10 @@ def _outside(cpu: int | None, marked: printed_times.MarkedSteps | None) -> int |
 
 def _loading(rows: Rows) -> int | None:
     """Time of waits for batches, with all that runs within them: without workers that is the work of the loader."""
-    times = (row.self_cpu_ns if row.cpu_total_ns is None else row.cpu_total_ns for row, _ in rows if is_dataloader(row))
+    waits = [row for row, _ in rows if is_dataloader(row)]
+    times = [row.self_cpu_ns if row.cpu_total_ns is None else row.cpu_total_ns for row in waits]
+    if any(row.form_row is not None for row in waits):  # other tools' names may be of calls within each other
+        return max((time for time in times if time is not None), default=None)
     return sum_known(times)
 
 

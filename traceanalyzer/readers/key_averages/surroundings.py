@@ -154,6 +154,18 @@ def _plain(text: str) -> str | None:
     return " ".join(_TAG.sub(" ", text[: 4 * _LONGEST_TITLE]).split()).strip("*_` ")[:_LONGEST_TITLE] or None
 
 
+def heading_above(lines: Lines, index: int) -> str | None:
+    """The nearest Markdown heading or banner above a line, of those a screen above; None without one."""
+    for at in range(index - 1, max(-1, index - 1 - _SCREEN), -1):
+        text = lines[at].strip()
+        words = text.lstrip("#")
+        if (text.startswith("#") and words[:1].isspace()) or text.startswith("Profile stats for:"):
+            return _plain(words.strip())
+    return None
+
+
+_SCREEN = 60
+"""Number of lines above a table in which a heading of it may stand (own choice: one screen)."""
 _TOTAL = re.compile(
     r"(?<![^\s+])(Self )?(\w+) time total: *([0-9.,]{1,30} (?:ns|us|µs|μs|ms|s)(?![^\s<])|[^\s<\"'\\|]*)"
 )

@@ -87,7 +87,7 @@ def _printed_resources(run: PrintedRun, step_ns: float) -> Resources:
     loader = run.dataloader_ns or 0
     gpu = None if run.device_ns is None else mean(run.device_ns, run.steps)
     host = None
-    if run.cpu_ns is not None:
+    if run.cpu_ns is not None and run.tool is None:
         others = loader + (run.sync_ns or 0) + (run.profiler_ns or 0) + (run.outside_ns or 0)
         if gpu is not None and gpu >= _NEARLY_ALL * step_ns:  # what is not printed can only be waits for the device
             others += run.cpu_hidden_ns or 0

@@ -19,7 +19,7 @@ from traceanalyzer.report.selection import Shares
 from traceanalyzer.report.warnings import OUTSIDE_KINDS, STEP_REASONS
 from traceanalyzer.rules.engine import host_owners, late_rank
 from traceanalyzer.rules.engine.facts import Facts
-from traceanalyzer.rules.engine.headlines import compile_log, printed, typical
+from traceanalyzer.rules.engine.headlines import compile_log, other_tools, printed, typical
 from traceanalyzer.rules.engine.headlines.typical import BUSY, MOST, WORTH_BESIDE, StepBound
 from traceanalyzer.simulation.critical_path import CriticalPath
 from traceanalyzer.structure.recording import Outside, Recording
@@ -202,6 +202,9 @@ def headline(facts: Facts, combined: Combined | None) -> Headline:
     if facts.log is not None:
         found = compile_log.of_log(facts.need("compilation", CompiledCode), facts.log)
         return Headline(facts.run, found.bound, found.message, found.share, None, None)
+    if facts.table is not None and facts.table.tool is not None:
+        found = other_tools.verdict(facts, facts.table)
+        return Headline(facts.run, found.bound, found.message, found.share, facts.resources, combined, None)
     found = _with_outside(facts, _with_communication(facts, _unusual(facts) or _usual(facts)))
     return Headline(facts.run, found.bound, found.message, found.share, facts.resources, combined, shares(facts))
 
