@@ -145,6 +145,10 @@ class PrintedRate:
     """Position of the table before it, from 0; None without one, or with a heading between."""
     before_table: int | None
     """Position of the next table, from 0; None without one, or if a heading is between them."""
+    heading: str | None = None
+    """The heading that it stands under, without its decoration; None without one."""
+    settings: tuple[str, ...] = ()
+    """The items of lists between this heading and it, as printed: what was changed, in the words of the text."""
 
 
 @dataclass(frozen=True, slots=True)

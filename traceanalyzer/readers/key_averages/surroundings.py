@@ -248,6 +248,10 @@ _FACTORS = {"k": 1e3, "m": 1e6}
 _THOUSANDS = re.compile(r"[0-9]{1,3}(?:,[0-9]{3})+")
 _HEADING = re.compile(r"#{1,6} |<h[1-6][ >]")
 _SECOND = re.compile(r"[/_ ]s", re.IGNORECASE)
+_ITEM = re.compile(r"\s{0,3}[-*+] (?P<text>\S.*)")
+_LONGEST_SETTING = 80
+_SETTINGS = 6
+"""Number of items of lists that are kept (own choice: settings are few)."""
 _LONGEST_WORDS = 200
 """Number of characters of a line that are kept."""
 _SEARCHED_FOR_RATES = 2000
@@ -271,7 +275,8 @@ def read_rates(lines: Lines, spans: Sequence[tuple[int, int]]) -> tuple[tuple[Pr
             beyond += 1
             continue
         near = _near(index, spans, headings)
-        found += (_rate(lines, index, match, near) for match in matches)
+        above = max((at for at in headings if at <= index), default=None)
+        found += (_rate(lines, index, match, near, above) for match in matches)
     line = found[-1].line if found else 0
     return tuple(found), [Loss(MANY_RATES, beyond, {"kept": KEPT, "line": line})] if beyond else []
 
@@ -295,7 +300,9 @@ def _matches(line: str) -> list[re.Match[str]]:
     return list(_BEFORE.finditer(line)) or list(_BEHIND.finditer(line))
 
 
-def _rate(lines: Lines, index: int, match: re.Match[str], near: tuple[int | None, int | None]) -> PrintedRate:
+def _rate(
+    lines: Lines, index: int, match: re.Match[str], near: tuple[int | None, int | None], heading: int | None
+) -> PrintedRate:
     return PrintedRate(
         line=lines.number(index),
         words=match.string.replace("**", "").lstrip("-*> ")[:_LONGEST_WORDS],
@@ -304,7 +311,16 @@ def _rate(lines: Lines, index: int, match: re.Match[str], near: tuple[int | None
         unit=_UNITS[match["unit"].lower()],
         after_table=near[0],
         before_table=near[1],
+        heading=None if heading is None else _plain(lines[heading].lstrip("# ")),
+        settings=() if heading is None else _settings(lines, max(heading, index - _SCREEN), index),
     )
+
+
+def _settings(lines: Lines, start: int, end: int) -> tuple[str, ...]:
+    """The short items of lists between two lines that give no rate themselves."""
+    items = (_ITEM.match(lines[index]) for index in range(start, end))
+    texts = (_plain(item["text"]) for item in items if item)
+    return tuple(text for text in texts if text and len(text) <= _LONGEST_SETTING and not _matches(text))[:_SETTINGS]
 
 
 def _value(text: str) -> float:
