@@ -15,7 +15,7 @@ _PARTS: tuple[tuple[str | None, str], ...] = (
     ("checkpoint", r"check.?point|\bckpt|save_(?:model|state)|torch.*serialization.*\(save\)"),
     ("evaluation", r"\b(?:eval|val|validation|validate|test)(?:uat\w+)?(?:_|-|\b)"),
     ("backward", r"backward|\bbwd"),
-    ("update", r"optimi[sz]er|\bstep(?:_microstep)?$|update"),
+    ("update", r"optimi[sz]er|^step(?:_microstep)?$|update"),
     ("forward", r"forward|\bfwd|training_step|train_step|compute_loss"),
 )
 _COMPILED = tuple((part, re.compile(pattern, re.IGNORECASE)) for part, pattern in _PARTS)

@@ -100,7 +100,7 @@ _STAGE_OF = Text(
 )
 _IN_ALL = Text(
     "story-in-all",
-    "From the first to the last measurement of the text, {before:number} became {after:number} samples per second: "
+    "From the first to the last measurement of the text, {before:factor} became {after:number} samples per second: "
     "{times:factor} times as many.",
 )
 _CLOSING = Text(

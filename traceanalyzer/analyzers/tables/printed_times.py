@@ -45,6 +45,10 @@ def totals_of(view: RunView) -> RunTotals:
     self times of ranges that end in other calls than they began.
     """
     rows = [row for table in view.tables for row in table.rows]
+    if view.tables[0].tool is not None:  # each table has other rows of the run
+        of_tables = [table.totals for table in view.tables]
+        device = sum_known(totals.self_device_ns for totals in of_tables)
+        return RunTotals(sum_known(totals.self_cpu_ns for totals in of_tables), device, False, False)
     cpu, cpu_printed = _total(
         (table.totals.self_cpu_ns for table in view.tables), ((row.self_cpu_ns, row.self_cpu_share) for row in rows)
     )
