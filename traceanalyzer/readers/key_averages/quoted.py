@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from traceanalyzer.readers.key_averages.lines import Lines
-from traceanalyzer.readers.key_averages.surroundings import read_totals, without_bold
+from traceanalyzer.readers.key_averages.surroundings import without_bold
 from traceanalyzer.readers.key_averages.values import PATTERNS, ValueKind, read_value
 from traceanalyzer.trace.document import ProfilerTable, TableRow, TableTotals
 
@@ -19,10 +19,13 @@ _TIME = PATTERNS[ValueKind.TIME]
 _ROW = re.compile(rf"(?P<name>\S.*?)[\s|:,(]+(?P<share>[0-9.]{{1,9}} ?%)[\s|,(]+(?P<time>{_TIME})(?!\w)")
 _LOADER = re.compile(r"\b(?P<name>data ?loader|loader)\b[^0-9%.]{0,20}(?P<share>[0-9.]{1,9} ?%)", re.IGNORECASE)
 """The loader and its share, as people write it."""
-_DEVICE = re.compile(rf"\b(?P<device>CUDA|GPU|XPU|NPU)(?: time)?(?: total)?:? (?P<time>{_TIME})(?!\w)")
+_HOST = re.compile(rf"Self CPU time total: *(?P<time>{_TIME})(?!\w)")
+_DEVICE = re.compile(rf"\b(?P<device>CUDA|GPU|XPU|NPU)(?: time)?(?: total)?:? *(?P<time>{_TIME})(?!\w)")
 _MARKUP = "*`|>-•, \t"
 _ROUNDED = 0.01
 """By what a printed share of a total and a printed time differ at most (own choice)."""
+_NEAR = 3
+"""Lines from that of the host's total on that may give a device's (own choice: torch prints them together)."""
 _LONGEST = 500
 
 
@@ -54,18 +57,19 @@ def read_quoted(lines: Lines) -> ProfilerTable | None:
 
 
 def _totals(lines: Lines) -> _Totals | None:
+    """The first total of the host, and that of a device in the same line or soon after it."""
     for index in range(len(lines)):
-        if " time total:" not in lines.raw[index]:
-            continue
-        totals, device, _ = read_totals(lines, index, has_self_device=True)
-        if totals.self_device_ns is None and (beside := _DEVICE.search(without_bold(lines[index]))):
-            value = read_value(ValueKind.TIME, beside["time"])
-            if value is not None and isinstance(value.value, int):
-                device = beside["device"]
-                totals = TableTotals(self_cpu_ns=totals.self_cpu_ns, self_device_ns=value.value)
-        if totals.self_cpu_ns is not None:
-            return _Totals(totals, device, lines.number(index))
+        if " time total:" in lines.raw[index] and (match := _HOST.search(without_bold(lines[index]))):
+            near = " ".join(without_bold(lines[at]) for at in range(index, min(index + _NEAR, len(lines))))
+            device = _DEVICE.search(near[: _NEAR * _LONGEST])
+            totals = TableTotals(self_cpu_ns=_ns(match), self_device_ns=_ns(device))
+            return _Totals(totals, device["device"] if device else None, lines.number(index))
     return None
+
+
+def _ns(match: re.Match[str] | None) -> int | None:
+    value = read_value(ValueKind.TIME, match["time"]) if match else None
+    return value.value if value is not None and isinstance(value.value, int) else None
 
 
 def _row(lines: Lines, index: int, totals: TableTotals) -> TableRow | None:
@@ -85,15 +89,14 @@ def _row(lines: Lines, index: int, totals: TableTotals) -> TableRow | None:
 
 def _of_times(line: int, match: re.Match[str], totals: TableTotals) -> TableRow | None:
     """A row with a share and a time: torch prints those of the row itself first."""
-    share, time = _share(match["share"]), read_value(ValueKind.TIME, match["time"])
-    name = match["name"].strip(_MARKUP)
-    if share is None or time is None or not isinstance(time.value, int) or not name:
+    share, time, name = _share(match["share"]), _ns(match), match["name"].strip(_MARKUP)
+    if share is None or time is None or not name:
         return None
     row = TableRow(line=line, name=name, name_truncated=name.endswith("..."))
-    if _fits(time.value, share, totals.self_cpu_ns):
-        return replace(row, self_cpu_share=share, self_cpu_ns=time.value)
-    if _fits(time.value, share, totals.self_device_ns):
-        return replace(row, self_device_share=share, self_device_ns=time.value)
+    if _fits(time, share, totals.self_cpu_ns):
+        return replace(row, self_cpu_share=share, self_cpu_ns=time)
+    if _fits(time, share, totals.self_device_ns):
+        return replace(row, self_device_share=share, self_device_ns=time)
     return None
 
 

@@ -105,10 +105,10 @@ def _only_dashes(line: str) -> bool:
 
 
 _BAR = re.compile(r"(?<!\\)[|│]")
-_FEWEST_BARS = 4
+_FEWEST_BARS = 2
 """Bars of the shortest header that is worth a look; cheap to count."""
 _OF_RULES = re.compile(r"[-+=|:│├┼┤─┌┬┐└┴┘ \t]*")
-_DASHES = re.compile(r"[-=─]{2}")
+_DASHES = re.compile(r"[-=─]{2}|:-|-:")
 _EQUALS = re.compile(r"(=+)(?:[ \t]+=+)+[ \t]*")
 _TIME = re.compile(PATTERNS[ValueKind.TIME])
 _MARKUP = "`* \t"

@@ -17,6 +17,7 @@ _ESCAPED_END = re.compile(r"\\{1,4}n")
 _FEWEST_ENDS = 3
 """Least number of escaped ends in one line; strings of programs and lines of notebooks have one or two."""
 _STRING_END = re.compile(r'(?<!\\)"')
+_WORDS = re.compile(r"[\w-]")
 _ESCAPES = ((re.compile(r"\\{1,4}(?:u00|x)1b"), "\x1b"), (re.compile(r"\\{1,4}t"), "\t"), (re.compile(r'\\+"'), '"'))
 _MARKS = ("--", " time total:")
 """What a line with tables has."""
@@ -34,7 +35,10 @@ def unescape(lines: Lines) -> Lines:
 
 def _unescaped(raw: str) -> Iterator[str]:
     for string in _STRING_END.split(raw):
-        for line in _ESCAPED_END.split(string):
+        if not _WORDS.search(string):  # what stands between two strings of a list
+            continue
+        lines = _ESCAPED_END.split(string)
+        for line in lines if lines[-1] else lines[:-1]:
             plain = line
             for pattern, character in _ESCAPES:
                 plain = pattern.sub(character, plain)
