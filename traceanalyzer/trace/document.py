@@ -160,7 +160,7 @@ class PrintedFigure:
     name: str
     """As printed, with the device that it is of."""
     unit: str
-    """As printed."""
+    """Its unit, as printed."""
     values: int
     """Number of values."""
     least: float

@@ -44,13 +44,13 @@ class PrintedFigures(msgspec.Struct, frozen=True):
     values: int
     """Number of values."""
     least: float
-    """Least value."""
+    """Least of the values."""
     mean: float
     """Mean of the values."""
     most: float
-    """Greatest value."""
+    """Greatest of the values."""
     last: float
-    """Last value."""
+    """Last of the values."""
 
 
 def parts_of(rows: Sequence[tuple[TableRow, RowKind]], whole: int | None) -> tuple[PrintedPart, ...]:
