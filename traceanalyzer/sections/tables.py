@@ -12,8 +12,7 @@ from traceanalyzer.analyzers.tables.ranks import PrintedRanks
 from traceanalyzer.analyzers.tables.runs import Hot, PrintedRun
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.names import clean, shorten
-from traceanalyzer.report.parts import KINDS
+from traceanalyzer.report.names import PARTS, clean, shorten
 from traceanalyzer.report.section import Fact, Section, SectionTable, Term, Topic
 from traceanalyzer.sections import columns, throughput
 from traceanalyzer.sections.columns import Column, known, table
@@ -84,7 +83,7 @@ _TOTAL_COLUMNS = (
 
 def _kind_word(part: PrintedPart) -> Message | str:
     """What a part does, else what it is; empty if neither is known."""
-    text = KINDS.get(part.part or part.kind)
+    text = PARTS.get(part.part or part.kind)
     return text() if text else ""
 
 

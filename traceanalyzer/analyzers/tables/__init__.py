@@ -74,6 +74,16 @@ def run(document: TableDocument, views: Sequence[RunView]) -> tuple[dict[str, An
     return results, {key: _NO_TIMELINE() for key in NEEDS_TIMELINE}
 
 
+def _has_unknown_spans(run: PrintedRun) -> bool:
+    """Whether it is unknown how long the device works, because its times are spans between events."""
+    return run.has_event_spans and run.device_ns is None and not run.is_of_single_calls
+
+
+def _has_no_steps(run: PrintedRun) -> bool:
+    """Whether everything counts as one step, because no row shows steps."""
+    return run.steps_from is None and not run.is_of_single_calls
+
+
 def doubts(results: Mapping[str, Any]) -> tuple[Loss, ...]:
     """Count what lowers the confidence of a document's figures."""
     every_run: tuple[PrintedRun, ...] = results["runs"]
@@ -92,7 +102,7 @@ def doubts(results: Mapping[str, Any]) -> tuple[Loss, ...]:
         (
             "q-event-spans-in-table",
             "q-event-spans-in-tables",
-            lambda run: run.has_event_spans and run.device_ns is None and not run.is_of_single_calls,
+            _has_unknown_spans,
         ),
         (
             "q-event-spans-beyond-host",
@@ -104,7 +114,7 @@ def doubts(results: Mapping[str, Any]) -> tuple[Loss, ...]:
         (
             "q-no-steps-in-table",
             "q-no-steps-in-tables",
-            lambda run: run.steps_from is None and not run.is_of_single_calls,
+            _has_no_steps,
         ),
     )
     every = len(printed)

@@ -44,11 +44,9 @@ def totals_of(view: RunView) -> RunTotals:
     A sum that is negative, or that one call exceeds, is unknown, and so are shares of it: some releases print negative
     self times of ranges that end in other calls than they began.
     """
+    if view.tables[0].tool is not None:
+        return _of_tool(view)
     rows = [row for table in view.tables for row in table.rows]
-    if view.tables[0].tool is not None:  # each table has other rows of the run
-        of_tables = [table.totals for table in view.tables]
-        device = sum_known(totals.self_device_ns for totals in of_tables)
-        return RunTotals(sum_known(totals.self_cpu_ns for totals in of_tables), device, False, False)
     cpu, cpu_printed = _total(
         (table.totals.self_cpu_ns for table in view.tables), ((row.self_cpu_ns, row.self_cpu_share) for row in rows)
     )
@@ -56,11 +54,22 @@ def totals_of(view: RunView) -> RunTotals:
         (table.totals.self_device_ns for table in view.tables),
         ((row.self_device_ns, row.self_device_share) for row in rows),
     )
-    if device is None:
-        device = _within_steps(rows)
-    cannot_be = cpu is not None and (cpu < 0 or any(_one_call(row) > _ROUNDED * cpu for row in rows))
+    device = _within_steps([row for row, _ in view.by_name]) if device is None else device
+    cannot_be = _cannot_be(cpu, rows)
     device = None if device is not None and device < 0 else device
     return RunTotals(None if cannot_be else cpu, device, not (cpu_printed and device_printed), cannot_be)
+
+
+def _cannot_be(cpu: int | None, rows: Sequence[TableRow]) -> bool:
+    """Whether a sum of the host's times is negative, or less than what one call took."""
+    return cpu is not None and (cpu < 0 or any(_one_call(row) > _ROUNDED * cpu for row in rows))
+
+
+def _of_tool(view: RunView) -> RunTotals:
+    """The totals of other tools' tables, each of which has other rows of the run."""
+    totals = [table.totals for table in view.tables]
+    cpu, device = (sum_known(getattr(one, name) for one in totals) for name in ("self_cpu_ns", "self_device_ns"))
+    return RunTotals(cpu, device, False, False)
 
 
 def _within_steps(rows: Sequence[TableRow]) -> int | None:
@@ -283,14 +292,17 @@ def find_device_spans(rows: Sequence[tuple[TableRow, RowKind]], total: int | Non
     """
     annotations = [row for row, kind in rows if kind is RowKind.ANNOTATION and not row.self_cpu_ns]
     kernels = _device_sum(row for row, kind in rows if kind in (RowKind.KERNEL, RowKind.COPY))
-    are_in_total = _are_in_total(total, kernels, _device_sum(annotations), [row for row, _ in rows])
-    if total and not kernels and (steps := _step_spans(annotations, rows, total)):
+    steps = 0 if kernels else _step_spans(annotations, rows, total or 0)
+    if steps:
         return DeviceSpans(True, steps)
-    if not are_in_total or not kernels:
-        return DeviceSpans(are_in_total, 0)
+    are_in_total = _are_in_total(total, kernels, _device_sum(annotations), [row for row, _ in rows])
+    return DeviceSpans(are_in_total, _certain_spans(annotations, rows) if are_in_total and kernels else 0)
+
+
+def _certain_spans(annotations: Sequence[TableRow], rows: Sequence[tuple[TableRow, RowKind]]) -> int:
+    """Time of the rows that are annotations for sure: they have a row of the host, or the name of a mark."""
     on_host = {row.name for row, _ in rows if not is_device_row(row)}
-    certain = _device_sum(row for row in annotations if row.name in on_host or row.name.startswith(MARKS))
-    return DeviceSpans(are_in_total, certain)
+    return _device_sum(row for row in annotations if row.name in on_host or row.name.startswith(MARKS))
 
 
 def _step_spans(annotations: Sequence[TableRow], rows: Sequence[tuple[TableRow, RowKind]], total: int) -> int:

@@ -199,6 +199,11 @@ def analyze_all(views: Sequence[RunView]) -> tuple[PrintedRun, ...]:
     return tuple(printed_runs)
 
 
+def _has_workers(row: TableRow) -> bool:
+    """Whether worker processes prepare the batches, so that what runs within the wait is little."""
+    return "MultiProcessing" in row.name
+
+
 def _is_like(run: PrintedRun, other: PrintedRun, view: RunView, others: RunView) -> bool:
     names, other_names = ({row.name for row, _ in each.by_name} for each in (view, others))
     if not names or len(names & other_names) < _SAME_ROWS * len(names | other_names):
@@ -300,7 +305,7 @@ def _outside(cpu: int | None, marked: printed_times.MarkedSteps | None) -> int |
 def _loading(rows: Rows) -> int | None:
     """Time of waits for batches, with all that runs within them: without workers that is the work of the loader."""
     waits = [row for row, _ in rows if is_dataloader(row)]
-    times = [row.self_cpu_ns if row.cpu_total_ns is None else row.cpu_total_ns for row in waits]
+    times = [row.self_cpu_ns if _has_workers(row) or row.cpu_total_ns is None else row.cpu_total_ns for row in waits]
     if any(row.form_row is not None for row in waits):  # other tools' names may be of calls within each other
         return max((time for time in times if time is not None), default=None)
     return sum_known(times)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
-from traceanalyzer.knowledge.program_parts import part_of
+from traceanalyzer.knowledge.marks import part_of
 from traceanalyzer.readers.forms import values
 from traceanalyzer.readers.forms.descriptions import Column, Form, forms
 from traceanalyzer.readers.key_averages.lines import Lines
@@ -69,17 +69,23 @@ def read_tables(lines: Lines, *, with_others: bool) -> tuple[list[ProfilerTable]
 
 
 def _head(line: str, known: Sequence[Form]) -> _Head | None:
+    """The header in a line; None if it is of no form, or has no names or no times."""
+    text = line.rstrip()
     if len(line) > _LONGEST:
         return None
-    text = line.rstrip()
     form = next((form for form in known if form.header and form.header.search(text)), None)
     if form is None:
         return None
     separator = "|" if any(bar in text for bar in _BARS) else "," if text.count(",") > 1 else None
     if separator is None:
-        found: list[Column | None] = list(_in_order(text, form.columns))
-        return _Head(form, tuple(found), None, form.row)
-    names = _cells(text, separator)
+        return _Head(form, tuple(_in_order(text, form.columns)), None, form.row)
+    head = _of_cells(form, _cells(text, separator), separator)
+    holds = {column.holds for column in head.columns if column}
+    return head if "name" in holds and {"total", "self"} & holds else None
+
+
+def _of_cells(form: Form, names: Sequence[str], separator: str) -> _Head:
+    """The header whose cells are these names."""
     units: dict[int, str] = {}
     row = form.row
     columns: list[Column | None] = []
@@ -89,9 +95,7 @@ def _head(line: str, known: Sequence[Form]) -> _Head | None:
         row = (groups.get("row") or row).lower()
         units |= {place: groups["unit"]} if groups.get("unit") else {}
         columns.append(column)
-    holds = [column.holds for column in columns if column]
-    is_whole = "name" in holds and {"total", "self"} & set(holds)
-    return _Head(form, tuple(columns), separator, row, units) if is_whole else None
+    return _Head(form, tuple(columns), separator, row, units)
 
 
 def _matching(name: str, columns: Sequence[Column], taken: set[str]) -> tuple[re.Match[str] | None, Column | None]:
@@ -179,19 +183,24 @@ class _Body:
         if self._head.separator:
             cells = _cells(text, self._head.separator)
             return dict(enumerate(cells)) if len(cells) == len(columns) else None
-        wanted = [(place, column) for place, column in enumerate(columns) if column is None or column.holds != "label"]
-        at = next((n for n, (_, column) in enumerate(wanted) if column and column.holds == "name"), len(wanted))
-        words = text.split()
-        before = sum(column.words if column else 1 for _, column in wanted[:at])
-        after = sum(column.words if column else 1 for _, column in wanted[at + 1 :])
-        if len(words) <= before + after:
+        return self._by_words(text.split())
+
+    def _by_words(self, words: list[str]) -> dict[int, str] | None:
+        """The cells of a row without separators: the name has all words that the other columns leave."""
+        counts = {
+            place: column.words if column else 1
+            for place, column in enumerate(self._head.columns)
+            if column is None or column.holds != "label"
+        }
+        name = next((n for n, column in enumerate(self._head.columns) if column and column.holds == "name"), None)
+        left = len(words) - sum(count for place, count in counts.items() if place != name)
+        if left < 1:
             return None
         found = {}
         position = 0
-        for n, (place, column) in enumerate(wanted):
-            count = len(words) - before - after if n == at else column.words if column else 1
-            found[place] = " ".join(words[position : position + count])
-            position += count
+        for place, count in counts.items():
+            end = position + (left if place == name else count)
+            found[place], position = " ".join(words[position:end]), end
         return found
 
     def _row(self, line: int, cells: Mapping[int, str]) -> TableRow | None:

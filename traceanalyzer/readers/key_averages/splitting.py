@@ -8,7 +8,7 @@ of all ranks as they come.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from traceanalyzer.readers.key_averages.header import table_dashes
 from traceanalyzer.readers.key_averages.lines import Lines
@@ -47,7 +47,7 @@ def _unescaped(raw: str) -> Iterator[str]:
 
 _TIME = r"(?:[\[(]?[0-9][0-9:.,/TZ +-]{4,40}[\])]?\s*)?(?:\[?(?:DEBUG|INFO|WARNING)\]?:?\s*)?"
 _LABEL = re.compile(
-    rf"{_TIME}(?:[\[(<]?(?:local_)?(?:rank|default|worker|trainer|process|proc|gpu)[ _:#=-]?(?P<named>[0-9]{{1,6}})"
+    rf"^{_TIME}(?:[\[(<]?(?:local_)?(?:rank|default|worker|trainer|process|proc|gpu)[ _:#=-]?(?P<named>[0-9]{{1,6}})"
     r"[\])>]?[:|>]?|\[[0-9]+,(?P<mpi>[0-9]{1,6})\]<std(?:out|err)>:?|(?P<slurm>[0-9]{1,6}):)[ ]?",
     re.IGNORECASE,
 )
@@ -56,21 +56,23 @@ _LABEL = re.compile(
 
 def unmix(lines: Lines) -> Lines:
     """The lines of each rank one after another, below a heading that names it, if tables of several are labeled."""
-    dashes = (
-        match for index in range(len(lines)) if _has_dashes(lines, index) and (match := _LABEL.match(lines[index]))
-    )
-    with_tables = {_number(match) for match in dashes}
+    with_tables = set(_labels(lines, [index for index in range(len(lines)) if _has_dashes(lines, index)]).values())
     if len(with_tables) < 2:
         return lines
-    labeled = {index: match for index in range(len(lines)) if (match := _LABEL.match(lines[index]))}
-    ours = {index: _number(match) for index, match in labeled.items() if _number(match) in with_tables}
+    ours = {index: rank for index, rank in _labels(lines, range(len(lines))).items() if rank in with_tables}
     order = [index for index in range(len(lines)) if index not in ours]
     raw, numbers = [lines.raw[index] for index in order], [lines.number(index) for index in order]
     for rank in sorted(with_tables):
         own = [index for index, number in ours.items() if number == rank]
-        raw += [f"# rank {rank}", "", *(lines[index][labeled[index].end() :] for index in own)]
+        raw += [f"# rank {rank}", "", *(_LABEL.sub("", lines[index], count=1) for index in own)]
         numbers += [lines.number(own[0])] * 2 + [lines.number(index) for index in own]
     return Lines(raw, numbers)
+
+
+def _labels(lines: Lines, indices: Iterable[int]) -> dict[int, int]:
+    """The rank of each of some lines that has the label of one."""
+    matches = ((index, _LABEL.match(lines[index])) for index in indices)
+    return {index: _number(match) for index, match in matches if match}
 
 
 def _number(match: re.Match[str]) -> int:

@@ -7,14 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import fsum
 
-from traceanalyzer.knowledge.inputs import Shape
 from traceanalyzer.rules.engine import places, program
 from traceanalyzer.rules.engine.change import StepChange
 from traceanalyzer.rules.engine.event_times import EventTimes
-from traceanalyzer.rules.engine.facts import OperatorFact, if_known
 from traceanalyzer.rules.engine.processor import Processor
 from traceanalyzer.rules.engine.rule import Draft, Drafts, Evidence, Facts, Limits, page
-from traceanalyzer.rules.kernels import shaped
+from traceanalyzer.rules.kernels import attention_by_names, shaped
 from traceanalyzer.rules.kernels.shaped import ShapedOperator
 from traceanalyzer.structure.events import ITS_OWN
 
@@ -40,16 +38,6 @@ _NOTICEABLE = 0.001
 """Own choice: share of the time of all operators; the rate of shorter products is limited by their launch."""
 _BY_PRODUCTS = "aten::_scaled_dot_product_attention_math"
 _SOFTMAX = frozenset({"aten::_softmax", "aten::softmax"})
-_BATCHED = frozenset({"aten::bmm", "aten::baddbmm"})
-_BETWEEN = frozenset({"aten::div", "aten::div_", "aten::masked_fill", "aten::masked_fill_"})
-_NAMES = _BATCHED | _BETWEEN | {"aten::_softmax", "aten::_softmax_backward_data"}
-"""Operators of attention in pieces that have work of their own, in a table without shapes."""
-_BY_NAMES = 5
-"""By what factor names must exceed the threshold for shapes (own choice: products may be of something else)."""
-_EACH = 0.1
-"""Least part of their time that softmax and products have each (own choice)."""
-_FOR_SURE = 0.5
-"""Share of the operators between the products that surely goes (own choice: some may be of something else)."""
 _MEAN = "aten::mean"
 _WITHOUT_WEIGHTS = "output, _ = self.attention(query, key, value, need_weights=False)"
 _LEAST_LEFT = 0.2
@@ -70,45 +58,15 @@ class _Scores:
         """How much larger it is than the larger of queries and keys."""
         return min(self.queries, self.keys) / self.depth
 
-    def has_shape(self, shape: Shape) -> bool:
+    def has_shape(self, shape: tuple[int, ...]) -> bool:
         """Whether a tensor has the shape of these scores, with one batch axis or several."""
         return len(shape) >= 3 and shape[-2:] == (self.queries, self.keys) and math.prod(shape[:-2]) == self.batch
 
-    def is_in(self, shapes: Sequence[Shape]) -> bool:
+    def is_in(self, shapes: Sequence[tuple[int, ...]]) -> bool:
         """Whether a product reads or writes these scores, transposed or not."""
         a, b = shapes[-2:]
         among = (a, b, (a[0], a[1], b[2]))
         return any(self.has_shape(shape) or self.has_shape((shape[0], shape[2], shape[1])) for shape in among)
-
-
-def _unfused_in_table(facts: Facts, limits: Limits) -> Drafts:
-    """By shapes where a table has them, else by names: two products for each softmax, and hardly any other of both."""
-    if if_known(lambda: facts.shaped):
-        yield from _unfused(facts, limits)
-        return
-    rows = [row for row in facts.operators if row.name in _NAMES and row.device_self_ns]
-    work = EventTimes.on_device(facts, ((row.events, row.device_self_ns) for row in rows))
-    others = fsum(row.device_self_ns for row in rows if row.name not in _BATCHED)
-    if work.share <= _BY_NAMES * limits["gpu_share"] or not _are_attention(rows):
-        return
-    where = places.of_operators(facts, rows, lambda row: row.device_self_ns)
-    yield Draft(
-        (_UNFUSED.evidence(limits, "gpu_share", work.share, where, subject=_UNFUSED.text("subject")()),),
-        work.removed((_FOR_SURE * others, others), _UNFUSED.text("basis-names")(least=_FOR_SURE)),
-        work.figures(),
-        confidence="C",
-        summary=_UNFUSED.text("summary-names"),
-    )
-
-
-def _are_attention(rows: Sequence[OperatorFact]) -> bool:
-    """Whether there are two batched products for each softmax, and both take a good part of the time."""
-    softmax = [row for row in rows if row.name in _SOFTMAX]
-    products = [row for row in rows if row.name in _BATCHED]
-    calls = sum(row.calls for row in softmax)
-    times = (fsum(row.device_self_ns for row in some) for some in (softmax, products))
-    least = _EACH * fsum(row.device_self_ns for row in rows)
-    return bool(calls) and sum(row.calls for row in products) >= 2 * calls and min(times) >= least
 
 
 def _unfused(facts: Facts, limits: Limits) -> Drafts:
@@ -237,6 +195,6 @@ def _sdpa(facts: Facts, limits: Limits) -> Drafts:
 
 
 RULES = (
-    _UNFUSED.rule(trace=_unfused, table=_unfused_in_table),
+    _UNFUSED.rule(trace=_unfused, table=attention_by_names.or_by_names(_unfused, _UNFUSED)),
     _SDPA.rule(trace=_sdpa, table=_sdpa),
 )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from traceanalyzer.analyzers.tables.parts import PrintedPart
-from traceanalyzer.analyzers.tables.runs import Hot, PrintedRun
+from traceanalyzer.analyzers.tables.runs import PrintedRun
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.report.parts import KINDS
+from traceanalyzer.report.names import PARTS
 from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.rules.engine.headlines.typical import MOST, WORTH, WORTH_BESIDE, StepBound
 
@@ -51,44 +51,49 @@ def verdict(facts: Facts, run: PrintedRun) -> StepBound:
     """What bounds the program, if a part of it waits for data or communicates; else what takes most."""
     step = facts.step_ns
     loader = facts.resources.loader_ns or 0.0
-    said = {"tool": run.tool}
     if run.cpu_ns and loader >= WORTH * step:
-        return StepBound("input", _INPUT(part=(loader, step), **said), loader / step)
-    communicates = sum(part.time_ns for part in run.parts if part.part == "communication") / run.steps
+        return StepBound("input", _INPUT(part=(loader, step), tool=run.tool), loader / step)
+    communicates = facts.per_step(sum(part.time_ns for part in run.parts if part.part == "communication"))
     if run.cpu_ns and communicates >= MOST * step:
-        return StepBound("communication", _COMMUNICATION(part=(communicates, step), **said), communicates / step)
+        return StepBound("communication", _COMMUNICATION(part=(communicates, step), tool=run.tool), communicates / step)
     if run.cpu_ns is not None or not run.kernels:
-        return StepBound("none", of_parts(run), None)
-    told = [_PLAIN(name=f"`{row.name}`", time=(row.device_self_ns or 0) / run.steps) for row in _largest(run)]
-    return StepBound("none", _KERNELS(whole=step, parts=told, **said), None)
+        return StepBound("none", _of_parts(facts, run), None)
+    return StepBound("none", _of_kernels(facts, run), None)
 
 
-def _largest(run: PrintedRun) -> tuple[Hot, ...]:
+def _of_kernels(facts: Facts, run: PrintedRun) -> Message:
+    """Which kernels take most of the time on the device."""
     least = WORTH_BESIDE * (run.device_ns or 0)
-    return tuple(row for row in run.kernels if (row.device_self_ns or 0) >= least)[:_SHOWN] or run.kernels[:1]
+    largest = [row for row in run.kernels if (row.device_self_ns or 0) >= least][:_SHOWN] or run.kernels[:1]
+    told = [_PLAIN(name=f"`{row.name}`", time=facts.per_step(row.device_self_ns or 0)) for row in largest]
+    return _KERNELS(whole=facts.step_ns, parts=told, tool=run.tool)
 
 
-def of_parts(run: PrintedRun) -> Message:
-    """Which parts take most."""
-    shown = [part for part in run.parts if part.kind != "call"] or list(run.parts)
-    own = [part for part in shown if part.self_ns is not None or part.part is not None] or shown
+def _of_parts(facts: Facts, run: PrintedRun) -> Message:
+    """Which parts take most: by their own time where it is known, else those whose names tell what they do."""
     least = WORTH_BESIDE * (run.cpu_ns or 0)
-    outer = [part for part in own if part.within is None and _time(part) >= least]
-    outer.sort(key=lambda part: -_time(part))
-    told = [one for part in outer[:_SHOWN] for one in _told(part, run)]
+    outer = sorted((part for part in _telling(run) if _time(part) >= least), key=lambda part: -_time(part))
+    told = [one for part in outer[:_SHOWN] for one in _told(facts, part, run)]
     if run.cpu_ns is None:
         return _UNKNOWN_WHOLE(tool=run.tool, parts=told)
-    return (_PARTS_PER_STEP if run.steps > 1 else _PARTS)(whole=run.cpu_ns / run.steps, tool=run.tool, parts=told)
+    return (_PARTS_PER_STEP if run.steps > 1 else _PARTS)(whole=facts.step_ns, tool=run.tool, parts=told)
+
+
+def _telling(run: PrintedRun) -> Iterator[PrintedPart]:
+    """Parts that are in no other one; calls only where there is nothing else."""
+    shown = [part for part in run.parts if part.kind != "call"] or list(run.parts)
+    own = [part for part in shown if part.self_ns is not None or part.part is not None] or shown
+    return (part for part in own if part.within is None)
 
 
 def _time(part: PrintedPart) -> int:
     return part.time_ns if part.self_ns is None else part.self_ns
 
 
-def _told(part: PrintedPart, run: PrintedRun) -> Iterator[Message]:
+def _told(facts: Facts, part: PrintedPart, run: PrintedRun) -> Iterator[Message]:
     """A part, and those in it that do something else."""
-    said = {"name": f"`{part.name}`", "time": _time(part) / run.steps}
-    yield _NAMED(kind=KINDS[part.part](), **said) if part.part in KINDS else _PLAIN(**said)
+    said = {"name": f"`{part.name}`", "time": facts.per_step(_time(part))}
+    yield _NAMED(kind=PARTS[part.part](), **said) if part.part in PARTS else _PLAIN(**said)
     for inner in run.parts:
         if inner.within == part.name and inner.part is not None and inner.part != part.part:
-            yield _INNER(kind=KINDS[inner.part](), name=f"`{inner.name}`", time=inner.time_ns / run.steps)
+            yield _INNER(kind=PARTS[inner.part](), name=f"`{inner.name}`", time=facts.per_step(inner.time_ns))

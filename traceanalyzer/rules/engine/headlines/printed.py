@@ -287,19 +287,24 @@ def _without_device(facts: Facts) -> Message | None:
     """The headline of a table without times of a device if one took part, or if most rows are not printed."""
     step, found = facts.step_ns, sign(facts)
     columns = next((table.device for table in facts.view.tables if table.device), None) if facts.view else None
-    waits = [row for row in facts.rows(RowKind.RUNTIME) if is_wait(row)]
-    time = facts.per_step(fsum(row.self_cpu_ns or 0 for row in waits))
     if facts.table is not None and facts.table.has_event_spans:
         return _EVENT_SPANS(step=step, device=columns or found)
     if columns and _has_device_times(facts):
         return _NO_DEVICE_TOTAL(step=step, device=columns)
-    if time >= WORTH * step > 0:
-        call = max(waits, key=lambda row: row.self_cpu_ns or 0).name
-        return _CPU_ONLY_WAITS(part=(time, step), call=call)
     if found:
-        return _CPU_ONLY(step=step, sign=found)
+        return _of_waits(facts) or _CPU_ONLY(step=step, sign=found)
     hidden = _hidden_share(facts)
     return _MOSTLY_HIDDEN(step=step, hidden=hidden) if hidden >= MOST else None
+
+
+def _of_waits(facts: Facts) -> Message | None:
+    """What the host waits in for a device that was not recorded, if that is a good part of the step."""
+    waits = [row for row in facts.rows(RowKind.RUNTIME) if is_wait(row)]
+    time = facts.per_step(fsum(row.self_cpu_ns or 0 for row in waits))
+    if not waits or time < WORTH * facts.step_ns:
+        return None
+    call = max(waits, key=lambda row: row.self_cpu_ns or 0).name
+    return _CPU_ONLY_WAITS(part=(time, facts.step_ns), call=call)
 
 
 def _has_device_times(facts: Facts) -> bool:
