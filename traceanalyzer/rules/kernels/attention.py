@@ -194,7 +194,9 @@ def _sdpa(facts: Facts, limits: Limits) -> Drafts:
     )
 
 
+_NAMES = _UNFUSED.text("summary-names"), _UNFUSED.text("basis-names")
+_IN_TABLE = attention_by_names.or_by_names(_unfused, _UNFUSED, *_NAMES)
 RULES = (
-    _UNFUSED.rule(trace=_unfused, table=attention_by_names.or_by_names(_unfused, _UNFUSED)),
+    _UNFUSED.rule(trace=_unfused, table=_IN_TABLE),
     _SDPA.rule(trace=_sdpa, table=_sdpa),
 )

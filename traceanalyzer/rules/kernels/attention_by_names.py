@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import fsum
 
+from traceanalyzer.report.message import Text
 from traceanalyzer.rules.engine import places
 from traceanalyzer.rules.engine.event_times import EventTimes
 from traceanalyzer.rules.engine.facts import OperatorFact, if_known
@@ -23,18 +24,28 @@ _FOR_SURE = 0.5
 """Share of the operators between the products that surely goes (own choice: some may be of something else)."""
 
 
-def or_by_names(by_shapes: Callable[[Facts, Limits], Drafts], page: RulePage) -> Callable[[Facts, Limits], Drafts]:
-    """A rule that judges shapes where a table has them, else names."""
+def or_by_names(
+    by_shapes: Callable[[Facts, Limits], Drafts], page: RulePage, summary: Text, basis: Text
+) -> Callable[[Facts, Limits], Drafts]:
+    """A rule that judges shapes where a table has them, else names.
+
+    Args:
+        by_shapes: The rule for tables with shapes.
+        page: Its page.
+        summary: What is said of names.
+        basis: How the saving is estimated then.
+    """
 
     def judged(facts: Facts, limits: Limits) -> Drafts:
         has_shapes = bool(if_known(lambda: facts.shaped))
-        yield from by_shapes(facts, limits) if has_shapes else _unfused(facts, limits, page)
+        yield from by_shapes(facts, limits) if has_shapes else _unfused(facts, limits, page, (summary, basis))
 
     return judged
 
 
-def _unfused(facts: Facts, limits: Limits, page: RulePage) -> Drafts:
+def _unfused(facts: Facts, limits: Limits, page: RulePage, texts: tuple[Text, Text]) -> Drafts:
     """Attention in pieces: two products for each softmax, and a good part of the time in both."""
+    summary, basis = texts
     rows = [row for row in facts.operators if row.name in _NAMES and row.device_self_ns]
     work = EventTimes.on_device(facts, ((row.events, row.device_self_ns) for row in rows))
     others = fsum(row.device_self_ns for row in rows if row.name not in _BATCHED)
@@ -43,10 +54,10 @@ def _unfused(facts: Facts, limits: Limits, page: RulePage) -> Drafts:
     where = places.of_operators(facts, rows, lambda row: row.device_self_ns)
     yield Draft(
         (page.evidence(limits, "gpu_share", work.share, where, subject=page.text("subject")()),),
-        work.removed((_FOR_SURE * others, others), page.text("basis-names")(least=_FOR_SURE)),
+        work.removed((_FOR_SURE * others, others), basis(least=_FOR_SURE)),
         work.figures(),
         confidence="C",
-        summary=page.text("summary-names"),
+        summary=summary,
     )
 
 
