@@ -15,7 +15,7 @@ from traceanalyzer.trace.document import PrintedFigure
 _LONGEST = 4000
 """Number of characters of a line that are searched."""
 _IN_BRACKETS = re.compile(r"(?P<name>[^\[\]]+?) ?\[(?P<unit>[^\[\]]+)\]")
-_NUMBER = re.compile(r"[0-9][0-9,]*(?:\.[0-9]+)?")
+_NUMBER = re.compile(r"[0-9][0-9,]{0,20}(?:\.[0-9]{1,20})?")
 
 
 class _Reading(NamedTuple):
