@@ -108,8 +108,8 @@ def test_a_table_of_waits_without_device_times_says_what_is_waited_in() -> None:
         )
     ]
     (found,) = report(table(cells, cpu="40.000ms")).headlines
-    assert (found.bound, found.message.id) == ("none", "headline-table-waiting")
-    assert "85 % of the profiled time (34 of 40 ms per step) is in cudaDeviceSynchronize" in found.message.text
+    assert (found.bound, found.message.id) == ("none", "headline-table-cpu-only-waits")
+    assert "only the CPU: for 34 of the 40 ms of each step the host waits for it in cudaDevice" in found.message.text
 
 
 def test_columns_of_old_torch_show_that_there_was_a_device() -> None:
@@ -124,7 +124,7 @@ def test_columns_of_old_torch_show_that_there_was_a_device() -> None:
         }
     ]
     (found,) = report(table(cells, cpu="10.000ms")).headlines
-    assert (found.bound, found.message.id) == ("none", "headline-unread-device-2")
+    assert (found.bound, found.message.id) == ("none", "headline-table-no-device-total")
     assert "CUDA shows an accelerator" in found.message.text
 
 

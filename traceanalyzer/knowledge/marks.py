@@ -115,3 +115,25 @@ def is_of_mac(name: str) -> bool:
 def is_of_accelerator(name: str) -> bool:
     """Whether a name is an operator, annotation, call or category that occurs only with an accelerator."""
     return _ACCELERATOR.search(name) is not None and _PASS.search(name) is None
+
+
+_OF_PROGRAM: tuple[tuple[str | None, str], ...] = (
+    (None, r"(?:forward|fwd).?(?:backward|bwd)"),  # both
+    (
+        "communication",
+        r"all.?reduce|all.?gather|reduce.?scatter|all.?to.?all|broadcast|grads?-sync|nccl|(?:send|recv)\b",
+    ),
+    ("loader", r"dataloader_next|train_dataloader|data.?load|load.?data|(?:fetch|get|next)_?batch|batch-generator"),
+    ("loader", r"_next_data\b|data (?:time|wait)|\bdata\b$|DataLoaderIter|\bfetch(?:er|ing)?\b"),
+    ("checkpoint", r"check.?point|\bckpt|save_(?:model|state)|torch.*serialization.*\(save\)"),
+    ("evaluation", r"\b(?:eval|val|validation|validate|test)(?:uat\w+)?(?:_|-|\b)"),
+    ("backward", r"backward|\bbwd"),
+    ("update", r"optimi[sz]er|^step(?:_microstep)?$|update"),
+    ("forward", r"forward|\bfwd|training_step|train_step|compute_loss"),
+)
+_PROGRAM_PARTS = tuple((part, re.compile(pattern, re.IGNORECASE)) for part, pattern in _OF_PROGRAM)
+
+
+def part_of(name: str) -> str | None:
+    """The part of a program that has such a name, the first that fits; None if the name does not tell."""
+    return next((part for part, pattern in _PROGRAM_PARTS if pattern.search(name)), None)

@@ -4,6 +4,7 @@
     encodings      texts in UTF-16 and UTF-32 become UTF-8
     kineto         JSON of torch.profiler becomes a Trace
     key_averages   printed tables in any text become a TableDocument
+    forms          what other tools print becomes part of it
     compile_log    structured logs of torch.compile become a CompileLog
     graph_stacks   lines that made the nodes of graphs, from a file beside a trace
     other_tools    what else a text is, for an error that says what to record instead
@@ -57,13 +58,14 @@ def _is_trace(source: Source) -> bool:
 
 
 def _read_text(source: Source) -> TableDocument:
-    from traceanalyzer.readers import key_averages, other_tools  # noqa: PLC0415 - only for texts
+    from traceanalyzer.readers import forms, key_averages, other_tools  # noqa: PLC0415 - only for texts
 
     data = source.peek(_LONGEST_TEXT)
     rest = len(source.peek(_LONGEST_TEXT + 1)) > len(data)
     text = key_averages.decode(data)
     document = key_averages.read(text, source.name, source.size_bytes)
-    if not document.tables:
+    document = forms.with_forms(document, key_averages.lines_of(text))
+    if not document.tables and not document.figures:
         known = other_tools.described(text, document)
         raise UnusableInputError(f"{source.name}: {known or _why_not(source, data)}")
     cut = (Loss("read-text-too-long", 1, {"limit": _LONGEST_TEXT}),) if rest else ()

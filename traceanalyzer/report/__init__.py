@@ -10,6 +10,7 @@
     selection           what findings are about: events of devices or threads, idle time
     warnings            losses while reading, doubts about the figures
     warnings_of_ranks   doubts about a comparison of ranks
+    warnings_of_tables  those of printed tables
 
 Results are typed where they were computed and become JSON only when a report is written. The report is below the
 analyzers and must not know their types, so `Report.analyses` is a mapping of any results. `Report.result(key, type)`

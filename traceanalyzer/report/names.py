@@ -12,6 +12,19 @@ from collections.abc import Mapping
 from traceanalyzer.report.message import Message, Text
 
 UNKNOWN = Text("value-unknown", "unknown", "in place of a quantity")
+PARTS = {
+    "loader": Text("program-part-loader", "waiting for data"),
+    "forward": Text("program-part-forward", "forward"),
+    "backward": Text("program-part-backward", "backward"),
+    "update": Text("program-part-update", "update"),
+    "communication": Text("program-part-communication", "communication"),
+    "evaluation": Text("program-part-evaluation", "evaluation"),
+    "checkpoint": Text("program-part-checkpoint", "checkpoint"),
+    "function": Text("program-part-function", "function", "of a program"),
+    "line": Text("program-part-line", "line", "of a program"),
+    "call": Text("program-part-call", "call", "of the device's runtime"),
+}
+"""What parts of a program are called, by the ids that `knowledge.marks` gives them."""
 _CONTROL = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
 _SPACE = re.compile(r"\s+")
 _CODE = re.compile(r"(?<!`)`([^`|\s](?:[^`|]*[^`|\s])?)`(?!`)")

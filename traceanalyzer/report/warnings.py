@@ -8,6 +8,7 @@ from typing import Any
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import ReportWarning
 from traceanalyzer.report.warnings_of_ranks import OF_RANKS
+from traceanalyzer.report.warnings_of_tables import OF_TABLES
 
 TEXTS = (
     # Losses and repairs while a file was read.
@@ -123,141 +124,7 @@ TEXTS = (
         "rows may be missing.",
         one="{count:count} table ends without its closing line (it begins in line {line:count}): rows may be missing.",
     ),
-    Text(
-        "read-table-header-missing",
-        "{count:count} tables have no header, the first in line {line:count}: their columns are known by the units and "
-        "the order of their values.",
-        one="{count:count} table has no header, in line {line:count}: its columns are known by the units and the order "
-        "of their values.",
-    ),
-    Text(
-        "read-table-empty",
-        "{count:count} tables have no readable row, the first in line {line:count}.",
-        one="{count:count} table has no readable row, in line {line:count}.",
-    ),
-    Text(
-        "read-table-column-unknown",
-        "{count:count} columns have unknown names, the first in the table in line {line:count}.",
-        one="{count:count} column has an unknown name, in the table in line {line:count}.",
-    ),
-    Text(
-        "read-table-row-unreadable",
-        "{count:count} lines within tables are not rows, the first in the table in line {line:count}.",
-        one="{count:count} line within a table is not a row, in the table in line {line:count}.",
-    ),
-    Text(
-        "read-table-row-cut",
-        "{count:count} rows end early, the first in the table in line {line:count}.",
-        one="{count:count} row ends early, in the table in line {line:count}.",
-    ),
-    Text(
-        "read-table-value-unreadable",
-        "{count:count} values could not be read, the first in the table in line {line:count}.",
-        one="{count:count} value could not be read, in the table in line {line:count}.",
-    ),
-    Text(
-        "read-table-totals-missing",
-        "{count:count} tables have no total below them, the first in line {line:count}: shares of it are unknown.",
-        one="{count:count} table has no total below it, in line {line:count}: shares of it are unknown.",
-    ),
-    Text(
-        "read-many-rates",
-        "{count:count} more lines of the text give a rate; the first {kept:count} are listed.",
-        one="{count:count} more line of the text gives a rate; the first {kept:count} are listed.",
-    ),
     # What makes the figures of a report less certain.
-    Text(
-        "q-rate-of-samples",
-        "{run}: at the printed {printed}, a step of {batch:number} samples takes {step:ns}, but the profile accounts "
-        "for {profiled:ns} of it: most of the time lies outside of what was profiled, or in the profiler itself.",
-        note="run is an identifier such as run-1, printed a rate as in the text, such as ~4.9 samples/sec",
-    ),
-    Text(
-        "q-rate-of-any-batch",
-        "{run}: at the printed {printed}, a step takes {step:ns} or longer, whatever the batch, but the profile "
-        "accounts for {profiled:ns} of it: most of the time lies outside of what was profiled, or in the profiler "
-        "itself.",
-        note="run is an identifier such as run-1, printed a rate as in the text, such as ~4.9 samples/sec",
-    ),
-    Text(
-        "q-rate-of-steps",
-        "{run}: at the printed {printed}, a step takes {step:ns}, but the profile accounts for {profiled:ns} of it: "
-        "most of the time lies outside of what was profiled, or in the profiler itself.",
-        note="run is an identifier such as run-1, printed a rate as in the text, such as 1.5 it/s",
-    ),
-    Text(
-        "q-table-truncated",
-        "{run}: up to {share:share} of the time is in rows that are not printed (row_limit).",
-        note="run is an identifier such as run-1",
-    ),
-    Text(
-        "q-gpu-annotation-in-total",
-        "{run}: the printed device total includes annotations as well as kernels (torch before 2.5) and is too high. "
-        "Annotations that can be told from kernels are subtracted.",
-    ),
-    Text("q-no-steps-in-table", "{run}: no row shows the number of steps, so everything counts as one step."),
-    Text(
-        "q-total-cannot-be",
-        "{run}: the printed total of the host's time is negative, or less than one of its calls took, so it is unknown "
-        "how long the run was and what bounds it.",
-        note="run is an identifier such as run-1",
-    ),
-    Text(
-        "q-totals-cannot-be",
-        "In {count:count} of {all:count} tables, the printed total of the host's time is negative, or less than one "
-        "call took, so it is unknown how long the runs were and what bounds them.",
-        note="always two or more",
-    ),
-    Text(
-        "q-no-self-times",
-        "{run}: the table has no readable self times and no total. Times with nested operators cannot be added up, so "
-        "it is unknown what bounds the run.",
-        note="run is an identifier such as run-1; self times are columns such as Self CPU",
-    ),
-    Text(
-        "q-no-self-times-in-tables",
-        "{count:count} of {all:count} tables have no readable self times and no total. Times with nested operators "
-        "cannot be added up, so it is unknown what bounds these runs.",
-        note="always two or more; self times are columns such as Self CPU",
-    ),
-    Text(
-        "q-event-spans-in-table",
-        "{run}: the printed device times are spans between events (torch before 1.8, torch.utils.bottleneck). They "
-        "include waits for the host, so it is unknown how long the device works.",
-    ),
-    Text(
-        "q-event-spans-in-tables",
-        "In {count:count} of {all:count} tables, the printed device times are spans between events (torch before 1.8, "
-        "torch.utils.bottleneck). They include waits for the host, so it is unknown how long the device works.",
-        note="always two or more",
-    ),
-    Text(
-        "q-total-from-shares",
-        "{run}: a total is missing below the table; it was calculated from the time and the share of a row.",
-    ),
-    Text(
-        "q-totals-from-shares",
-        "In {count:count} of {all:count} tables, a total is missing; it was calculated from the time and the share of "
-        "a row.",
-        note="always two or more",
-    ),
-    Text(
-        "q-tables-truncated",
-        "In {count:count} of {all:count} tables, up to {share:share} of the time is in rows that are not printed "
-        "(row_limit).",
-        note="always two or more",
-    ),
-    Text(
-        "q-gpu-annotation-in-totals",
-        "In {count:count} of {all:count} tables, the printed device total includes annotations as well as kernels "
-        "(torch before 2.5) and is too high. Annotations that can be told from kernels are subtracted.",
-        note="always two or more",
-    ),
-    Text(
-        "q-no-steps-in-tables",
-        "In {count:count} of {all:count} tables, no row shows the number of steps, so everything counts as one step.",
-        note="always two or more",
-    ),
     Text(
         "q-no-steps",
         "The trace has no ProfilerStep marks, so it counts as one step, and figures per step are less certain. Pass a "
@@ -425,6 +292,7 @@ TEXTS = (
         one="{count:count} kernel starts before the call that launched it: the clocks of host and device disagree.",
     ),
     *OF_RANKS,
+    *OF_TABLES,
 )
 """The text of every warning."""
 _BY_ID = {text.id: text for text in TEXTS}

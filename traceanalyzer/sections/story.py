@@ -88,6 +88,21 @@ _OUTSIDE = Text(
     "batch is the number of samples in a batch",
 )
 _RATES = Text("story-rates", "Further on the text reports, without tables: {rates}.", "rates as the text has them")
+_STAGE = Text(
+    "story-stage",
+    "After \u201c{title}\u201d the text gives {rate:number} samples per second.",
+    "title is a heading of a text",
+)
+_STAGE_OF = Text(
+    "story-stage-of",
+    "After \u201c{title}\u201d ({settings}) the text gives {rate:number} samples per second.",
+    "title is a heading of a text; settings is a list of what it says was changed",
+)
+_IN_ALL = Text(
+    "story-in-all",
+    "From the first to the last measurement of the text, {before:factor} became {after:number} samples per second: "
+    "{times:factor} times as many.",
+)
 _CLOSING = Text(
     "story-closing",
     "A step takes {after:brief_ns} instead of {before:brief_ns} ({share:+share}). {limit}",
@@ -157,6 +172,8 @@ class Story:
     """Why it is unknown whether anything changed; None if it is known."""
     more: tuple[Message, ...] = ()
     """Further sentences on what is next."""
+    in_all: Message | None = None
+    """What came of all stages, those without tables included."""
 
 
 def build(report: Report, top: int) -> Iterator[Section]:
@@ -240,6 +257,7 @@ def _of_document(report: Report) -> Story | None:
         tuple(finding.title for finding in fixed),
         tuple((finding.title, finding.advice) for finding in last),
         more=tuple(_rest(runs[-1], chapters[-1], rates)),
+        in_all=_in_all(chapters, rates),
     )
 
 
@@ -287,9 +305,28 @@ def _rest(run: PrintedRun, last: Chapter, rates: Sequence[PrintedThroughput]) ->
         whole = run.batch_size / last.samples_per_s * 1e9
         if whole > _OUTSIDE_FACTOR * last.step_ns:
             yield _OUTSIDE(rate=last.samples_per_s, batch=run.batch_size, whole=whole, profiled=last.step_ns)
-    later = [clean(rate.words) for rate in rates if rate.run is None][:_MOST]
+    stages = _stages(rates) if last.samples_per_s else ()
+    for stage in stages[:_MOST]:
+        said = {"title": clipped(stage.heading or "", _TITLE), "rate": stage.per_s}
+        settings = "; ".join(map(clean, stage.settings))
+        yield _STAGE_OF(**said, settings=clipped(settings, 2 * _TITLE)) if settings else _STAGE(**said)
+    later = [clean(rate.words) for rate in rates if rate.run is None and rate not in stages][:_MOST]
     if later:
         yield _RATES(rates="; ".join(clipped(words, _TITLE) for words in later))
+
+
+def _stages(rates: Sequence[PrintedThroughput]) -> tuple[PrintedThroughput, ...]:
+    """Later measurements without tables: samples per second under a heading of their own, further down."""
+    measured = max((rate.line for rate in rates if rate.run is not None), default=0)
+    samples = [rate for rate in rates if rate.unit == "samples" and rate.run is None and rate.heading]
+    return tuple(rate for rate in samples if rate.line > measured)
+
+
+def _in_all(chapters: Sequence[Chapter], rates: Sequence[PrintedThroughput]) -> Message | None:
+    """From which rate to which all stages lead; None without stages."""
+    stages, first = _stages(rates), chapters[0].samples_per_s
+    after = stages[-1].per_s if stages else 0.0
+    return _IN_ALL(before=first, after=after, times=after / first) if first and after else None
 
 
 def sections_of(story: Story) -> Iterator[Section]:
@@ -407,4 +444,6 @@ def _close(story: Story) -> Iterator[Message]:
     if one is not None and two is not None:
         limit = _STILL(two=two()) if one is two else _WAS_IS(one=one(), two=two())
     share = last.step_ns / first.step_ns - 1
+    if story.in_all is not None:
+        yield story.in_all
     yield _CLOSING(before=first.step_ns, after=last.step_ns, share=share, limit=limit)

@@ -7,11 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 from traceanalyzer.analyzers.tables.grouping import MOST_COMPARED
+from traceanalyzer.analyzers.tables.parts import PrintedFigures, PrintedPart
 from traceanalyzer.analyzers.tables.ranks import PrintedRanks
 from traceanalyzer.analyzers.tables.runs import Hot, PrintedRun
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.names import clean, shorten
+from traceanalyzer.report.names import PARTS, clean, shorten
 from traceanalyzer.report.section import Fact, Section, SectionTable, Term, Topic
 from traceanalyzer.sections import columns, throughput
 from traceanalyzer.sections.columns import Column, known, table
@@ -48,12 +49,19 @@ _BOUND_ONCE = Text(
     "{share:share} of it.",
 )
 _HOST_ONLY_ONCE = Text("runs-host-only-once", "Profiled host time is {cpu:ns}.")
+_SINGLE_CALLS = Text("runs-single-calls", "These are the longest single calls of the whole program, not a step.")
+_OF_TOOL = Text(
+    "runs-of-tool", "Source: {tool}. It does not say how long the program takes in all.", "tool is a program"
+)
+_OF_TOOL_TOTAL = Text("runs-of-tool-total", "Source: {tool}, {whole:rounded_ns} in all.", "tool is a program")
 _NO_TOTAL = Text("runs-no-total", "The table has no total; the profiled time is unknown.")
 
 _STEPS_FROM = Text("runs-steps-from", "Steps counted by")
 _COPIES = Text("runs-copies", "Copies and fills")
 _HIDDEN = Text("runs-hidden", "Device time in rows that are not printed")
 _HOST_HIDDEN = Text("runs-host-hidden", "Host time in rows that are not printed")
+
+_OUTSIDE = Text("runs-outside", "Host time outside of the steps or on other threads, per step")
 
 _OPERATORS = Text("runs-operators", "Operators")
 _KERNELS = Text("runs-kernels", "Kernels")
@@ -65,6 +73,44 @@ _HOT_COLUMNS = (
     columns.SHARE.of("device_share"),
     columns.HOST_SELF,
     Column(Text("runs-host-share", "Host share"), "share", "host_share"),
+)
+_TOTAL_COLUMNS = (
+    *_HOT_COLUMNS[:2],
+    Column(Text("runs-device-total", "Device total"), "ns", "device_total_ns", if_any=known),
+    Column(Text("runs-host-total", "Host total"), "ns", "host_total_ns", if_any=known),
+)
+
+
+def _kind_word(part: PrintedPart) -> Message | str:
+    """What a part does, else what it is; empty if neither is known."""
+    text = PARTS.get(part.part or part.kind)
+    return text() if text else ""
+
+
+_PARTS = Text("runs-parts", "Parts of the program")
+_PART_COLUMNS = (
+    columns.NAME,
+    Column(Text("runs-part-kind", "Kind", "what a part of a program does"), "", _kind_word),
+    columns.CALLS,
+    Column(Text("runs-part-self", "Own time"), "ns", "self_ns", if_any=known),
+    Column(Text("runs-part-time", "Time"), "ns", "time_ns"),
+    columns.SHARE.of("share"),
+)
+_FIGURES = Text("figures-title", "Figures over time")
+_FIGURES_SAY = Text(
+    "figures-say",
+    "These are figures of {tools}: how much, over time, but not what the program does meanwhile. To find out why, "
+    "record a trace: traceanalyzer capture -- python train.py.",
+    note="tools is a list of programs",
+)
+_FIGURE_COLUMNS = (
+    Column(Text("figures-tool", "Tool"), "", "tool"),
+    Column(Text("figures-name", "Figure"), "", "name"),
+    Column(Text("figures-unit", "Unit"), "", "unit"),
+    Column(Text("figures-values", "Values"), "count", "values"),
+    Column(Text("figures-least", "Least"), "number", "least"),
+    Column(Text("figures-mean", "Mean"), "number", "mean"),
+    Column(Text("figures-most", "Most"), "number", "most"),
 )
 _COPY_COLUMNS = (columns.NAME, columns.CALLS, Column(columns.DEVICE.title, "ns", "device_ns"))
 _SHAPE_COLUMNS = (
@@ -88,6 +134,7 @@ _WORDS = {
 """Title of a comparison and name of what is compared, by the prefix of the ids of runs."""
 _HEADING = Text("runs-run", "{title}", "head of a column: the heading above a printed table")
 _TOP_COMPARED = Text("runs-top-compared-title", "Operators side by side, device time per step")
+_HOST_COMPARED = Text("runs-top-compared-host-title", "Operators side by side, host time per step")
 _METRIC = Column(Text("runs-metric", "Per step"), "", lambda figure: figure[0])
 _TITLE_WIDTH = 24
 _MANY = Text(
@@ -151,6 +198,7 @@ def build(report: Report, top: int) -> Iterator[Section]:
         yield from _side_by_side(runs, top)
     for group in report.result("printed_ranks", tuple[PrintedRanks, ...]) or ():
         yield _of_ranks(group, runs)
+    yield from _figures(report)
     if len(runs) > MOST_COMPARED:
         yield from _each_kind(runs, top)
         return
@@ -206,11 +254,12 @@ def _run(
     for name, label, rows in (
         ("operators", _OPERATORS, table("run_operators", _hot_columns(run.operators), run.operators, top)),
         ("kernels", _KERNELS, table("run_kernels", _hot_columns(run.kernels)[:4], run.kernels, top)),
+        ("parts", _PARTS, table("run_parts", _PART_COLUMNS, run.parts, top)),
         ("copies", _COPIES, table("copies", _COPY_COLUMNS, run.copies, top)),
         ("shapes", _SHAPES, table("shape_costs", _SHAPE_COLUMNS, run.shape_costs, top)),
     ):
         if rows.rows:
-            is_detail = not alone and name != "operators"
+            is_detail = not alone and name not in ("operators", "parts")
             yield Section(
                 f"{run.id}-{name}",
                 label,
@@ -218,6 +267,16 @@ def _run(
                 topic=Topic.RUNS,
                 is_detail=is_detail or name in ("copies", "shapes"),
             )
+
+
+def _figures(report: Report) -> Iterator[Section]:
+    """Figures in logs and of monitors, which say how much, but not of what."""
+    figures = report.result("printed_figures", tuple[PrintedFigures, ...]) or ()
+    if figures:
+        tools = ", ".join(dict.fromkeys(figure.tool for figure in figures))
+        message = _FIGURES_SAY(tools=tools)
+        rows = table("printed_figures", _FIGURE_COLUMNS, figures)
+        yield Section("figures", _FIGURES, (message,), tables=(rows,), topic=Topic.RUNS, is_essential=True)
 
 
 def _title(run: PrintedRun) -> Message:
@@ -229,6 +288,10 @@ def _title(run: PrintedRun) -> Message:
 
 
 def _summary(run: PrintedRun) -> Message:
+    if run.is_of_single_calls:
+        return _SINGLE_CALLS()
+    if run.tool is not None:
+        return _OF_TOOL(tool=run.tool) if run.cpu_ns is None else _OF_TOOL_TOTAL(tool=run.tool, whole=run.cpu_ns)
     if run.cpu_ns is None or run.wall_estimate_ns_per_step is None:
         return _NO_TOTAL()
     if run.device_ns is None:
@@ -244,12 +307,18 @@ def _summary(run: PrintedRun) -> Message:
 
 def _facts(run: PrintedRun) -> Iterator[Fact]:
     facts = [
-        Fact(_STEPS, run.steps, "count"),
+        Fact(_STEPS, run.steps if _has_steps(run) else None, "count"),
         Fact(_STEPS_FROM, run.steps_from, ""),
         *(Fact(label, value(run), unit) for label, unit, value in _PER_STEP[4:]),
         *_hidden_facts(run),
+        Fact(_OUTSIDE, run.outside_ns and run.outside_ns / run.steps, "ns"),
     ]
     yield from (fact for fact in facts if fact.value is not None)
+
+
+def _has_steps(run: PrintedRun) -> bool:
+    """Whether it is about a number of steps, or about one."""
+    return not run.is_of_single_calls and (run.tool is None or run.steps_from is not None)
 
 
 def _hidden_facts(run: PrintedRun) -> tuple[Fact, Fact]:
@@ -264,6 +333,8 @@ def _hot_columns(rows: tuple[Hot, ...]) -> tuple[Column, ...]:
     """The columns of rows by cost: without those of the device if it did nothing, and bars for what ranks the rows."""
     if any(row.device_self_ns for row in rows):
         return _HOT_COLUMNS
+    if any(row.host_total_ns or row.device_total_ns for row in rows):
+        return _TOTAL_COLUMNS
     return (*_HOT_COLUMNS[:2], _HOT_COLUMNS[4], replace(_HOT_COLUMNS[5], has_bar=True))
 
 
@@ -276,7 +347,8 @@ def _side_by_side(runs: tuple[PrintedRun, ...], top: int) -> Iterator[Section]:
         yield Section("runs", title, messages=messages, tables=(_listed(runs),), topic=Topic.RUNS, is_essential=True)
         return
     yield Section("runs", title, tables=(_compared(runs),), topic=Topic.RUNS, is_essential=True)
-    yield Section("runs-operators", _TOP_COMPARED, tables=(_operators_compared(runs, top),), topic=Topic.RUNS)
+    title = _TOP_COMPARED if _have_device(runs) else _HOST_COMPARED
+    yield Section("runs-operators", title, tables=(_operators_compared(runs, top),), topic=Topic.RUNS)
 
 
 def _kind_of(run: PrintedRun) -> str:
@@ -321,18 +393,21 @@ def _heading(run: PrintedRun) -> Message:
     return _HEADING(title=shorten(clean(run.title or run.id), _TITLE_WIDTH))
 
 
+def _have_device(runs: tuple[PrintedRun, ...]) -> bool:
+    """Whether all runs have device time; only times of one kind are comparable."""
+    return all(run.device_ns is not None for run in runs)
+
+
 def _operators_compared(runs: tuple[PrintedRun, ...], top: int) -> SectionTable:
     """The operators that cost most in some run."""
+    on_device = _have_device(runs)
     costs: dict[str, list[float | None]] = {}
     for position, run in enumerate(runs):
         for hot in run.operators:
-            if not hot.name_truncated and (time := _time(run, hot)) is not None:
+            time = hot.device_self_ns if on_device else hot.host_self_ns
+            if not hot.name_truncated and time is not None:
                 costs.setdefault(hot.name, [None] * len(runs))[position] = time / run.steps
     ranked = sorted(costs.items(), key=lambda item: (-max(c or 0 for c in item[1]), item[0]))
     of_runs = (Column(_heading(run), "ns", _cost_in(place), if_any=known) for place, run in enumerate(runs))
     shown = (columns.OPERATOR.of(lambda item: item[0]), *of_runs)
     return table("runs_operators", shown, ranked[:top], total=len(ranked))
-
-
-def _time(run: PrintedRun, hot: Hot) -> int | None:
-    return hot.host_self_ns if run.device_ns is None else hot.device_self_ns

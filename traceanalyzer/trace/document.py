@@ -64,6 +64,13 @@ class TableRow:
     """Frames from the innermost outwards, as printed (long ones are cut on the left)."""
     flops: int | None = None
     flops_per_second: int | None = None
+    form_row: str | None = None
+    """What the row of another tool's table is: kernel, copy, call, phase, function, line and the like; None for
+    torch."""
+    part: str | None = None
+    """The part of a program that the row of another tool's table stands for, such as loader or backward."""
+    within: str | None = None
+    """Name of the row of another tool's table that contains it."""
     resolution: Mapping[str, int] = field(default_factory=dict)
     """Step of the last printed digit by column, in the column's unit (1.234ms: 1000 ns), at least 1.
 
@@ -104,10 +111,18 @@ class ProfilerTable:
     """Whether the table states that it leaves out nested events."""
     has_plain_names: bool = False
     """Operators have no namespace in it (`mm`, not `aten::mm`): it is of torch before 1.7."""
+    single_calls: bool = False
+    """Whether its rows are single calls, the longest of a program, as torch.utils.bottleneck prints them."""
     complete: bool = True
     """The end of the table was seen. Rows beyond torch's row_limit are missing from complete tables too."""
     loops: tuple[int, ...] = ()
     """Numbers of iterations of the loops in a program above the table, the nearest loop first."""
+    form: str | None = None
+    """Id of the form of another tool's table; None for torch's."""
+    tool: str | None = None
+    """The tool that prints it, by its name."""
+    form_steps: int | None = None
+    """Number of steps that its timers are about; None where it does not tell."""
     losses: tuple[Loss, ...] = ()
     """Losses while reading this table; `params` contains the line of its header."""
 
@@ -130,6 +145,30 @@ class PrintedRate:
     """Position of the table before it, from 0; None without one, or with a heading between."""
     before_table: int | None
     """Position of the next table, from 0; None without one, or if a heading is between them."""
+    heading: str | None = None
+    """The heading that it stands under, without its decoration; None without one."""
+    settings: tuple[str, ...] = ()
+    """The items of lists between this heading and it, as printed: what was changed, in the words of the text."""
+
+
+@dataclass(frozen=True, slots=True)
+class PrintedFigure:
+    """A figure that a tool prints again and again, such as the use of a device."""
+
+    form: str
+    tool: str
+    name: str
+    """As printed, with the device that it is of."""
+    unit: str
+    """Its unit, as printed."""
+    values: int
+    """Number of values."""
+    least: float
+    mean: float
+    most: float
+    last: float
+    line: int
+    """1-based line of the first one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,5 +180,7 @@ class TableDocument:
     tables: tuple[ProfilerTable, ...]
     losses: tuple[Loss, ...] = ()
     """What could not be read in the whole document: the sum over all tables, and tables given up."""
+    figures: tuple[PrintedFigure, ...] = ()
+    """Figures in logs and in what monitors print."""
     rates: tuple[PrintedRate, ...] = ()
     """Rates in the text around the tables, in their order."""

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from traceanalyzer.analyzers.tables import grouping, ranks, runs, throughput
+from traceanalyzer.analyzers.tables import grouping, parts, ranks, runs, throughput
 from traceanalyzer.analyzers.tables.grouping import RunView
 from traceanalyzer.analyzers.tables.runs import PrintedRun
 from traceanalyzer.knowledge import marks
@@ -36,6 +36,7 @@ RESULTS = {
     "runs": tuple[PrintedRun, ...],
     "printed_throughput": tuple[throughput.PrintedThroughput, ...],
     "printed_ranks": tuple[ranks.PrintedRanks, ...],
+    "printed_figures": tuple[parts.PrintedFigures, ...],
 }
 """Types of the results of a document by key; `recording`, of the first run, is that of a trace."""
 
@@ -66,15 +67,27 @@ def run(document: TableDocument, views: Sequence[RunView]) -> tuple[dict[str, An
         "runs": printed_runs,
         "printed_throughput": throughput.analyze(document, printed_runs),
         "printed_ranks": ranks.analyze(printed_runs),
+        "printed_figures": parts.figures_of(document),
     }
-    if printed_runs:
+    if printed_runs and printed_runs[0].tool is None:
         results["recording"] = recording(views[0], printed_runs[0])
     return results, {key: _NO_TIMELINE() for key in NEEDS_TIMELINE}
 
 
+def _has_unknown_spans(run: PrintedRun) -> bool:
+    """Whether it is unknown how long the device works, because its times are spans between events."""
+    return run.has_event_spans and run.device_ns is None and not run.is_of_single_calls
+
+
+def _has_no_steps(run: PrintedRun) -> bool:
+    """Whether everything counts as one step, because no row shows steps."""
+    return run.steps_from is None and not run.is_of_single_calls
+
+
 def doubts(results: Mapping[str, Any]) -> tuple[Loss, ...]:
     """Count what lowers the confidence of a document's figures."""
-    printed: tuple[PrintedRun, ...] = results["runs"]
+    every_run: tuple[PrintedRun, ...] = results["runs"]
+    printed = tuple(run for run in every_run if run.tool is None)
     shares = {run.id: max(run.cpu_hidden_share or 0, run.device_hidden_share or 0) for run in printed}
     hidden = {run: share for run, share in shares.items() if share > _HIDDEN}
     checks: tuple[tuple[str, str, Callable[[PrintedRun], object]], ...] = (
@@ -86,9 +99,23 @@ def doubts(results: Mapping[str, Any]) -> tuple[Loss, ...]:
             "q-no-self-times-in-tables",
             lambda run: (run.cpu_ns, run.device_ns, run.total_cannot_be) == (None, None, False),
         ),
-        ("q-event-spans-in-table", "q-event-spans-in-tables", lambda run: run.has_event_spans),
+        (
+            "q-event-spans-in-table",
+            "q-event-spans-in-tables",
+            _has_unknown_spans,
+        ),
+        (
+            "q-event-spans-beyond-host",
+            "q-event-spans-beyond-hosts",
+            lambda run: run.has_event_spans and run.device_ns is not None,
+        ),
+        ("q-single-calls-in-table", "q-single-calls-in-tables", lambda run: run.is_of_single_calls),
         ("q-gpu-annotation-in-total", "q-gpu-annotation-in-totals", lambda run: run.annotations_in_total),
-        ("q-no-steps-in-table", "q-no-steps-in-tables", lambda run: run.steps_from is None),
+        (
+            "q-no-steps-in-table",
+            "q-no-steps-in-tables",
+            _has_no_steps,
+        ),
     )
     every = len(printed)
     return (

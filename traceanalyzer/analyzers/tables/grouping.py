@@ -20,6 +20,9 @@ import msgspec
 from traceanalyzer.analyzers.tables.kinds import RowKind, classify, is_device_row
 from traceanalyzer.trace.document import ProfilerTable, TableDocument, TableRow
 
+_DIGIT = 0.0001
+"""The last printed digit of a share: with twice the rounding, damaged rows contradict nothing."""
+_LEAST = 1e-9
 MOST_COMPARED = 4
 """Own choice: as many totals may be of runs before and after changes, and can be read side by side."""
 _RANK = re.compile(r"\brank[\s:=#_-]{0,2}(\d{1,6})\b", re.IGNORECASE)
@@ -131,13 +134,17 @@ def group(document: TableDocument) -> tuple[RunView, ...]:
 def _groups(document: TableDocument) -> list[list[int]]:
     """The positions of the tables of each run."""
     groups: list[list[int]] = []
-    of_totals: dict[tuple[int | None, ...], list[int]] = {}
+    of_totals: dict[tuple[int | str | None, ...], list[int]] = {}
     for position, table in enumerate(document.tables):
-        totals = (table.totals.self_cpu_ns, table.totals.self_device_ns, table.totals.device_total_ns)
-        is_known = any(value is not None for value in totals)
+        own = (table.totals.self_cpu_ns, table.totals.self_device_ns, table.totals.device_total_ns)
+        is_known = any(value is not None for value in own)
+        totals = (*own, _rank(table.section), _family(table), table.title if table.form else None)
         if is_known and totals in of_totals:
             of_totals[totals].append(position)
-        elif not is_known and groups and _continues(document, groups[-1][-1], position):
+        elif groups and (
+            (not is_known and _continues(document, groups[-1][-1], position))
+            or _is_next_of_tool(document.tables[groups[-1][-1]], table)
+        ):
             groups[-1].append(position)
         else:
             groups.append([position])
@@ -148,17 +155,53 @@ def _groups(document: TableDocument) -> list[list[int]]:
 
 def _ids(titles: list[str | None]) -> list[str]:
     """Ranks if every heading names another one; otherwise a few are runs, and the meaning of many is unknown."""
-    ranks = [match[1] for title in titles if (match := _RANK.search(title or ""))]
-    if len(titles) > 1 and len(set(ranks)) == len(titles):
+    ranks = [_rank(title) for title in titles]
+    if len(titles) > 1 and None not in ranks and len(set(ranks)) == len(titles):
         return [f"rank-{rank}" for rank in ranks]
     word = "run" if len(titles) <= MOST_COMPARED else "table"
     return [f"{word}-{number}" for number in range(1, len(titles) + 1)]
 
 
+def _rank(heading: str | None) -> str | None:
+    """The number of the rank in a heading; None where it names none."""
+    match = _RANK.search(heading or "")
+    return match[1] if match else None
+
+
+def _family(table: ProfilerTable) -> str | None:
+    """The tool of a table, of whose kinds of tables several belong together; None for torch."""
+    return table.form.partition("-")[0] if table.form else None
+
+
+def _is_next_of_tool(before: ProfilerTable, table: ProfilerTable) -> bool:
+    """Whether a tool printed another kind of table about the same program, such as calls after kernels."""
+    return table.form is not None and before.form != table.form and _family(before) == _family(table)
+
+
 def _continues(document: TableDocument, before: int, position: int) -> bool:
-    """Whether a table without totals stands under the same heading as the one before it."""
-    section = document.tables[position].section
-    return section is not None and section == document.tables[before].section
+    """Whether a table without totals stands under the heading of the one before it, and is of the same totals."""
+    one, two = document.tables[before], document.tables[position]
+    if _family(one) != _family(two):
+        return False
+    return two.section is not None and two.section == one.section and not _contradict(one, two)
+
+
+def _contradict(one: ProfilerTable, two: ProfilerTable) -> bool:
+    """Whether times and shares of two tables are of different totals, so that they are of two runs."""
+    for time, share in (("self_cpu_ns", "self_cpu_share"), ("self_device_ns", "self_device_share")):
+        (low, high), (other_low, other_high) = _bounds(one, time, share), _bounds(two, time, share)
+        if low > other_high or other_low > high:
+            return True
+    return False
+
+
+def _bounds(table: ProfilerTable, time: str, share: str) -> tuple[float, float]:
+    """The least and the greatest total of a column that the printed times and shares of all rows allow."""
+    known = [(getattr(row, time), getattr(row, share), row.resolution.get(time, 0)) for row in table.rows]
+    known = [(ns, part, step) for ns, part, step in known if ns and part and ns > 0 and part > 0]
+    low = max(((ns - step) / (part + _DIGIT) for ns, part, step in known), default=0.0)
+    high = min(((ns + step) / max(part - _DIGIT, _LEAST) for ns, part, step in known), default=float("inf"))
+    return low, max(low, high)
 
 
 def _title(document: TableDocument, positions: list[int]) -> str | None:

@@ -23,6 +23,8 @@ class RowKind(StrEnum):
     """A user range, on the host or projected onto the device."""
     RUNTIME = "runtime"
     """A call into the device's runtime."""
+    PHASE = "phase"
+    """A part of the program, a function or a line in the table of another tool."""
     OVERHEAD = "overhead"
     """Work of the profiler or of the driver, which CUPTI reports as overhead."""
 
@@ -37,6 +39,11 @@ _KERNEL = re.compile(
 )
 _IDENTIFIER = re.compile(r"\w+")
 """A name in code, as kernels of Triton have; annotations may have one, too."""
+_PASSES = frozenset({"kernel", "forward", "backward", "fwd", "bwd"})
+"""Words of which kernels of extensions have one, beside what they compute."""
+_GENERAL = "pass step train training model loss batch epoch optimizer zero grad data and eval inference iteration"
+_PHASES = frozenset(_GENERAL.split())
+"""Words of names of annotations: `forward_pass`, `forward_and_backward`."""
 _SUM_OF_ROUNDED = 1.01
 """By what rounded times of rows may exceed the total (own choice)."""
 _OPERATOR = re.compile(r"::|Backward\d*$|^\w+_$")
@@ -68,6 +75,8 @@ def is_sync(name: str) -> bool:
 
 def is_dataloader(row: TableRow) -> bool:
     """Whether the row is the wait for a batch, its name whole or cut."""
+    if row.form_row is not None or row.part is not None:
+        return row.part == "loader"
     if row.name_truncated:
         return row.name.startswith(("enumerate(DataLoader)#", "enumerate(DataPipe)#"))
     return marks.is_dataloader(row.name)
@@ -86,7 +95,10 @@ def classify(rows: Iterable[TableRow], operators: Collection[str] = ()) -> list[
     """
     rows = list(rows)
     on_host = {row.name: row for row in rows if not is_device_row(row)}
-    kinds = [_kind(row, on_host, operators) for row in rows]
+    kinds = [
+        _kind(row, on_host, operators) if row.form_row is None else _OF_FORMS.get(row.form_row, RowKind.PHASE)
+        for row in rows
+    ]
     unassigned = _operators_without_kernel(rows, kinds)
     for position, row in enumerate(rows):
         if kinds[position] is not RowKind.ANNOTATION or not is_device_row(row) or row.name.startswith(MARKS):
@@ -126,7 +138,8 @@ def _kernels_by_time(rows: Sequence[TableRow], kinds: Sequence[RowKind], on_host
         if kinds[position] is not RowKind.ANNOTATION or not is_device_row(row) or row.name in on_host:
             continue
         time = row.self_device_ns or 0
-        if _is_name_in_code(row.name) and time < kernels and counted + time <= most:
+        is_short = time < kernels or _names_kernel(row.name)
+        if _is_name_in_code(row.name) and is_short and counted + time <= most:
             counted += time
             yield position
 
@@ -143,6 +156,12 @@ def _is_name_in_code(name: str) -> bool:
     return "_" in name and _IDENTIFIER.fullmatch(name) is not None and not name.startswith(MARKS)
 
 
+def _names_kernel(name: str) -> bool:
+    """Whether a name in code says that it is a kernel: what is computed, and in which pass."""
+    words = set(name.lower().split("_")) - {""}
+    return bool(words & _PASSES) and bool(words - _PASSES - _PHASES)
+
+
 def is_device_row(row: TableRow) -> bool:
     """The row has no host time."""
     return not row.self_cpu_ns and not row.cpu_total_ns and bool(row.self_device_ns or row.device_total_ns)
@@ -151,6 +170,15 @@ def is_device_row(row: TableRow) -> bool:
 def _on_device(row: TableRow) -> tuple[int | None, int | None]:
     """Self time on the device, and calls: what an operator and its only kernel have in common."""
     return row.self_device_ns, row.calls
+
+
+_OF_FORMS = {
+    "kernel": RowKind.KERNEL,
+    "copy": RowKind.COPY,
+    "call": RowKind.RUNTIME,
+    "operator": RowKind.OPERATOR,
+}
+"""Kinds of rows of other tools' tables; all others are parts of the program."""
 
 
 def _kind(row: TableRow, on_host: Collection[str], operators: Collection[str]) -> RowKind:

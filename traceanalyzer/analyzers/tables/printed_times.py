@@ -19,6 +19,8 @@ from traceanalyzer.knowledge.marks import is_optimizer_step
 from traceanalyzer.structure import host_activity
 from traceanalyzer.trace.document import TableRow
 
+STEP = "ProfilerStep"
+"""What the profiler calls a step."""
 _LEAST_SHARE = 0.005
 """Own choice: torch prints shares to 0.01 %, so a total from a smaller share could be wrong by more than 1 %."""
 _ROUNDED = 1.01
@@ -42,6 +44,8 @@ def totals_of(view: RunView) -> RunTotals:
     A sum that is negative, or that one call exceeds, is unknown, and so are shares of it: some releases print negative
     self times of ranges that end in other calls than they began.
     """
+    if view.tables[0].tool is not None:
+        return _of_tool(view)
     rows = [row for table in view.tables for row in table.rows]
     cpu, cpu_printed = _total(
         (table.totals.self_cpu_ns for table in view.tables), ((row.self_cpu_ns, row.self_cpu_share) for row in rows)
@@ -50,9 +54,27 @@ def totals_of(view: RunView) -> RunTotals:
         (table.totals.self_device_ns for table in view.tables),
         ((row.self_device_ns, row.self_device_share) for row in rows),
     )
-    cannot_be = cpu is not None and (cpu < 0 or any(_one_call(row) > _ROUNDED * cpu for row in rows))
+    device = _within_steps([row for row, _ in view.by_name]) if device is None else device
+    cannot_be = _cannot_be(cpu, rows)
     device = None if device is not None and device < 0 else device
     return RunTotals(None if cannot_be else cpu, device, not (cpu_printed and device_printed), cannot_be)
+
+
+def _cannot_be(cpu: int | None, rows: Sequence[TableRow]) -> bool:
+    """Whether a sum of the host's times is negative, or less than what one call took."""
+    return cpu is not None and (cpu < 0 or any(_one_call(row) > _ROUNDED * cpu for row in rows))
+
+
+def _of_tool(view: RunView) -> RunTotals:
+    """The totals of other tools' tables, each of which has other rows of the run."""
+    totals = [table.totals for table in view.tables]
+    cpu, device = (sum_known(getattr(one, name) for one in totals) for name in ("self_cpu_ns", "self_device_ns"))
+    return RunTotals(cpu, device, False, False)
+
+
+def _within_steps(rows: Sequence[TableRow]) -> int | None:
+    """Device time that the profiler's steps launched, which is nearly all there is; None where no row has it."""
+    return sum_known(row.device_total_ns for row in rows if row.name.startswith(STEP) and row.cpu_total_ns) or None
 
 
 def _one_call(row: TableRow) -> float:
@@ -72,6 +94,29 @@ def _total(printed: Iterable[int | None], shares: Iterable[tuple[int | None, flo
     return round(time / share), False
 
 
+class MarkedSteps(NamedTuple):
+    """The profiler's steps as their row on the host gives them."""
+
+    mean_ns: float
+    total_ns: int
+
+
+def marked_steps(rows: Sequence[tuple[TableRow, RowKind]], steps: int, cpu: int | None) -> MarkedSteps | None:
+    """How long the profiler's steps took; None where no row says it, or they are not most of the profile.
+
+    Args:
+        rows: The rows of one run with their kinds.
+        steps: Number of whole steps; other marks are not of whole ones.
+        cpu: Sum of self CPU times in ns.
+    """
+    named = [row for row, _ in rows if row.name.startswith(STEP) and row.calls and row.cpu_total_ns]
+    calls, total = sum(row.calls or 0 for row in named), sum(row.cpu_total_ns or 0 for row in named)
+    is_most = total >= _MOST * (cpu or 0)
+    return MarkedSteps(total / calls, total) if named and calls == steps and is_most else None
+
+
+_MOST = 0.5
+"""Share of the host's time that marks must span if they are the program's steps (own choice: else they end early)."""
 _FEW_OPERATORS = 5
 """Own choice: the calls of fewer operators may be multiples of a number by chance."""
 _NEARLY_ALL = 0.9
@@ -90,9 +135,9 @@ def count_steps(rows: Sequence[tuple[TableRow, RowKind]], loops: Sequence[int]) 
         rows: The rows of one run with their kinds.
         loops: How often the loops of the program above its tables run.
     """
-    for prefix in ("ProfilerStep", "Optimizer.step", "enumerate(DataLoader)#"):
+    for prefix in (STEP, "Optimizer.step", "enumerate(DataLoader)#"):
         named = [row for row, _ in rows if row.name.startswith(prefix) and row.calls]
-        if prefix == "ProfilerStep" and named:
+        if prefix == STEP and named:
             return _profiler_steps(named, rows)
         if named:
             longest = _longest(named)
@@ -107,7 +152,7 @@ def count_steps(rows: Sequence[tuple[TableRow, RowKind]], loops: Sequence[int]) 
 def _profiler_steps(named: Sequence[TableRow], rows: Sequence[tuple[TableRow, RowKind]]) -> tuple[int, str]:
     """Number of steps by the profiler's marks, and the kind of rows."""
     if all("#" in row.name for row in named):
-        return len({row.name for row in named}), "ProfilerStep"  # one row a step before torch 1.9
+        return len({row.name for row in named}), STEP  # one row a step before torch 1.9
     longest = _longest(named)
     marks = longest.calls or 1
     return marks - _ends_early(rows, marks), longest.name
@@ -172,7 +217,7 @@ def divide_host_time(rows: Rows, steps: int, *, is_device_known: bool) -> HostPa
     """
     calls = [row for row, kind in rows if kind is RowKind.RUNTIME]
     longest = _longest_on_device(rows) if is_device_known else None
-    waits = [row for row in calls if _waits(row)]
+    waits = [row for row in calls if is_wait(row)]
     first_uses = [row for row in calls if _is_first_use(row, steps, longest)]
     loading: list[TableRow] = []
     profiler: list[TableRow] = []
@@ -194,7 +239,8 @@ def _self_cpu(rows: Iterable[TableRow]) -> int | None:
     return sum_known(row.self_cpu_ns for row in rows)
 
 
-def _waits(row: TableRow) -> bool:
+def is_wait(row: TableRow) -> bool:
+    """Whether the host waits for the device in a call, copies that last included."""
     return is_sync(row.name) or ("memcpy" in row.name.lower() and _host_mean(row) >= _BLOCKING_NS)
 
 
@@ -210,7 +256,7 @@ def _is_first_use(row: TableRow, steps: int, longest: float | None) -> bool:
     """
     if host_activity.is_loading(row.name):
         return True
-    if _host_mean(row) < _FIRST_USE_NS or (steps > 1 and (row.calls or 0) >= steps) or _waits(row):
+    if _host_mean(row) < _FIRST_USE_NS or (steps > 1 and (row.calls or 0) >= steps) or is_wait(row):
         return False
     return host_activity.is_allocation(row.name) or (longest is not None and _host_mean(row) > longest)
 
@@ -246,12 +292,28 @@ def find_device_spans(rows: Sequence[tuple[TableRow, RowKind]], total: int | Non
     """
     annotations = [row for row, kind in rows if kind is RowKind.ANNOTATION and not row.self_cpu_ns]
     kernels = _device_sum(row for row, kind in rows if kind in (RowKind.KERNEL, RowKind.COPY))
+    steps = 0 if kernels else _step_spans(annotations, rows, total or 0)
+    if steps:
+        return DeviceSpans(True, steps)
     are_in_total = _are_in_total(total, kernels, _device_sum(annotations), [row for row, _ in rows])
-    if not are_in_total or not kernels:
-        return DeviceSpans(are_in_total, 0)
+    return DeviceSpans(are_in_total, _certain_spans(annotations, rows) if are_in_total and kernels else 0)
+
+
+def _certain_spans(annotations: Sequence[TableRow], rows: Sequence[tuple[TableRow, RowKind]]) -> int:
+    """Time of the rows that are annotations for sure: they have a row of the host, or the name of a mark."""
     on_host = {row.name for row, _ in rows if not is_device_row(row)}
-    certain = _device_sum(row for row in annotations if row.name in on_host or row.name.startswith(MARKS))
-    return DeviceSpans(are_in_total, certain)
+    return _device_sum(row for row in annotations if row.name in on_host or row.name.startswith(MARKS))
+
+
+def _step_spans(annotations: Sequence[TableRow], rows: Sequence[tuple[TableRow, RowKind]], total: int) -> int:
+    """Spans of the profiler's steps that a total without printed kernels must contain; 0 if it need not.
+
+    The steps are all that a device has time for, so a total beyond them counts them, too, if the rest has room for the
+    printed operators.
+    """
+    steps = _device_sum(row for row in annotations if row.name.startswith(STEP))
+    operators = _device_sum(row for row, kind in rows if kind is RowKind.OPERATOR)
+    return steps if steps and total > steps * (1 + _ROUNDED_SHARE) and operators <= total - steps else 0
 
 
 def _are_in_total(total: int | None, kernels: int, spans: int, rows: Sequence[TableRow]) -> bool | None:
@@ -304,3 +366,8 @@ def spans_hide_host_time(view: RunView, cpu: int | None, device: int | None) -> 
     ):
         return False
     return any(row.self_device_ns and row.name.removeprefix("aten::") in _LAUNCH_NOTHING for row, _ in rows)
+
+
+def beyond_host(rows: Sequence[tuple[TableRow, RowKind]]) -> int:
+    """Device time in such spans beyond the host's own time of the same operators, in ns: work of the device."""
+    return sum(max(0, (row.self_device_ns or 0) - (row.self_cpu_ns or 0)) for row, _ in rows)

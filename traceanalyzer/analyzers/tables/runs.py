@@ -14,12 +14,21 @@ import msgspec
 from traceanalyzer.analyzers.tables import printed_times
 from traceanalyzer.analyzers.tables.grouping import RunView, sum_known
 from traceanalyzer.analyzers.tables.kinds import RowKind, is_dataloader
+from traceanalyzer.analyzers.tables.parts import PrintedPart, parts_of
 from traceanalyzer.analyzers.tables.printed_times import Rows
 from traceanalyzer.knowledge.inputs import Inputs, Shape
 from traceanalyzer.knowledge.op_shapes import Implied, implied
 from traceanalyzer.structure.operator_times import Peer, Priced, peers
 from traceanalyzer.trace.document import TableRow
 
+_COPYING = frozenset({"aten::copy_", "copy_"})
+"""Operators whose work on the device may be a copy instead of a kernel."""
+_MOST = 0.5
+"""Part of spans between events from which on what certainly is work is most of them (own choice)."""
+_LEAST_OUTSIDE = 0.01
+"""Share of the host's time that lies outside of steps and is worth a word (own choice: less is rounding)."""
+_ROUNDED = 0.001
+"""By what a printed share and one that is calculated from times differ at most if they are the same (own choice)."""
 _SAME_ROWS = 0.5
 """Own choice: part of the names in two tables that both have; those of ranks differ at the end of the ranking."""
 _SAME_TOTAL = 1.25
@@ -43,6 +52,10 @@ class Hot(msgspec.Struct, frozen=True):
     """Self CPU time in ns; null where it is not printed."""
     host_share: float | None
     """Share of the run's host time (0 to 1); null where one of both is not printed."""
+    host_total_ns: int | None = None
+    """CPU time in ns with what it calls; null where it is not printed, or self times are printed."""
+    device_total_ns: int | None = None
+    """Device time in ns with what it calls; null where it is not printed, or self times are printed."""
 
 
 class PrintedCopy(msgspec.Struct, frozen=True):
@@ -113,7 +126,7 @@ class PrintedRun(msgspec.Struct, frozen=True):
     """Device time over that estimate (0 to 1): the device was busy for at most this share, if the estimate is not too
     high; null where no device time is printed."""
     dataloader_ns: int | None
-    """Self CPU time of waits for batches in ns; null where no row shows any."""
+    """CPU time of waits for batches in ns, with what runs within them; null where no row shows any."""
     sync_ns: int | None
     """Self CPU time in ns in runtime calls that wait for the device, copies that last included; null where no row shows
     any."""
@@ -161,6 +174,16 @@ class PrintedRun(msgspec.Struct, frozen=True):
     total_cannot_be: bool = False
     """Whether the printed total of self CPU times is negative, or less than what one call took, so that it is unknown
     how long the run was."""
+    outside_ns: int | None = None
+    """Host time in ns outside of the profiler's steps, or on other threads, in the whole run; null where no steps are
+    marked, and where it is less than a hundredth."""
+    is_of_single_calls: bool = False
+    """Whether the rows are the longest single calls of a whole program, as torch.utils.bottleneck prints them: they are
+    no step, and their sum is not the program's time."""
+    tool: str | None = None
+    """The tool that printed the tables, if it is not PyTorch; null for tables of PyTorch."""
+    parts: tuple[PrintedPart, ...] = ()
+    """Parts of the program in the tables of other tools, the longest first."""
 
 
 def analyze_all(views: Sequence[RunView]) -> tuple[PrintedRun, ...]:
@@ -174,6 +197,11 @@ def analyze_all(views: Sequence[RunView]) -> tuple[PrintedRun, ...]:
             first.append((run, view))
         printed_runs.append(msgspec.structs.replace(run, like=like))
     return tuple(printed_runs)
+
+
+def _has_workers(row: TableRow) -> bool:
+    """Whether worker processes prepare the batches, so that what runs within the wait is little."""
+    return "MultiProcessing" in row.name
 
 
 def _is_like(run: PrintedRun, other: PrintedRun, view: RunView, others: RunView) -> bool:
@@ -193,12 +221,16 @@ def analyze(view: RunView) -> PrintedRun:
     totals = printed_times.totals_of(view)
     cpu = totals.cpu_ns
     are_spans = printed_times.spans_hide_host_time(view, cpu, totals.device_ns)
-    device, are_in_total = _kernel_time(rows, None if are_spans else totals.device_ns)
-    steps, steps_from = printed_times.count_steps(rows, [loop for table in view.tables for loop in table.loops])
+    device, are_in_total = _kernel_time(rows, _certain_time(rows, totals.device_ns) if are_spans else totals.device_ns)
+    steps, steps_from = _steps(view)
     parts = printed_times.divide_host_time(rows, steps, is_device_known=bool(device))
-    wall = None if totals.cannot_be else _largest(cpu, device)
-    cpu_hidden = _hidden(cpu, sum_known(row.self_cpu_ns for row, _ in rows))
-    device_hidden = _hidden(device, _printed_device_time(rows))
+    marked = printed_times.marked_steps(rows, steps, cpu)
+    is_unknown = totals.cannot_be or any(table.single_calls for table in view.tables)
+    step = None if is_unknown else _step_time(cpu, device, steps, marked)
+    whole = totals.device_ns if are_spans and device is not None else device
+    is_torch = view.tables[0].tool is None
+    cpu_hidden = _hidden(cpu if is_torch else None, sum_known(row.self_cpu_ns for row, _ in rows))
+    device_hidden = _hidden(device if is_torch else None, _printed_device_time(rows))
     return PrintedRun(
         id=view.id,
         title=view.title,
@@ -206,17 +238,17 @@ def analyze(view: RunView) -> PrintedRun:
         steps_from=steps_from,
         cpu_ns=cpu,
         device_ns=device,
-        wall_estimate_ns_per_step=None if wall is None else wall / steps,
-        device_share_at_most=_share(device, wall),
-        dataloader_ns=sum_known(row.self_cpu_ns for row, _ in rows if is_dataloader(row)),
+        wall_estimate_ns_per_step=step,
+        device_share_at_most=_share(None if device is None else device / steps, step),
+        dataloader_ns=_loading(rows),
         sync_ns=parts.waits_ns,
         copies=_copies(rows),
         allocated_bytes=_allocated(rows),
         cpu_hidden_share=_share(cpu_hidden, cpu),
         device_hidden_share=_share(device_hidden, device),
         annotations_in_total=are_in_total,
-        operators=_hot(rows, RowKind.OPERATOR, cpu, device),
-        kernels=_hot(rows, RowKind.KERNEL, cpu, device),
+        operators=_hot(rows, RowKind.OPERATOR, cpu, whole),
+        kernels=_hot(rows, RowKind.KERNEL, cpu, whole),
         shape_costs=shape_costs(view.by_shape),
         tables=view.positions,
         batch_size=_batch_size(view.by_shape),
@@ -227,7 +259,56 @@ def analyze(view: RunView) -> PrintedRun:
         total_cannot_be=totals.cannot_be,
         cpu_hidden_ns=cpu_hidden,
         device_hidden_ns=device_hidden,
+        outside_ns=_outside(cpu, marked),
+        is_of_single_calls=any(table.single_calls for table in view.tables),
+        tool=_tool(view),
+        parts=parts_of(rows, cpu),
     )
+
+
+def _steps(view: RunView) -> tuple[int, str | None]:
+    """Number of steps, and what they are counted by; 1 and None if nothing shows it."""
+    form = next((table for table in view.tables if table.form is not None), None)
+    if form is not None:
+        return form.form_steps or 1, form.tool if form.form_steps else None
+    return printed_times.count_steps(view.by_name, [loop for table in view.tables for loop in table.loops])
+
+
+def _tool(view: RunView) -> str | None:
+    """The tool that printed the tables; without what it calls each of several."""
+    names = dict.fromkeys(table.tool for table in view.tables if table.tool is not None)
+    return next(iter(dict.fromkeys(name.partition(" (")[0] if len(names) > 1 else name for name in names)), None)
+
+
+def _certain_time(rows: Rows, spans: int | None) -> int | None:
+    """The device time that spans between events certainly contain; None if it is not most of them."""
+    certain = printed_times.beyond_host(rows)
+    return certain if spans and certain >= _MOST * spans else None
+
+
+def _step_time(
+    cpu: int | None, device: int | None, steps: int, marked: printed_times.MarkedSteps | None
+) -> float | None:
+    """Duration of a step in ns: that of the profiler's mark, or the larger sum; never less than the device's time."""
+    largest = _largest(cpu, device)
+    if marked is not None:
+        return max(marked.mean_ns, (device or 0) / steps)
+    return None if largest is None else largest / steps
+
+
+def _outside(cpu: int | None, marked: printed_times.MarkedSteps | None) -> int | None:
+    """Host time outside of the profiler's steps, or on other threads; None if it is little or unknown."""
+    rest = cpu - marked.total_ns if cpu is not None and marked is not None else 0
+    return rest if cpu and rest >= _LEAST_OUTSIDE * cpu else None
+
+
+def _loading(rows: Rows) -> int | None:
+    """Time of waits for batches, with all that runs within them: without workers that is the work of the loader."""
+    waits = [row for row, _ in rows if is_dataloader(row)]
+    times = [row.self_cpu_ns if _has_workers(row) or row.cpu_total_ns is None else row.cpu_total_ns for row in waits]
+    if any(row.form_row is not None for row in waits):  # other tools' names may be of calls within each other
+        return max((time for time in times if time is not None), default=None)
+    return sum_known(times)
 
 
 def _kernel_time(rows: Rows, total: int | None) -> tuple[int | None, bool | None]:
@@ -241,8 +322,13 @@ def _largest(*times: int | None) -> int | None:
 
 
 def _printed_device_time(rows: Rows) -> int:
-    """Device time in the rows of kernels and copies, or of operators if those have more."""
+    """Device time in the rows of kernels and copies, or of operators if those have more.
+
+    Where no copy is printed by itself, those of operators that copy count beside the kernels.
+    """
     of_kernels = sum_known(row.self_device_ns for row, kind in rows if kind in (RowKind.KERNEL, RowKind.COPY))
+    if of_kernels and all(kind is not RowKind.COPY for _, kind in rows):
+        of_kernels += sum_known(row.self_device_ns for row, _ in rows if row.name in _COPYING) or 0
     of_operators = sum_known(row.self_device_ns for row, kind in rows if kind is RowKind.OPERATOR)
     return max(of_kernels or 0, of_operators or 0)
 
@@ -282,21 +368,36 @@ def _hot(rows: list[tuple[TableRow, RowKind]], kind: RowKind, cpu: int | None, d
             # Rows of one whole name are one operator; cut names may belong to different ones.
             by_name.setdefault(position if row.name_truncated else row.name, []).append(row)
     hot = [_sum_up(members, cpu, device) for members in by_name.values()]
-    return tuple(sorted(hot, key=lambda h: (-(h.device_self_ns or 0), -(h.host_self_ns or 0), h.name, h.calls or 0)))
+    return tuple(sorted(hot, key=lambda h: (*(-(ns or 0) for ns in _costs(h)), h.name, h.calls or 0)))
+
+
+def _costs(hot: Hot) -> tuple[int | None, ...]:
+    """What ranks rows: self times, else times with what they call, those of the device first."""
+    return hot.device_self_ns, hot.host_self_ns, hot.device_total_ns, hot.host_total_ns
 
 
 def _sum_up(rows: list[TableRow], cpu: int | None, device: int | None) -> Hot:
     on_device = sum_known(row.self_device_ns for row in rows)
     on_host = sum_known(row.self_cpu_ns for row in rows)
+    has_no_self = on_host is None and on_device is None
     return Hot(
         name=rows[0].name,
         name_truncated=rows[0].name_truncated,
         calls=sum_known(row.calls for row in rows),
         device_self_ns=on_device,
-        device_share=_share(on_device, device),
+        device_share=_printed_share(rows, "self_device_share", on_device, device),
         host_self_ns=on_host,
-        host_share=_share(on_host, cpu),
+        host_share=_printed_share(rows, "self_cpu_share", on_host, cpu),
+        host_total_ns=sum_known(row.cpu_total_ns for row in rows) if has_no_self else None,
+        device_total_ns=sum_known(row.device_total_ns for row in rows) if has_no_self else None,
     )
+
+
+def _printed_share(rows: list[TableRow], column: str, time: int | None, total: int | None) -> float | None:
+    """The share as printed, unless it is of another total; else by the times."""
+    share = _share(time, total)
+    printed = getattr(rows[0], column) if len(rows) == 1 else None
+    return printed if share is not None and printed is not None and abs(printed - share) < _ROUNDED else share
 
 
 def shape_costs(rows: list[TableRow]) -> tuple[PrintedShapeCost, ...]:

@@ -38,6 +38,10 @@ class PrintedThroughput(msgspec.Struct, frozen=True):
     """Line of the document, counted from 1, that gives it first."""
     times: int
     """Number of lines that give it."""
+    heading: str | None = None
+    """The heading that it stands under; null without one."""
+    settings: tuple[str, ...] = ()
+    """The items of lists between this heading and it, as printed."""
 
 
 def analyze(document: TableDocument, runs: Iterable[PrintedRun]) -> tuple[PrintedThroughput, ...]:
@@ -49,8 +53,11 @@ def analyze(document: TableDocument, runs: Iterable[PrintedRun]) -> tuple[Printe
         run = near.pop() if len(near) == 1 else None
         same.setdefault((run, rate.per_s, rate.unit), []).append(rate)
     return tuple(
-        PrintedThroughput(run, rates[0].words, rates[0].printed, value, unit, rates[0].line, len(rates))
+        PrintedThroughput(
+            run, first.words, first.printed, value, unit, first.line, len(rates), first.heading, first.settings
+        )
         for (run, value, unit), rates in same.items()
+        for first in rates[:1]
     )
 
 

@@ -13,12 +13,14 @@ from dataclasses import replace
 from traceanalyzer.readers.key_averages.cells import Cells, PrintedGrid, make_row
 from traceanalyzer.readers.key_averages.header import TableOpening, next_opening, opening_at, parse_header
 from traceanalyzer.readers.key_averages.lines import Dashes, Lines, decode, find_dashes
+from traceanalyzer.readers.key_averages.quoted import read_quoted
 from traceanalyzer.readers.key_averages.restoring import redraw, restore, unwrap
+from traceanalyzer.readers.key_averages.splitting import unescape, unmix
 from traceanalyzer.readers.key_averages.surroundings import Headings, is_total, read_loops, read_rates, read_totals
 from traceanalyzer.trace.document import ProfilerTable, TableDocument, TableRow
 from traceanalyzer.trace.model import Loss
 
-__all__ = ["decode", "read", "sniff"]
+__all__ = ["decode", "lines_of", "read", "sniff"]
 
 TABLE_CUT = "read-table-cut"
 TABLE_EMPTY = "read-table-empty"
@@ -79,6 +81,7 @@ def _table(lines: Lines, opening: TableOpening, body: _Body, headings: Headings)
         rows=rows,
         totals=totals,
         top_level_only=headings.top_level_only,
+        single_calls=headings.single_calls,
         has_plain_names=opening.header.is_plain,
         complete=complete,
         losses=tuple(Loss(loss, losses[loss], {"line": line}) for loss in sorted(losses) if losses[loss]),
@@ -163,6 +166,7 @@ class _Body:
         return True
 
 
+QUOTED = "read-table-quoted"
 HEADER_MISSING = "read-table-header-missing"
 
 
@@ -188,6 +192,9 @@ def read(text: str, name: str, size_bytes: int | None) -> TableDocument:
     """
     lines, restored, opening = _lines(text)
     tables, losses, spans = read_tables(lines, opening)
+    if not tables and (quoted := read_quoted(lines)):
+        tables, spans = [quoted], [(0, 0)]
+        losses = [Loss(QUOTED, len(quoted.rows), {"line": quoted.line})]
     losses += [Loss(HEADER_MISSING, 1, {"line": number}) for number in restored]
     tables = [replace(table, loops=loops) for table, loops in zip(tables, read_loops(lines, spans), strict=True)]
     rates, losses_of_rates = read_rates(lines, spans)
@@ -212,13 +219,18 @@ def _by_kind(losses: Iterable[Loss]) -> tuple[Loss, ...]:
     return tuple(kinds[kind] for kind in sorted(kinds))
 
 
+def lines_of(text: str) -> Lines:
+    """The lines of a text as they were printed: without escapes, wraps, and the labels of several ranks."""
+    return unwrap(unmix(unescape(Lines.of(text))))
+
+
 def _lines(text: str) -> tuple[Lines, list[int], TableOpening | None]:
     """The lines of a text, where rows stand to which a header was given, and the first table.
 
     Drawn tables are those of the profiler only where no table stands as it was printed: beside printed tables they are
     somebody's summary of them. Rows without a header count only where there is no other table.
     """
-    lines = unwrap(Lines.of(text))
+    lines = lines_of(text)
     first = next_opening(lines, 0)
     if first is not None:
         return lines, [], first

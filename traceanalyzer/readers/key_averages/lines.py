@@ -40,9 +40,16 @@ def split_lines(text: str) -> list[str]:
     return text.split("\n" if "\n" in text else "\r")
 
 
+_PROGRESS = re.compile(r"[0-9]%\||[0-9]+it \[[0-9]|\?it/s\]|[0-9] ?(?:it/s|s/it)\b")
+"""A progress bar, as tqdm draws it."""
+
+
 def shown(line: str) -> str:
-    """What is left of a line with carriage returns, such as a progress bar that later output overwrites."""
-    return line.rstrip("\r").rpartition("\r")[2] if "\r" in line else line
+    """What is left of a line with carriage returns: the last output, but not a progress bar that overwrote a row."""
+    if "\r" not in line:
+        return line
+    parts = line.rstrip("\r").split("\r")
+    return next((part for part in reversed(parts) if part.strip() and not _PROGRESS.search(part)), parts[-1])
 
 
 def clean(line: str) -> str:

@@ -32,14 +32,14 @@ def unwrap(lines: Lines) -> Lines:
         dashes = _count(lines.raw, index, dashes=True) if "--" in lines.raw[index] else 0
         if dashes > 1 and (wrapped := _wrapped_at(lines.raw, index, dashes)):
             joined += lines.raw[done : wrapped.top]
-            numbers += range(done + 1, wrapped.top + 1)
+            numbers += [lines.number(at) for at in range(done, wrapped.top)]
             for start, done in wrapped.rows():
                 joined.append(wrapped.join(start, done))
-                numbers.append(start + 1)
+                numbers.append(lines.number(start))
         index = max(index + dashes, index + 1, done)
     if not done:
         return lines
-    return Lines(joined + list(lines.raw[done:]), numbers + list(range(done + 1, len(lines) + 1)))
+    return Lines(joined + list(lines.raw[done:]), numbers + [lines.number(at) for at in range(done, len(lines))])
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,13 +105,15 @@ def _only_dashes(line: str) -> bool:
 
 
 _BAR = re.compile(r"(?<!\\)[|│]")
-_FEWEST_BARS = 4
+_FEWEST_BARS = 2
 """Bars of the shortest header that is worth a look; cheap to count."""
 _OF_RULES = re.compile(r"[-+=|:│├┼┤─┌┬┐└┴┘ \t]*")
-_DASHES = re.compile(r"[-=─]{2}")
+_DASHES = re.compile(r"[-=─]{2}|:-|-:")
 _EQUALS = re.compile(r"(=+)(?:[ \t]+=+)+[ \t]*")
 _TIME = re.compile(PATTERNS[ValueKind.TIME])
 _MARKUP = "`* \t"
+_QUOTED = "> \t*`"
+"""What mails, quotations and bold type put before the first cell."""
 _BREAK = re.compile(r"<br ?/?>", re.IGNORECASE)
 
 
@@ -136,7 +138,8 @@ def redraw(lines: Lines) -> Lines:
 
 def _between_bars(lines: Lines, header: int, start: int) -> dict[int, str]:
     """The lines of a table whose header stands between bars; none if it is no profiler's."""
-    names = _cells(lines[header])
+    is_open = lines[header].lstrip(_QUOTED).startswith("Name")
+    names = _cells(lines[header], is_open=is_open)
     if parse_header("  ".join(names)) is None:
         return {}
     rows = {header: names}
@@ -148,7 +151,7 @@ def _between_bars(lines: Lines, header: int, start: int) -> dict[int, str]:
         line = lines[index]
         if not _is_rule(line) and len(_BAR.findall(line)) < _FEWEST_BARS:
             break
-        rows[index] = [] if _is_rule(line) else _totals(shown(lines.raw[index])) or _cells(line)
+        rows[index] = [] if _is_rule(line) else _totals(shown(lines.raw[index])) or _cells(line, is_open=is_open)
     has_values = any(_TIME.fullmatch(cell) for cells in rows.values() for cell in cells)
     return dict(_laid_out(rows, len(names))) if has_values else {}
 
@@ -166,9 +169,15 @@ def _laid_out(rows: dict[int, list[str]], columns: int) -> Iterator[tuple[int, s
             yield index, "  ".join(cells)
 
 
-def _cells(line: str) -> list[str]:
-    """Texts between the bars, without what Markdown puts around them; none of a line without bars."""
-    texts = [text.strip(_MARKUP).replace("\\", "") for text in _BAR.split(line.rstrip())[1:]]
+def _cells(line: str, *, is_open: bool) -> list[str]:
+    """Texts between the bars, without what Markdown puts around them; none of a line without bars.
+
+    Args:
+        line: The line.
+        is_open: Whether no bar stands before the first cell.
+    """
+    texts = [text.strip(_MARKUP).replace("\\", "") for text in _BAR.split(line.rstrip().lstrip(_QUOTED))]
+    texts = texts if is_open and len(texts) > 1 else texts[1:]
     return texts if texts and texts[-1] else texts[:-1]
 
 

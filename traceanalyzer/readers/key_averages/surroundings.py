@@ -25,6 +25,8 @@ _QUOTE = "> |"
 _BANNER = "=-~*#"
 _UNDERLINE = frozenset("=-~*_#")
 _TOP_LEVEL = "only display top-level ops statistics"
+_SINGLE_CALLS = re.compile(r"top \d+ events sorted by")
+"""What torch.utils.bottleneck prints above a table of single calls."""
 _HEADER_LINES = 8
 _LONGEST_TITLE = 200
 _HTML_HEADING = re.compile("<h[1-6][ >]")
@@ -41,6 +43,7 @@ class Headings:
         self.title: str | None = None
         self.section: str | None = None
         self.top_level_only = False
+        self.single_calls = False
         self._in_code = False
 
     def scan(self, lines: Lines, start: int, opening: TableOpening) -> None:
@@ -49,6 +52,7 @@ class Headings:
         self.title = None
         for index in above.candidates():
             self._take(above, index)
+        self.single_calls = any(_SINGLE_CALLS.search(above.text(index)) for index in above.near())
         header, self.top_level_only = _printed_header(above)
         self.title = header or self.title or self.section
 
@@ -85,6 +89,10 @@ class _Above:
             if mark and mark in _MARKS:
                 yield index
 
+    def near(self) -> range:
+        """Indices of the few lines right above the table."""
+        return range(max(self.start, self.opening.top - _HEADER_LINES), self.opening.top)
+
     def text(self, index: int) -> str:
         """A line without prefix, quotation marks and blanks around it; empty before the first one."""
         return self.indented(index).strip().lstrip(_QUOTE) if index >= self.start else ""
@@ -111,7 +119,7 @@ def _printed_header(above: _Above) -> tuple[str | None, bool]:
     top_level_only = False
     top = above.opening.top
     is_double_spaced = not above.lines[top + 1].strip()
-    for index in range(top - 1, max(above.start, top - _HEADER_LINES) - 1, -1):
+    for index in reversed(above.near()):
         text = above.text(index)
         if not text and is_double_spaced:
             continue
@@ -146,6 +154,18 @@ def _plain(text: str) -> str | None:
     return " ".join(_TAG.sub(" ", text[: 4 * _LONGEST_TITLE]).split()).strip("*_` ")[:_LONGEST_TITLE] or None
 
 
+def heading_above(lines: Lines, index: int) -> str | None:
+    """The nearest Markdown heading or banner above a line, of those a screen above; None without one."""
+    for at in range(index - 1, max(-1, index - 1 - _SCREEN), -1):
+        text = lines[at].strip()
+        words = text.lstrip("#")
+        if (text.startswith("#") and words[:1].isspace()) or text.startswith("Profile stats for:"):
+            return _plain(words.strip())
+    return None
+
+
+_SCREEN = 60
+"""Number of lines above a table in which a heading of it may stand (own choice: one screen)."""
 _TOTAL = re.compile(
     r"(?<![^\s+])(Self )?(\w+) time total: *([0-9.,]{1,30} (?:ns|us|µs|μs|ms|s)(?![^\s<])|[^\s<\"'\\|]*)"
 )
@@ -153,7 +173,12 @@ _TOTAL = re.compile(
 
 def is_total(line: str) -> bool:
     """Whether a line is a total below a table."""
-    return " time total:" in line and _TOTAL.search(line) is not None
+    return " time total:" in line and _TOTAL.search(without_bold(line)) is not None
+
+
+def without_bold(line: str) -> str:
+    """The line without the marks of bold type and of code in Markdown."""
+    return line.replace("**", "").replace("`", "")
 
 
 def read_totals(lines: Lines, start: int, *, has_self_device: bool) -> tuple[TableTotals, str | None, int]:
@@ -172,7 +197,7 @@ def read_totals(lines: Lines, start: int, *, has_self_device: bool) -> tuple[Tab
     steps: dict[str, int] = {}
     device = None
     seen: set[str] = set()
-    while (at := lines.filled(start)) is not None and " time total:" in (line := lines[at]):
+    while (at := lines.filled(start)) is not None and " time total:" in (line := without_bold(lines[at])):
         found = list(_TOTAL.finditer(line))
         if not found or found[0][2] in seen:
             break
@@ -223,6 +248,10 @@ _FACTORS = {"k": 1e3, "m": 1e6}
 _THOUSANDS = re.compile(r"[0-9]{1,3}(?:,[0-9]{3})+")
 _HEADING = re.compile(r"#{1,6} |<h[1-6][ >]")
 _SECOND = re.compile(r"[/_ ]s", re.IGNORECASE)
+_ITEM = re.compile(r"\s{0,3}[-*+] (?P<text>\S.*)")
+_LONGEST_SETTING = 80
+_SETTINGS = 6
+"""Number of items of lists that are kept (own choice: settings are few)."""
 _LONGEST_WORDS = 200
 """Number of characters of a line that are kept."""
 _SEARCHED_FOR_RATES = 2000
@@ -246,7 +275,8 @@ def read_rates(lines: Lines, spans: Sequence[tuple[int, int]]) -> tuple[tuple[Pr
             beyond += 1
             continue
         near = _near(index, spans, headings)
-        found += (_rate(lines, index, match, near) for match in matches)
+        above = max((at for at in headings if at <= index), default=None)
+        found += (_rate(lines, index, match, near, above) for match in matches)
     line = found[-1].line if found else 0
     return tuple(found), [Loss(MANY_RATES, beyond, {"kept": KEPT, "line": line})] if beyond else []
 
@@ -270,7 +300,9 @@ def _matches(line: str) -> list[re.Match[str]]:
     return list(_BEFORE.finditer(line)) or list(_BEHIND.finditer(line))
 
 
-def _rate(lines: Lines, index: int, match: re.Match[str], near: tuple[int | None, int | None]) -> PrintedRate:
+def _rate(
+    lines: Lines, index: int, match: re.Match[str], near: tuple[int | None, int | None], heading: int | None
+) -> PrintedRate:
     return PrintedRate(
         line=lines.number(index),
         words=match.string.replace("**", "").lstrip("-*> ")[:_LONGEST_WORDS],
@@ -279,7 +311,16 @@ def _rate(lines: Lines, index: int, match: re.Match[str], near: tuple[int | None
         unit=_UNITS[match["unit"].lower()],
         after_table=near[0],
         before_table=near[1],
+        heading=None if heading is None else _plain(lines[heading].lstrip("# ")),
+        settings=() if heading is None else _settings(lines, max(heading, index - _SCREEN), index),
     )
+
+
+def _settings(lines: Lines, start: int, end: int) -> tuple[str, ...]:
+    """The short items of lists between two lines that give no rate themselves."""
+    items = (_ITEM.match(lines[index]) for index in range(start, end))
+    texts = (_plain(item["text"]) for item in items if item)
+    return tuple(text for text in texts if text and len(text) <= _LONGEST_SETTING and not _matches(text))[:_SETTINGS]
 
 
 def _value(text: str) -> float:

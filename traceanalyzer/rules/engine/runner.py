@@ -115,7 +115,8 @@ def judge(runs: Sequence[Facts], chosen: Sequence[Chosen]) -> Advice:
         findings += found
         headlines.append(headline(facts, combined))
     counted = {facts.run for facts in runs if facts.table is not None and facts.table.steps_from is not None}
-    compared = document_runs.compared(headlines, counted)
+    is_of_tools = any(facts.table is not None and facts.table.tool is not None for facts in runs)
+    compared = tuple(headlines) if is_of_tools else document_runs.compared(headlines, counted)
     marked = document_runs.marked(findings)
     return Advice(compared, marked, _skipped(reasons, len(runs)))
 

@@ -1,8 +1,7 @@
 """Detects kernels that take longer than they need: by their types, shapes or algorithms, or by what they leave empty.
 
 The rules here are sm-underfilled and occupancy-low (multiprocessors or warps of the GPU are empty), and
-kernel-dominates: one kernel of the program's own has most of the time. `convolutions`, `precision`, `double_precision`,
-`widths`, `products`, `attention`, `experts`, `layers` and `bandwidth` have those about the work of a kernel.
+kernel-dominates: one kernel of the program's own has most of the time. The other modules are about a kernel's work.
 """
 
 from __future__ import annotations
@@ -24,6 +23,7 @@ from traceanalyzer.rules.kernels import (
     convolutions,
     double_precision,
     experts,
+    indexing,
     layers,
     precision,
     products,
@@ -183,4 +183,5 @@ RULES = (
     *layers.RULES,
     *bandwidth.RULES,
     *attention.RULES,
+    *indexing.RULES,
 )

@@ -8,13 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import fsum
 
-from traceanalyzer.knowledge.inputs import Shape
 from traceanalyzer.rules.engine import places, program
 from traceanalyzer.rules.engine.change import StepChange
 from traceanalyzer.rules.engine.event_times import EventTimes
 from traceanalyzer.rules.engine.processor import Processor
 from traceanalyzer.rules.engine.rule import Draft, Drafts, Evidence, Facts, Limits, page
-from traceanalyzer.rules.kernels import shaped
+from traceanalyzer.rules.kernels import attention_by_names, shaped
 from traceanalyzer.rules.kernels.shaped import ShapedOperator
 from traceanalyzer.structure.events import ITS_OWN
 
@@ -65,11 +64,11 @@ class _Scores:
         """How much larger it is than the larger of queries and keys."""
         return min(self.queries, self.keys) / self.depth
 
-    def has_shape(self, shape: Shape) -> bool:
+    def has_shape(self, shape: tuple[int, ...]) -> bool:
         """Whether a tensor has the shape of these scores, with one batch axis or several."""
         return len(shape) >= 3 and shape[-2:] == (self.queries, self.keys) and math.prod(shape[:-2]) == self.batch
 
-    def is_in(self, shapes: Sequence[Shape]) -> bool:
+    def is_in(self, shapes: Sequence[tuple[int, ...]]) -> bool:
         """Whether a product reads or writes these scores, transposed or not."""
         a, b = shapes[-2:]
         among = (a, b, (a[0], a[1], b[2]))
@@ -237,7 +236,9 @@ def _sdpa(facts: Facts, limits: Limits) -> Drafts:
     )
 
 
+_NAMES = _UNFUSED.text("summary-names"), _UNFUSED.text("basis-names")
+_IN_TABLE = attention_by_names.or_by_names(_unfused, _UNFUSED, *_NAMES)
 RULES = (
-    _UNFUSED.rule(trace=_unfused, table=_unfused),
+    _UNFUSED.rule(trace=_unfused, table=_IN_TABLE),
     _SDPA.rule(trace=_sdpa, table=_sdpa),
 )

@@ -23,6 +23,8 @@ from traceanalyzer.structure.typical import mean
 
 _UNRELIABLE = 0.4
 """Share of idle time without explanation from which on the explanations are chance (own choice)."""
+_NEARLY_ALL = 0.9
+"""Share of a step that the device works from which on it bounds the step, whatever the host does (own choice)."""
 _NO_COLLECTIVES = Text("skip-no-shared-collectives", "no collective was found on several ranks")
 _ALONE = Text("skip-in-each-rank", "this rule looks at the trace of each rank, not at all ranks together")
 
@@ -83,13 +85,16 @@ def of_tables(views: Iterable[RunView], results: Mapping[str, Any], gpu: Gpu | N
 def _printed_resources(run: PrintedRun, step_ns: float) -> Resources:
     """Time per step of each resource; host time is what remains without loader, waits for the device, and profiler."""
     loader = run.dataloader_ns or 0
+    gpu = None if run.device_ns is None else mean(run.device_ns, run.steps)
     host = None
-    if run.cpu_ns is not None:
-        others = loader + (run.sync_ns or 0) + (run.profiler_ns or 0)
+    if run.cpu_ns is not None and run.tool is None:
+        others = loader + (run.sync_ns or 0) + (run.profiler_ns or 0) + (run.outside_ns or 0)
+        if gpu is not None and gpu >= _NEARLY_ALL * step_ns:  # what is not printed can only be waits for the device
+            others += run.cpu_hidden_ns or 0
         host = mean(max(0, run.cpu_ns - others), run.steps)
     return Resources(
         step_ns=step_ns,
-        gpu_ns=None if run.device_ns is None else mean(run.device_ns, run.steps),
+        gpu_ns=gpu,
         host_ns=host,
         loader_ns=mean(loader, run.steps),
         communication_ns=None,

@@ -16,7 +16,7 @@ from traceanalyzer.report.selection import Shares
 from traceanalyzer.report.warnings import OUTSIDE_KINDS, STEP_REASONS
 from traceanalyzer.rules.engine import host_owners, late_rank
 from traceanalyzer.rules.engine.facts import Facts
-from traceanalyzer.rules.engine.headlines import printed, typical
+from traceanalyzer.rules.engine.headlines import compile_log, other_tools, printed, typical
 from traceanalyzer.rules.engine.headlines.kind_of_work import MOST, gpu_bound
 from traceanalyzer.rules.engine.headlines.typical import WORTH_BESIDE, StepBound
 from traceanalyzer.rules.engine.headlines.unusual import of_launches_alone, unusual, with_late_start
@@ -152,8 +152,11 @@ _SILENT_WORKS = Text(
 def headline(facts: Facts, combined: Combined | None) -> Headline:
     """What bounds a run: the GPU if it works nearly all the time, else what the GPU waits for."""
     if facts.log is not None:
-        found = printed.of_log(facts.need("compilation", CompiledCode), facts.log)
+        found = compile_log.of_log(facts.need("compilation", CompiledCode), facts.log)
         return Headline(facts.run, found.bound, found.message, found.share, None, None)
+    if facts.table is not None and facts.table.tool is not None:
+        found = other_tools.verdict(facts, facts.table)
+        return Headline(facts.run, found.bound, found.message, found.share, facts.resources, combined, None)
     found = unusual(facts) or _with_device_alone(facts, _usual(facts))
     found = with_late_start(facts, found)
     found = _with_outside(facts, _with_communication(facts, found))

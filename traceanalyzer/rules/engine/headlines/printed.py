@@ -1,4 +1,4 @@
-"""The headline of runs of which only sums are known: printed tables, compile logs, and traces without a device.
+"""The headline of runs of which only sums are known: printed tables, and traces without a device.
 
 Sums do not show what waits for what: what bounds a step is the resource that takes longest, as far as rows show it.
 """
@@ -10,14 +10,12 @@ from collections.abc import Mapping
 from math import fsum
 from typing import Any
 
-from traceanalyzer.analyzers.compilation import CompiledCode
-from traceanalyzer.analyzers.compilation.logged import LogFigures
 from traceanalyzer.analyzers.optimizer import Optimizers
-from traceanalyzer.analyzers.tables.kinds import RowKind, is_sync
+from traceanalyzer.analyzers.tables.kinds import RowKind
+from traceanalyzer.analyzers.tables.printed_times import is_wait
 from traceanalyzer.knowledge import marks
 from traceanalyzer.knowledge.kernel_classes import KernelClass, kernel_class, operator_class
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.report.names import named_code
 from traceanalyzer.rules.engine.budget import Budget
 from traceanalyzer.rules.engine.facts import Facts, if_known
 from traceanalyzer.rules.engine.headlines.kind_of_work import MOST, UNNAMED, work_times
@@ -34,9 +32,6 @@ _WORTH_NO_OPERATOR = 0.2
 """Share of a step from which on code in no operator is named (own choice: recording events costs a good part of it)."""
 _NO_CODE = frozenset({"communication", "asleep"})
 """Resources whose time on the path may be in no operator, but is no code of the program."""
-_LEAST_PHASE = 0.01
-"""Share of the time of compilations from which on a phase is named (own choice: less is no news)."""
-
 WITH_GPU = {
     "input": Text(
         "headline-input-2",
@@ -150,11 +145,35 @@ _NO_HOST_COLLECTIVES = Text(
     "It is unknown what bounds a step, because the table does not show how long the host takes. Of the {busy:ns} per "
     "step for which the GPU works, collectives take {time:ns}.",
 )
-_WAITING = Text(
-    "headline-table-waiting",
-    "The program mostly waits for the device: {share:share} of the profiled time ({time:ns} of {step:ns} per step) is "
-    "in {call}. What the device does meanwhile was not recorded.",
-    note="call is the name of a runtime call, such as cudaDeviceSynchronize",
+_CPU_ONLY_WAITS = Text(
+    "headline-table-cpu-only-waits",
+    "The GPU was not recorded, only the CPU: for {part:part} of each step the host waits for it in {call}. Record with "
+    "activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA].",
+    note="call is the name of a runtime call, such as cudaDeviceSynchronize; part reads: 7 of the 10 s",
+)
+_CPU_ONLY = Text(
+    "headline-table-cpu-only",
+    "It is unknown what bounds a step of {step:rounded_ns}: {sign} shows an accelerator, but only the CPU was "
+    "recorded. Record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA].",
+    note="sign is the name of a call or of an operator",
+)
+_EVENT_SPANS = Text(
+    "headline-table-event-spans",
+    "It is unknown what bounds a step of {step:rounded_ns}: the printed times of {device} are spans between events, in "
+    "which it may wait for the host.",
+    note="device is such as CUDA",
+)
+_NO_DEVICE_TOTAL = Text(
+    "headline-table-no-device-total",
+    "It is unknown what bounds a step of {step:rounded_ns}: {device} shows an accelerator, but the table does not "
+    "say for how long it works in all. Paste the totals below the table, too.",
+    note="device is such as CUDA",
+)
+_MOSTLY_HIDDEN = Text(
+    "headline-table-mostly-hidden",
+    "It is unknown what bounds a step of {step:rounded_ns}: {hidden:share} of the time is in rows that are not "
+    "printed. Raise row_limit.",
+    note="row_limit is code",
 )
 _OPERATORS = Text(
     "headline-cpu-operators",
@@ -167,63 +186,6 @@ _NO_OPERATOR = Text(
     note="part of a list: aten::addmm 3.2 ms; code is Python or a library outside of PyTorch",
 )
 _OPERATOR = Text("headline-cpu-operator", "{name} {time:ns}", note="part of a list: aten::addmm 3.2 ms; name is code")
-_PHASES = {
-    "dynamo_ns": "Dynamo",
-    "aot_ns": "AOTAutograd",
-    "inductor_ns": "Inductor",
-    "other_backend_ns": "backend",
-    "backward_ns": "backward",
-}
-_ALL = Text(
-    "headline-log",
-    "{count:count} compilations took {time:ns}.",
-    "time is the sum",
-    one="One compilation took {time:ns}.",
-)
-_SPLIT = Text(
-    "headline-log-phases",
-    "{count:count} compilations took {time:ns}: {phases}.",
-    "phases is a list such as Inductor 15.2 s (89 %), Dynamo 1.4 s (8 %)",
-    one="One compilation took {time:ns}: {phases}.",
-)
-_PHASE = Text(
-    "headline-log-phase", "{phase} {part:ns} ({share:share})", "part of a list; phase is a part of torch.compile"
-)
-_OF_PHASE = {
-    "backward_ns": Text("headline-log-backward", "backward passes {part:ns} ({share:share})", "part of a list"),
-    "other_backend_ns": Text(
-        "headline-log-backend", "another backend {part:ns} ({share:share})", "part of a list; not Inductor"
-    ),
-}
-_LONGEST = Text(
-    "headline-log-longest",
-    "{headline} The longest is {function} with {time:ns}.",
-    "headline is a sentence; function is a function with its file and line",
-)
-_UNTIMED = Text(
-    "headline-log-untimed",
-    "The log contains {count:count} compilations, but not how long they took.",
-    one="The log contains one compilation, but not how long it took.",
-)
-_CLOCK = Text(
-    "headline-log-clock",
-    "{headline} Times without figures of torch are those of the log's lines.",
-    "headline is a sentence; lines of a log begin with a time",
-)
-_FAILED = Text(
-    "headline-log-failed",
-    "{headline} {count:count} compilations failed; the first is {function}: {error}",
-    "headline is a sentence; function is a function with its file and line; error is torch's text",
-    one="{headline} The compilation of {function} failed: {error}",
-)
-_NONE = Text("headline-log-none", "The log contains no compilation.")
-_SIZES = Text(
-    "headline-log-sizes",
-    "{headline} Sizes that an export fixed: {count:count}; the first is {expression} at {place}.",
-    "headline is a sentence; expression is a condition such as Eq(s0, 3); place is a file and a line",
-)
-
-
 Parts = tuple[dict[str, float], dict[str, Text]]
 """Times of a step in ns by what bounds it, at most the step together, and the sentences."""
 
@@ -263,6 +225,11 @@ def parts(facts: Facts) -> Parts:
         return _of_loader(budget)
     if budget.critical == "host":
         return _of_host(facts, budget)
+    return _of_gpu(facts, budget)
+
+
+def _of_gpu(facts: Facts, budget: Budget) -> Parts:
+    """What the GPU works on; or it communicates."""
     time = communication(facts)
     if time >= MOST * budget.gpu:
         return {"communication": time}, _OF_TABLE
@@ -277,7 +244,7 @@ def _of_loader(budget: Budget) -> Parts:
 def _of_host(facts: Facts, budget: Budget) -> Parts:
     """The host's time, as far as rows show it."""
     if not budget.gpu:
-        return ({} if sign(facts) else {"host": budget.host}), WITHOUT_GPU
+        return ({} if sign(facts) or _hidden_share(facts) >= MOST else {"host": budget.host}), WITHOUT_GPU
     unseen = unseen_waits(facts)
     if not unseen:
         return {"host": budget.host}, _OF_TABLE
@@ -299,8 +266,7 @@ def sign(facts: Facts) -> str | None:
     rows = [row for row, kind in view.by_name if kind is RowKind.RUNTIME or marks.is_of_accelerator(row.name)]
     if rows:
         return max(rows, key=lambda row: row.self_cpu_ns or 0).name
-    has_times = any(row.device_total_ns or row.device_avg_ns for row, _ in view.by_name)
-    return next((table.device for table in view.tables if table.device), None) if has_times else None
+    return next((table.device for table in view.tables if table.device), None) if _has_device_times(facts) else None
 
 
 def unseen(facts: Facts) -> Message | None:
@@ -311,16 +277,48 @@ def unseen(facts: Facts) -> Message | None:
     if table is None:
         return None
     if busy is None:
-        waits = [row for row in facts.rows(RowKind.RUNTIME) if is_sync(row.name)]
-        time = facts.per_step(fsum(row.self_cpu_ns or 0 for row in waits))
-        if not waits or time < MOST * step:
-            return None
-        call = max(waits, key=lambda row: row.self_cpu_ns or 0).name
-        return _WAITING(time=time, step=step, share=time / step, call=call)
+        return _without_device(facts)
     if _has_no_host(facts):
         time = communication(facts)
         return _NO_HOST_COLLECTIVES(busy=busy, time=time) if time >= MOST * busy else _NO_HOST(time=busy)
     return _UNKNOWN(step=step, busy=busy / step, hidden=table.cpu_hidden_share) if unseen_waits(facts) else None
+
+
+def _without_device(facts: Facts) -> Message | None:
+    """The headline of a table without times of a device if one took part, or if most rows are not printed."""
+    step, found = facts.step_ns, sign(facts)
+    columns = next((table.device for table in facts.view.tables if table.device), None) if facts.view else None
+    if facts.table is not None and facts.table.has_event_spans:
+        return _EVENT_SPANS(step=step, device=columns or found)
+    if columns and _has_device_times(facts):
+        return _NO_DEVICE_TOTAL(step=step, device=columns)
+    if found:
+        return _of_waits(facts) or _CPU_ONLY(step=step, sign=found)
+    hidden = _hidden_share(facts)
+    return _MOSTLY_HIDDEN(step=step, hidden=hidden) if hidden >= MOST else None
+
+
+def _of_waits(facts: Facts) -> Message | None:
+    """What the host waits in for a device that was not recorded, if that is a good part of the step."""
+    waits = [row for row in facts.rows(RowKind.RUNTIME) if is_wait(row)]
+    time = facts.per_step(fsum(row.self_cpu_ns or 0 for row in waits))
+    if not waits or time < WORTH * facts.step_ns:
+        return None
+    call = max(waits, key=lambda row: row.self_cpu_ns or 0).name
+    return _CPU_ONLY_WAITS(part=(time, facts.step_ns), call=call)
+
+
+def _has_device_times(facts: Facts) -> bool:
+    """Whether a table shows that a device worked, or that memory of it was used."""
+    return facts.view is not None and any(
+        row.device_total_ns or row.device_avg_ns or row.device_mem_bytes or row.self_device_mem_bytes
+        for row, _ in facts.view.by_name
+    )
+
+
+def _hidden_share(facts: Facts) -> float:
+    """Share of the host's time in rows that a table does not print."""
+    return (facts.table.cpu_hidden_share or 0.0) if facts.table is not None else 0.0
 
 
 def unseen_waits(facts: Facts) -> float:
@@ -409,42 +407,3 @@ def _leading_optimizers(facts: Facts, path: CriticalPath) -> list[tuple[str, flo
     with_closure = {row.name for row in recorded.rows if row.closures} if recorded else set()
     long = [(row.name, row.ns_per_step) for row in path.owners if row.name and row.ns_per_step >= MOST * path.step_ns]
     return [(name, time) for name, time in long if marks.is_optimizer(name) and name not in with_closure]
-
-
-def of_log(code: CompiledCode, log: LogFigures) -> StepBound:
-    """The headline of a compile log: how long compilation took, and which phase and function took most of it.
-
-    The share is that of the largest phase.
-    """
-    times = {name: getattr(log, name) or 0 for name in _PHASES}
-    largest = max(times.values())
-    message = _compiled(code, log, times)
-    for failure in code.failures[:1]:
-        named = named_code(failure.function, failure.file, failure.line)
-        message = _FAILED(headline=message, count=len(code.failures), function=named, error=failure.error)
-    if code.size_guards and not log.compilations:
-        guard = code.size_guards[0]
-        place = named_code(None, guard.file, guard.line)
-        message = _SIZES(headline=message, count=len(code.size_guards), expression=guard.expression, place=place)
-    share = largest / log.compiling_ns if log.compiling_ns and largest else None
-    return StepBound("compilation", message, share)
-
-
-def _compiled(code: CompiledCode, log: LogFigures, times: dict[str, int]) -> Message:
-    total = log.compiling_ns
-    if not log.compilations:
-        return _NONE()
-    if not total:
-        return _UNTIMED(count=log.compilations)
-    told = tuple(
-        _OF_PHASE.get(name, _PHASE)(phase=_PHASES[name], part=time, share=time / total)
-        for name, time in sorted(times.items(), key=lambda item: -item[1])
-        if time >= _LEAST_PHASE * total
-    )
-    said = {"count": log.compilations, "time": total}
-    message = _SPLIT(**said, phases=told) if told else _ALL(**said)
-    if log.compilations > 1:
-        longest = max(code.compilations, key=lambda row: row.time_ns or 0)
-        named = named_code(longest.function, *longest.place)
-        message = _LONGEST(headline=message, function=named, time=longest.time_ns)
-    return _CLOCK(headline=message) if log.is_by_clock else message

@@ -1,0 +1,86 @@
+"""Tests of the rule `index-backward`: numbers worked out by hand, and edges of thresholds.
+
+The programs: trainings that look up rows by an index, in different ways.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.builders import TraceBuilder
+from tests.rules.gpu_work import Call, addition, kernel, training
+from tests.rules.judging import findings, table
+
+RULE = "index-backward"
+KERNEL = "void at::native::(anonymous namespace)::indexing_backward_kernel<float, 4>(long const*, long const*)"
+AROUND = ("autograd::engine::evaluate_function: IndexBackward0", "IndexBackward0")
+
+
+def lookup(dur: int, *, calls: int = 1, within: tuple[str, ...] = AROUND, name: str = KERNEL) -> TraceBuilder:
+    """Steps with writes by index, in some operators, beside 4 ms of sums."""
+    puts = [Call("aten::_index_put_impl_", [kernel(name, dur)], within=within) for _ in range(calls)]
+    return training([*puts, addition(4000)], shapes=False)
+
+
+def fires() -> TraceBuilder:
+    """The backward pass of a lookup takes 6 of 10 ms."""
+    return lookup(6000)
+
+
+def fires_in_a_table() -> str:
+    """The same, as torch prints it."""
+    return printed("IndexBackward0")
+
+
+def quiet() -> TraceBuilder:
+    """It takes a twentieth of the time."""
+    return lookup(200)
+
+
+def trap_assignment() -> TraceBuilder:
+    """`x[index] = y` calls the same operator in the forward pass, and adds nothing."""
+    return lookup(6000, within=("aten::index_put_",))
+
+
+def trap_many_short_calls() -> TraceBuilder:
+    """Calls of 100 us have few equal indices, or none."""
+    return lookup(100, calls=40)
+
+
+def trap_embedding() -> TraceBuilder:
+    """An embedding has a backward pass of its own."""
+    call = Call("aten::embedding_dense_backward", [kernel("compute_grad_weight", 6000)], within=("EmbeddingBackward0",))
+    return training([call, addition(4000)], shapes=False)
+
+
+def printed(outer: str) -> str:
+    """A table of ten calls that take 60 of 100 ms within an operator."""
+    rows = [
+        {"Name": name, "Self CPU": "1.000ms", "CPU total": "1.000ms", "Self CUDA": own, "CUDA total": whole}
+        for name, own, whole in (
+            (outer, "0.000us", "60.000ms"),
+            ("aten::_index_put_impl_", "60.000ms", "60.000ms"),
+            ("aten::mm", "40.000ms", "40.000ms"),
+        )
+    ]
+    return table([{**row, "# of Calls": 10} for row in rows], cpu="10.000ms", device="100.000ms")
+
+
+def test_half_to_nearly_all_of_the_backward_pass_is_saved() -> None:
+    (finding,) = findings(fires(), RULE)
+    assert finding.saving is not None
+    assert finding.saving.direct_ns_per_step == pytest.approx((0.5 * 6e6, 0.95 * 6e6), rel=0.01)
+    assert finding.evidence[0].observed == pytest.approx(0.6)
+    assert "6.0 ms per step (60 %" in finding.summary.text
+
+
+def test_a_table_tells_it_by_the_names_of_its_rows() -> None:
+    (finding,) = findings(printed("autograd::engine::evaluate_function: IndexBackward0"), RULE)
+    assert finding.evidence[0].observed == pytest.approx(0.6)
+    assert "60 ms per step (60 %" in finding.summary.text
+    assert not findings(printed("IndexPutBackward0"), RULE)
+
+
+def test_edge_call_ns() -> None:
+    assert not findings(lookup(200, calls=10), RULE)
+    assert findings(lookup(201, calls=10), RULE)

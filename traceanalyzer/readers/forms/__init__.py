@@ -1,0 +1,38 @@
+"""Reads what other tools print: tables, timers and figures in logs, each by its description in `forms.toml`.
+
+    descriptions   the descriptions, compiled
+    values         numbers with units
+    tables         tables of rows: kernels, calls, parts of a program, functions
+    figures        what changes over time: rates, use, memory
+
+Nothing of a form is guessed: columns with unknown names are counted and left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from traceanalyzer.readers.forms.figures import read_figures
+from traceanalyzer.readers.forms.tables import read_pairs, read_tables
+from traceanalyzer.readers.key_averages.lines import Lines
+from traceanalyzer.trace.document import TableDocument
+
+__all__ = ["with_forms"]
+
+
+def with_forms(document: TableDocument, lines: Lines) -> TableDocument:
+    """The document with what other tools printed in it; timers of logs only where no other table is.
+
+    Args:
+        document: The tables of torch in it.
+        lines: Its lines.
+    """
+    tables, losses = read_tables(lines, with_others=bool(document.tables))
+    if not document.tables and not tables:
+        tables = read_pairs(lines)
+    return replace(
+        document,
+        tables=tuple(sorted((*document.tables, *tables), key=lambda table: table.line)),
+        losses=(*document.losses, *losses),
+        figures=read_figures(lines),
+    )

@@ -1,0 +1,100 @@
+"""The headline of a table of another tool: which of its parts, functions or kernels take most."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from traceanalyzer.analyzers.tables.parts import PrintedPart
+from traceanalyzer.analyzers.tables.runs import PrintedRun
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.names import PARTS
+from traceanalyzer.rules.engine.facts import Facts
+from traceanalyzer.rules.engine.headlines.kind_of_work import MOST
+from traceanalyzer.rules.engine.headlines.typical import WORTH, WORTH_BESIDE, StepBound
+
+_SHOWN = 4
+_INPUT = Text(
+    "headline-tool-input",
+    "Bound by input: {part:part} are waiting for data, according to {tool}.",
+    note="tool is a program such as cProfile; part reads: 6 of the 10 s",
+)
+_COMMUNICATION = Text(
+    "headline-tool-communication",
+    "Bound by communication: {part:part} are collectives, according to {tool}.",
+    note="tool is a program; part reads: 6 of the 10 s",
+)
+_PARTS = Text(
+    "headline-tool-parts",
+    "Of {whole:rounded_ns}, according to {tool}: {parts}.",
+    note="tool is a program; parts is a list such as update (`step`) 300 ms, backward (`bwd`) 200 ms",
+)
+_PARTS_PER_STEP = Text(
+    "headline-tool-parts-per-step",
+    "Of {whole:rounded_ns} per step, according to {tool}: {parts}.",
+    note="tool is a program; parts is a list such as update (`step`) 300 ms, backward (`bwd`) 200 ms",
+)
+_UNKNOWN_WHOLE = Text(
+    "headline-tool-unknown-whole",
+    "{tool} does not say how long the program takes in all. What takes most: {parts}.",
+    note="tool is a program; parts is a list such as update (`step`) 300 ms",
+)
+_KERNELS = Text(
+    "headline-tool-kernels",
+    "Of {whole:rounded_ns} on the GPU, according to {tool}: {parts}. How long the program takes in all is unknown.",
+    note="tool is a program; parts is a list such as ampere_sgemm 300 ms (75 %)",
+)
+_NAMED = Text("headline-tool-named", "{kind} ({name}) {time:ns}", note="part of a list: update (`step`) 300 ms")
+_PLAIN = Text("headline-tool-plain", "{name} {time:ns}", note="part of a list: `tokenize` 300 ms")
+_INNER = Text("headline-tool-inner", "{kind} ({name}) {time:ns} of it", note="part of a list, after what contains it")
+
+
+def verdict(facts: Facts, run: PrintedRun) -> StepBound:
+    """What bounds the program, if a part of it waits for data or communicates; else what takes most."""
+    step = facts.step_ns
+    loader = facts.resources.loader_ns or 0.0
+    if run.cpu_ns and loader >= WORTH * step:
+        return StepBound("input", _INPUT(part=(loader, step), tool=run.tool), loader / step)
+    communicates = facts.per_step(sum(part.time_ns for part in run.parts if part.part == "communication"))
+    if run.cpu_ns and communicates >= MOST * step:
+        return StepBound("communication", _COMMUNICATION(part=(communicates, step), tool=run.tool), communicates / step)
+    if run.cpu_ns is not None or not run.kernels:
+        return StepBound("none", _of_parts(facts, run), None)
+    return StepBound("none", _of_kernels(facts, run), None)
+
+
+def _of_kernels(facts: Facts, run: PrintedRun) -> Message:
+    """Which kernels take most of the time on the device."""
+    least = WORTH_BESIDE * (run.device_ns or 0)
+    largest = [row for row in run.kernels if (row.device_self_ns or 0) >= least][:_SHOWN] or run.kernels[:1]
+    told = [_PLAIN(name=f"`{row.name}`", time=facts.per_step(row.device_self_ns or 0)) for row in largest]
+    return _KERNELS(whole=facts.step_ns, parts=told, tool=run.tool)
+
+
+def _of_parts(facts: Facts, run: PrintedRun) -> Message:
+    """Which parts take most: by their own time where it is known, else those whose names tell what they do."""
+    least = WORTH_BESIDE * (run.cpu_ns or 0)
+    outer = sorted((part for part in _telling(run) if _time(part) >= least), key=lambda part: -_time(part))
+    told = [one for part in outer[:_SHOWN] for one in _told(facts, part, run)]
+    if run.cpu_ns is None:
+        return _UNKNOWN_WHOLE(tool=run.tool, parts=told)
+    return (_PARTS_PER_STEP if run.steps > 1 else _PARTS)(whole=facts.step_ns, tool=run.tool, parts=told)
+
+
+def _telling(run: PrintedRun) -> Iterator[PrintedPart]:
+    """Parts that are in no other one; calls only where there is nothing else."""
+    shown = [part for part in run.parts if part.kind != "call"] or list(run.parts)
+    own = [part for part in shown if part.self_ns is not None or part.part is not None] or shown
+    return (part for part in own if part.within is None)
+
+
+def _time(part: PrintedPart) -> int:
+    return part.time_ns if part.self_ns is None else part.self_ns
+
+
+def _told(facts: Facts, part: PrintedPart, run: PrintedRun) -> Iterator[Message]:
+    """A part, and those in it that do something else."""
+    said = {"name": f"`{part.name}`", "time": facts.per_step(_time(part))}
+    yield _NAMED(kind=PARTS[part.part](), **said) if part.part in PARTS else _PLAIN(**said)
+    for inner in run.parts:
+        if inner.within == part.name and inner.part is not None and inner.part != part.part:
+            yield _INNER(kind=PARTS[inner.part](), name=f"`{inner.name}`", time=facts.per_step(inner.time_ns))

@@ -1,0 +1,50 @@
+"""Detects gradients that are added one after another: index-backward."""
+
+from __future__ import annotations
+
+from math import fsum
+
+from traceanalyzer.rules.engine import places
+from traceanalyzer.rules.engine.event_times import EventTimes
+from traceanalyzer.rules.engine.facts import OperatorFact
+from traceanalyzer.rules.engine.rule import Draft, Drafts, Facts, Limits, page
+
+_INDEX = page("index-backward")
+
+_BACKWARD = "IndexBackward"
+_PUT = ("aten::_index_put_impl_", "aten::index_put_", "_index_put_impl_", "index_put_")
+"""Operators of the backward pass of indexing; assignments to `x[index]` call them, too."""
+_SAVED = 0.5, 0.95
+"""Parts of the time that are saved (own choice: adding in parallel still reads and writes the gradients)."""
+
+
+def _index(facts: Facts, limits: Limits) -> Drafts:
+    rows = _rows(facts)
+    work = EventTimes.on_device(facts, ((row.events, row.device_total_ns) for row in rows))
+    calls = sum(row.calls for row in rows)
+    if work.share <= limits["gpu_share"] or work.total_ns <= limits["call_ns"] * calls:
+        return
+    least, most = _SAVED
+    per_step = facts.per_step(fsum(row.calls for row in rows))
+    yield Draft(
+        (_INDEX.evidence(limits, "gpu_share", work.share, places.of_operators(facts, rows, _device_ns)),),
+        work.shorter(_SAVED, _INDEX.text("basis")(least=least, most=most)),
+        {"calls": max(1, round(per_step)), "mean": work.total_ns / calls, **work.figures()},
+    )
+
+
+def _rows(facts: Facts) -> list[OperatorFact]:
+    """The operators of the backward pass of indexing that contain all others of it; none if nothing shows one."""
+    backward = [row for row in facts.operators if _BACKWARD in row.name]
+    puts = [row for row in facts.operators if row.name in _PUT]
+    if not backward:
+        return []
+    largest = max((*backward, *puts), key=lambda row: (row.device_total_ns, -len(row.name), row.name))
+    return [max(puts, key=_device_ns, default=largest)] if largest.device_total_ns else []
+
+
+def _device_ns(row: OperatorFact) -> int:
+    return row.device_total_ns
+
+
+RULES = (_INDEX.rule(trace=_index, table=_index),)
