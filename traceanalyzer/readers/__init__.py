@@ -1,11 +1,12 @@
 """Reads files into traces, table documents and compile logs, one package per format; the content decides which.
 
-    source         bytes from files, standard input and gzip
-    encodings      texts in UTF-16 and UTF-32 become UTF-8
-    kineto         JSON of torch.profiler becomes a Trace
-    key_averages   printed tables in any text become a TableDocument
-    compile_log    structured logs of torch.compile become a CompileLog
-    other_tools    what else a text is, for an error that says what to record instead
+    source           bytes from files, standard input and gzip
+    encodings        texts in UTF-16 and UTF-32 become UTF-8
+    kineto           JSON of torch.profiler becomes a Trace
+    key_averages     printed tables in any text become a TableDocument
+    compile_log      structured logs of torch.compile become a CompileLog
+    flight_recorder  dumps of torch's flight recorder become a FlightDump, and nothing in a pickle is run
+    other_tools      what else a text is, for an error that says what to record instead
 
 A reader goes on after damage, and counts what it lost.
 """
