@@ -16,6 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from traceanalyzer.readers.flight_recorder import values
+from traceanalyzer.trace.flight_recorder import FlightDump
+
 EVERY = "0"
 START_NS = 1_750_000_000_000_000_000
 STEP_NS = 10_000_000
@@ -43,6 +46,18 @@ class FlightRun:
         self.ranks = [_Rank() for _ in range(ranks)]
         self.groups: dict[str, tuple[str, tuple[int, ...]]] = {EVERY: ("default_pg", tuple(range(ranks)))}
         self.now_ns = START_NS
+        self.without: set[int] = set()
+
+    def killed(self, rank: int) -> FlightRun:
+        """The run without the dump of a rank."""
+        self.without.add(rank)
+        return self
+
+    def dumps(self) -> dict[int, FlightDump]:
+        """The dumps as they are read."""
+        ranks = (rank for rank in range(len(self.ranks)) if rank not in self.without)
+        read = {rank: values.dump_of(self.dump(rank), f"nccl_trace_rank_{rank}", rank, 1) for rank in ranks}
+        return {rank: dump for rank, dump in read.items() if dump is not None}
 
     def group(self, name: str, description: str, members: Sequence[int]) -> str:
         """Add a group; names are numbers, as torch counts them."""
@@ -161,9 +176,9 @@ class FlightRun:
         prefix: str = "nccl_trace_rank_",
     ) -> Path:
         """Write the dumps of all ranks but some; `rings` shortens those of others, `form` is a key of `_FORMS`."""
-        folder.mkdir(exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
         for rank in range(len(self.ranks)):
-            if rank not in missing:
+            if rank not in missing and rank not in self.without:
                 content = self.dump(rank, ring=(rings or {}).get(rank, 2000))
                 data = _FORMS[form](content)
                 (folder / f"{prefix}{rank}").write_bytes(data)

@@ -18,7 +18,7 @@ from traceanalyzer.errors import UnusableInputError
 from traceanalyzer.inputs.opening import open_source
 from traceanalyzer.readers import flight_recorder
 from traceanalyzer.readers.flight_recorder import plain_pickle
-from traceanalyzer.trace.flight_recorder import COMPLETED, SCHEDULED, FlightDump, GroupCounters, ProcessGroup
+from traceanalyzer.trace.flight_recorder import COMPLETED, SCHEDULED, FlightDump, GroupCounters, RecordedGroup
 
 
 def read(file: Path) -> FlightDump:
@@ -41,7 +41,7 @@ def test_entries_groups_and_counters(tmp_path: Path, form: str) -> None:
     found = read(folder / "nccl_trace_rank_0")
     operations = found.operations
     assert (found.rank, found.version, found.losses) == (0, "2.9", ())
-    assert found.groups == (ProcessGroup("0", "default_pg", (0, 1)), ProcessGroup("7", "TENSOR", (0, 1)))
+    assert found.groups == (RecordedGroup("0", "default_pg", (0, 1)), RecordedGroup("7", "TENSOR", (0, 1)))
     assert list(operations.sequence) == [41, 41, 1]
     assert list(operations.group) == [0, 1, 0]
     assert list(operations.is_p2p) == [False, False, True]
@@ -94,7 +94,7 @@ def test_unknown_fields_values_and_versions_are_no_error(tmp_path: Path) -> None
     found = read(file)
     assert {loss.id: loss.count for loss in found.losses} == {"read-flight-damaged": 2, "read-flight-version": 1}
     assert list(found.operations.created_ns) == [-1]
-    assert found.groups[1] == ProcessGroup("1", "", (0, 1))
+    assert found.groups[1] == RecordedGroup("1", "", (0, 1))
 
 
 class _Runs:

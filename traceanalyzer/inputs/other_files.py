@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from traceanalyzer.inputs import discovery
+from traceanalyzer.readers import flight_recorder
 
 HEAD = 1 << 16
 """Number of bytes that tell what a file is."""
@@ -184,7 +185,7 @@ def _archive(head: bytes) -> str | None:
 
 def _pickle(head: bytes) -> str | None:
     """A pickle of protocol 2 or later, by what stands at its beginning; dumps of the flight recorder are read."""
-    if not head.startswith(_PROTOCOLS):
+    if not head.startswith(_PROTOCOLS) or flight_recorder.begins(head):
         return None
     if b"l\xfc\x9cF\xf9 j\xa8P\x19" in head[:64] or b"ctorch" in head or b"torch._utils" in head:
         return _CHECKPOINT

@@ -18,12 +18,13 @@ from dataclasses import replace
 
 from traceanalyzer import output
 from traceanalyzer.errors import UnusableInputError
-from traceanalyzer.readers import compile_log
+from traceanalyzer.readers import compile_log, flight_recorder
 from traceanalyzer.readers.kineto import reader
 from traceanalyzer.readers.kineto.header import EVENTS_KEY
 from traceanalyzer.readers.source import Source
 from traceanalyzer.trace.compile_log import CompileLog
 from traceanalyzer.trace.document import TableDocument
+from traceanalyzer.trace.flight_recorder import FlightDump
 from traceanalyzer.trace.model import Loss, Trace
 
 _HEAD = 1 << 20
@@ -33,7 +34,7 @@ _LONGEST_TEXT = 256 << 20
 _ARRAY_OF_OBJECTS = re.compile(rb"\A\s*+\[\s*+(\{\s*\"|\]|$)")
 
 
-def read(source: Source, jobs: int = 1) -> Trace | TableDocument | CompileLog:
+def read(source: Source, jobs: int = 1) -> Trace | TableDocument | CompileLog | FlightDump:
     """Read whatever the source holds.
 
     Args:
@@ -41,8 +42,11 @@ def read(source: Source, jobs: int = 1) -> Trace | TableDocument | CompileLog:
         jobs: Most processes that decode a trace; as many as pay for its size do. They change nothing in it.
 
     Raises:
-        UnusableInputError: Neither a trace, nor a compile log, nor a text with a table.
+        UnusableInputError: Neither a trace, nor a compile log, nor a dump of the flight recorder, nor a text with a
+            table.
     """
+    if flight_recorder.begins(source.peek(_HEAD)):
+        return flight_recorder.read(source)
     if _is_trace(source):
         return reader.read(source, jobs)
     return compile_log.read(source) if compile_log.begins(source.peek(_HEAD)) else _read_text(source)

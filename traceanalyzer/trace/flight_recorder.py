@@ -14,7 +14,7 @@ SCHEDULED, STARTED, COMPLETED = 0, 1, 2
 
 
 @dataclass(frozen=True)
-class ProcessGroup:
+class RecordedGroup:
     """A group of ranks that communicate with each other."""
 
     name: str
@@ -75,7 +75,7 @@ class FlightDump:
     """By the name of the file; None if it has no number."""
     version: str
     """Version of the format."""
-    groups: tuple[ProcessGroup, ...]
+    groups: tuple[RecordedGroup, ...]
     counters: Mapping[str, GroupCounters]
     """By the name of the group."""
     texts: tuple[str, ...]

@@ -29,6 +29,7 @@ _KEYS = re.compile(rb"pg_config|pg_status|nccl_version|collective_seq_id|comm_li
 _JSON_KEYS = re.compile(rb'"(?:pg_config|pg_status|collective_seq_id|nccl_version|hccl_version|comm_lib_version)"\s*:')
 _EVENTS = re.compile(rb'"traceEvents"\s*:')
 _RANK = re.compile(r"(?:rank|dump)[-_]?(\d{1,7})(?:\.[a-z.]*)?\Z", re.IGNORECASE)
+_OWN_NAME = re.compile(r"(?:(?:nccl|hccl|xccl|comm_lib)_)?(?:trace_rank|dump)[-_]?\d{1,7}.*", re.IGNORECASE)
 _JSON_VALUE = 120
 """Bytes that a value of JSON takes at most besides its text."""
 
@@ -45,6 +46,12 @@ def rank_of_name(name: str) -> int | None:
     """The rank that the name of a dump ends with, such as `nccl_trace_rank_12`; None without a number."""
     found = _RANK.search(name.removesuffix(".gz"))
     return int(found[1]) if found else None
+
+
+def _without_host(name: str) -> str:
+    """The name of a dump without what stands before it, which is often the name of a host."""
+    found = _OWN_NAME.search(name)
+    return found[0] if found else name
 
 
 def read(source: Source) -> FlightDump:
@@ -65,7 +72,7 @@ def read(source: Source) -> FlightDump:
         raise UnusableInputError(
             f"{source.name}: is not a dump of the flight recorder that can be read: it {error}"
         ) from None
-    dump = values.dump_of(content, source.name, rank_of_name(source.name), source.size_bytes)
+    dump = values.dump_of(content, _without_host(source.name), rank_of_name(source.name), source.size_bytes)
     if dump is None:
         raise UnusableInputError(
             f"{source.name}: has neither entries nor groups of the flight recorder; give a file that torch wrote with "

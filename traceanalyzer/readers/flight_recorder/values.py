@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from traceanalyzer.trace.flight_recorder import (
     FlightDump,
     GroupCounters,
     Operations,
-    ProcessGroup,
+    RecordedGroup,
 )
 from traceanalyzer.trace.model import Loss
 
@@ -60,7 +61,7 @@ def dump_of(content: Any, name: str, rank: int | None, size_bytes: int | None) -
     counters = _counters(content.get("pg_status"), ids, groups, configured)
     for key in (*configured, *counters):
         groups.code(key)
-    every = tuple(configured.get(key) or ProcessGroup(key, ids.descriptions.get(key, ""), ()) for key in groups.known)
+    every = tuple(configured.get(key) or RecordedGroup(key, ids.descriptions.get(key, ""), ()) for key in groups.known)
     return FlightDump(name, rank, version, every, counters, tuple(texts.known), operations, size_bytes, tuple(losses))
 
 
@@ -172,26 +173,30 @@ def _line(value: Any) -> str:
     return ""
 
 
-def _configured(value: Any) -> dict[str, ProcessGroup]:
+def _configured(value: Any) -> dict[str, RecordedGroup]:
     """The groups of `pg_config` by name."""
     found = {}
     for key, config in value.items() if isinstance(value, dict) else ():
         if isinstance(config, dict):
             name = _short(config.get("name")) or key[:_LONGEST]
-            found[name] = ProcessGroup(name, _short(config.get("desc")), _members(config.get("ranks")))
+            members = _members(_listed(config.get("ranks")))
+            found[name] = RecordedGroup(name, _short(config.get("desc")), members)
     return found
 
 
-def _members(value: Any) -> tuple[int, ...]:
+def _listed(ranks: Any) -> str:
+    """The ranks of a group as a text, also if they are a list."""
+    return ranks if isinstance(ranks, str) else " ".join(map(_short, ranks)) if isinstance(ranks, list) else ""
+
+
+@lru_cache(4096)  # the dumps of a run have the same groups
+def _members(written: str) -> tuple[int, ...]:
     """The ranks of a group, which torch writes as a text: `[0, 1, 2]`."""
-    numbers = _NUMBER.findall(value[: 8 * _MOST_RANKS]) if isinstance(value, str) else value
-    if not isinstance(numbers, list):
-        return ()
-    return tuple(int(rank) for rank in numbers[:_MOST_RANKS] if type(rank) in (int, str) and int(rank) >= 0)
+    return tuple(map(int, _NUMBER.findall(written)[:_MOST_RANKS]))
 
 
 def _counters(
-    value: Any, ids: _GroupIds, groups: _Codes, configured: Mapping[str, ProcessGroup]
+    value: Any, ids: _GroupIds, groups: _Codes, configured: Mapping[str, RecordedGroup]
 ) -> dict[str, GroupCounters]:
     """How far the rank came in each group, by its name.
 
@@ -212,7 +217,7 @@ def _counters(
 
 
 def _count(value: Any) -> int | None:
-    return value if type(value) is int and 0 <= value < _INT64 else None
+    return value if type(value) is int and -1 <= value < _INT64 else None
 
 
 def _by_order(numbers: Sequence[str], names: Sequence[str], known: Mapping[str, str]) -> dict[str, str]:

@@ -6,6 +6,7 @@ from math import fsum
 from statistics import median
 
 from traceanalyzer.analyzers.compilation import CompiledCode
+from traceanalyzer.analyzers.hangs import Hangs
 from traceanalyzer.analyzers.host.stalls import HostStalls
 from traceanalyzer.analyzers.kernels.accelerators import Accelerators
 from traceanalyzer.analyzers.kernels.classes import KernelClasses
@@ -20,6 +21,7 @@ from traceanalyzer.report.warnings import OUTSIDE_KINDS, STEP_REASONS
 from traceanalyzer.rules.engine import host_owners, late_rank
 from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.rules.engine.headlines import printed, typical
+from traceanalyzer.rules.engine.headlines.standing import of_dumps
 from traceanalyzer.rules.engine.headlines.typical import BUSY, MOST, WORTH_BESIDE, StepBound
 from traceanalyzer.simulation.critical_path import CriticalPath
 from traceanalyzer.structure.recording import Outside, Recording
@@ -199,6 +201,8 @@ _ACCELERATOR_COMMUNICATES = Text(
 
 def headline(facts: Facts, combined: Combined | None) -> Headline:
     """What bounds a run: the GPU if it works nearly all the time, else what the GPU waits for."""
+    if (standing := facts.find("hangs", Hangs)) is not None:
+        return Headline(facts.run, "hang" if standing.waits else "none", of_dumps(standing), None, None, None)
     if facts.log is not None:
         found = printed.of_log(facts.need("compilation", CompiledCode), facts.log)
         return Headline(facts.run, found.bound, found.message, found.share, None, None)
