@@ -123,7 +123,7 @@ def test_a_folder_of_them_names_what_it_has(tmp_path: Path) -> None:
         run = call(command, tmp_path)
         assert run.code == 2
         assert_one_line(run)
-        assert "a.ncu-rep is a report of Nsight Compute" in run.err or "memory snapshot" in run.err
+        assert "a.ncu-rep is a report of Nsight Compute;" in run.err or "af.json: is a memory snapshot" in run.err
     few = tmp_path / "few"
     few.mkdir()
     (few / "snapshot.pickle").write_bytes(samples["ae.pickle"][0])

@@ -146,7 +146,7 @@ def in_folder(folder: str) -> str:
     except OSError:
         return ""
     said = ((path.name, described(_head_of(path), path.name)) for path in files[:_MOST_FILES])
-    known = [f"{name} {what}" for name, what in said if what]
+    known = [f"{name} {re.split('[,;]', what)[0]}" for name, what in said if what]  # the file itself says the rest
     more = f" (and {len(known) - _NAMED} more)" if len(known) > _NAMED else ""
     return "; ".join(("", *known[:_NAMED])) + more
 
