@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from traceanalyzer.analyzers.hangs import Hangs
+from traceanalyzer.analyzers.hangs import Hangs, RankWait
 from traceanalyzer.report.names import in_ranges
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Facts, Limits, page
 
@@ -22,9 +22,8 @@ def _places(ranks: Iterable[int]) -> tuple[CodePlace, ...]:
     return tuple(CodePlace("rank", str(rank)) for rank in list(ranks)[:_SHOWN])
 
 
-def _figures(found: Hangs, ranks: Iterable[int]) -> dict[str, Any]:
+def _figures(found: Hangs, ranks: Iterable[int], wait: RankWait | None) -> dict[str, Any]:
     """The quantities of the sentences: ranks, those that wait, and the operation that shows it best."""
-    wait = found.decisive
     told = {"ranks": in_ranges(ranks), "waiting": found.waiting}
     if wait is None:
         return told
@@ -34,13 +33,14 @@ def _figures(found: Hangs, ranks: Iterable[int]) -> dict[str, Any]:
 
 def _missing(facts: Facts, limits: Limits) -> Drafts:
     found = facts.need("hangs", Hangs)
-    if found.verdict != "missing" or found.waiting < limits["waiting"]:
+    named = found.never_came
+    if not named or found.verdict not in ("missing", "stopped") or found.waiting < limits["waiting"]:
         return
-    named = found.ranks
-    by_number = found.decisive is not None and found.decisive.called.sequence is not None
+    wait = found.for_ranks(named)
+    by_number = wait is not None and wait.called.sequence is not None
     confidence = "C" if len(named) > found.waiting else "A" if by_number else "B"
     evidence = _MISSING.evidence(limits, "waiting", found.waiting, _places(named))
-    yield Draft((evidence,), None, _figures(found, named), severity="critical", confidence=confidence)
+    yield Draft((evidence,), None, _figures(found, named, wait), severity="critical", confidence=confidence)
 
 
 def _stopped(facts: Facts, limits: Limits) -> Drafts:
@@ -48,7 +48,7 @@ def _stopped(facts: Facts, limits: Limits) -> Drafts:
     if found.verdict != "stopped" or len(found.stopped) < limits["ranks"]:
         return
     evidence = _STOPPED.evidence(limits, "ranks", len(found.stopped), _places(found.stopped))
-    yield Draft((evidence,), None, _figures(found, found.stopped), severity="critical")
+    yield Draft((evidence,), None, _figures(found, found.stopped, found.decisive), severity="critical")
 
 
 def _mismatch(facts: Facts, limits: Limits) -> Drafts:
@@ -78,7 +78,7 @@ def _all_waiting(facts: Facts, limits: Limits) -> Drafts:
         return
     wait = found.waits[0]
     evidence = _ALL_WAITING.evidence(limits, "waiting", found.waiting, _places(wait.waiting))
-    yield Draft((evidence,), None, _figures(found, wait.waiting), severity="high")
+    yield Draft((evidence,), None, _figures(found, wait.waiting, wait), severity="high")
 
 
 def _without_dump(facts: Facts, limits: Limits) -> Drafts:

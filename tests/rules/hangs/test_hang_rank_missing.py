@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.builders.flight_recorder import FlightRun
-from tests.rules.judging import findings
+from tests.rules.judging import findings, report
 
 RULE = "hang-rank-missing"
 
@@ -55,6 +55,20 @@ def test_who_is_named_and_how_sure_it_is() -> None:
     assert found.summary.params["operation"] == "all_to_all"
     (unanswered,) = findings(fires_without_an_answer(), RULE)
     assert ([place.name for place in unanswered.evidence[0].where], unanswered.confidence) == (["1"], "B")
+
+
+def test_beside_a_device_that_stopped() -> None:
+    run = FlightRun(6)
+    run.group("7", "ONE", (0, 1, 2))
+    run.group("8", "TWO", (3, 4, 5))
+    run.collective()
+    run.collective("barrier", "7", stuck=(1,))
+    run.collective("all_gather", "8", absent=(5,))
+    (found,) = findings(run, RULE)
+    assert found.summary.params["ranks"] == "5"
+    assert found.summary.params["group"] == "TWO (8)"
+    (headline,) = report(run).headlines
+    assert headline.message.text == "The device of 1 rank stopped: 1. 2 other ranks wait."
 
 
 def test_more_absent_than_waiting_is_unsure() -> None:

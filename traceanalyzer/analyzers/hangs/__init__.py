@@ -152,11 +152,18 @@ class Hangs(msgspec.Struct, frozen=True):
 
     @property
     def decisive(self) -> RankWait | None:
-        """The wait that shows the verdict best: for most of the named ranks, of most others; the earliest of equals."""
-        named = set(self.ranks)
-        stopped = [wait for wait in self.waits if wait.passed and named & set(wait.waiting)]
-        if self.verdict == "stopped" and stopped:
-            return max(stopped, key=lambda wait: len(named & set(wait.waiting)))
+        """The wait that shows the verdict best."""
+        return self.held_by(self.stopped) if self.verdict == "stopped" else self.for_ranks(self.ranks)
+
+    def held_by(self, ranks: Iterable[int]) -> RankWait | None:
+        """Where most of some ranks did not finish what others finished; the earliest of equals."""
+        named = set(ranks)
+        held = (wait for wait in self.waits if wait.passed)
+        return max(held, key=lambda wait: len(named & set(wait.waiting)), default=None)
+
+    def for_ranks(self, ranks: Iterable[int]) -> RankWait | None:
+        """The wait that is for most of some ranks, of most others; the earliest of equals."""
+        named = set(ranks)
 
         def weight(wait: RankWait) -> tuple[int, bool, int]:
             awaited = named & {*wait.absent, *wait.behind, *wait.undumped}

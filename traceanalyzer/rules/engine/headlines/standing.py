@@ -60,9 +60,10 @@ def of_dumps(found: Hangs) -> Message:
     """Who holds up the run, in one sentence."""
     wait = found.decisive
     called = wait.called if wait is not None else None
+    named = found.stopped if found.verdict == "stopped" else found.ranks
     told = {
-        "count": len(found.ranks),
-        "ranks": in_ranges(found.ranks),
+        "count": len(named),
+        "ranks": in_ranges(named),
         "waiting": found.waiting,
         "operation": called.operation or "?" if called else "?",
         "group": called.title if called else "?",
