@@ -62,6 +62,21 @@ def test_every_format_and_language(tmp_path: Path) -> None:
     assert "1 rank never came to all" in again.out
 
 
+def test_the_chain_of_waits_in_words(tmp_path: Path) -> None:
+    run = FlightRun(4)
+    run.group("5", "TENSOR", (2, 3))
+    run.group("6", "DATA", (0, 2))
+    run.group("7", "DATA", (1, 3))
+    for group in ("5", "6", "7"):
+        run.collective(group=group)
+    run.collective(group="5", absent=(3,))
+    run.collective(group="6", absent=(2,))
+    run.collective(group="7", absent=(3,))
+    lines = call("ranks", run.write(tmp_path / "dumps")).out
+    assert "TENSOR: 2 wait for 3." in lines
+    assert "DATA: 0, 1 wait for 2, 3." in lines
+
+
 def test_fail_on_counts_a_hang(tmp_path: Path) -> None:
     folder = hung().write(tmp_path / "dumps")
     assert call("ranks", folder, "--fail-on", "critical").code == 1
@@ -113,7 +128,7 @@ def test_a_damaged_dump_is_left_out_and_said(tmp_path: Path) -> None:
 @pytest.mark.parametrize("command", ["whatif", "export", "diff"])
 def test_commands_that_need_events_say_so(command: str, tmp_path: Path) -> None:
     file = hung().write(tmp_path / "dumps") / "nccl_trace_rank_0"
-    arguments = {
+    arguments: dict[str, tuple[str | Path, ...]] = {
         "whatif": (file, "--speedup", "kernel:x=2"),
         "export": (file, "-o", tmp_path / "x.collapsed"),
         "diff": (file, file),

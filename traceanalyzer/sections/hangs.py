@@ -13,6 +13,13 @@ from traceanalyzer.sections import columns
 from traceanalyzer.sections.columns import Column, facts, known, optional, table
 
 TITLE = Text("hangs-title", "Who waits for whom", "ranks of a run that stands still")
+_CHAIN = Text(
+    "hangs-chain",
+    "{group}: {waiting} wait for {awaited}.",
+    "group is a name; waiting and awaited are lists of ranks such as 0-7, 9",
+)
+_MOST_KINDS = 8
+"""Kinds of groups whose waits are told in words."""
 _FIGURES = optional(
     known,
     Column(Text("hangs-dumps", "Dumps"), "count", "dumps"),
@@ -113,6 +120,21 @@ _TERMS = (
 )
 
 
+def _chain(found: Hangs) -> Iterator[Message]:
+    """Who waits for whom, the groups of one kind together, those first that wait for the named ranks."""
+    kinds: dict[str, tuple[set[int], set[int]]] = {}
+    for wait in found.waits:
+        awaited = {*wait.absent, *wait.behind}
+        if awaited:
+            waiting, others = kinds.setdefault(wait.called.description or wait.called.title, (set(), set()))
+            waiting.update(wait.waiting)
+            others.update(awaited)
+    named = set(found.ranks)
+    ordered = sorted(kinds.items(), key=lambda kind: -len(named & kind[1][1]))
+    for group, (waiting, others) in ordered[:_MOST_KINDS]:
+        yield _CHAIN(group=group, waiting=in_ranges(waiting), awaited=in_ranges(others))
+
+
 def build(report: Report, top: int) -> Iterator[Section]:
     """Build the tables of waits, ranks and groups."""
     found = report.result("hangs", Hangs)
@@ -130,4 +152,5 @@ def build(report: Report, top: int) -> Iterator[Section]:
         if rows
     )
     figures = facts(_FIGURES, found)
-    yield Section("hangs", TITLE(), (), figures, tables=tables, terms=_TERMS, topic=Topic.RANKS, is_essential=True)
+    chain = tuple(_chain(found))
+    yield Section("hangs", TITLE(), chain, figures, tables=tables, terms=_TERMS, topic=Topic.RANKS, is_essential=True)
