@@ -11,6 +11,7 @@ from pathlib import Path
 from markdown_it import MarkdownIt
 
 from tests.builders import compile_log
+from tests.builders.flight_recorder import FlightRun
 from tests.builders.graph_capture import captured, model, replayed
 from tests.builders.ranks import Meeting, run
 from tests.cli.running import FIXTURES, ROOT, call
@@ -71,6 +72,10 @@ def write_files(folder: Path) -> None:
         log = folder / "compile_logs" / f"{name}.log"
         compiled = compile_log.measured("0/0", "forward", "train.py", 17, 0.5)
         log.write_text(compiled + compile_log.broke("0/0", "train.py", 17, "why"), "utf-8")
+    hung = FlightRun(4)
+    hung.collective()
+    hung.collective(absent=(3,))
+    hung.write(folder / "dumps")
     assert call("report", str(before), "-o", str(folder / "report.json"), "-q").code == 0
     assert call("trim", str(before), "-o", str(folder / "steps.json.gz"), "--steps", "5:7", "-q").code == 0
     assert call("diff", str(before), str(after), "-o", str(folder / "diff.json"), "-q").code == 0

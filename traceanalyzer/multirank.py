@@ -32,6 +32,7 @@ from traceanalyzer.simulation import what_if_ranks
 from traceanalyzer.simulation.what_if import WhatIf
 from traceanalyzer.trace.compile_log import CompileLog
 from traceanalyzer.trace.document import TableDocument
+from traceanalyzer.trace.flight_recorder import FlightDump
 from traceanalyzer.trace.model import Loss, Trace
 from traceanalyzer.urls import shown
 
@@ -72,13 +73,39 @@ class MeasuredRun:
     @property
     def summary(self) -> Iterable[str]:
         """A summary of the files that were left out, in a few lines."""
-        if not self.left_out:
-            return
-        count = len(self.left_out)
-        yield f"Left out {count} of {count + len(self.members)} files:"
-        yield from (f"- {reason}" for reason in self.left_out[:_NAMED])
-        if count > _NAMED:
-            yield f"- and {count - _NAMED} more"
+        return summary_of(self.left_out, len(self.members))
+
+
+@dataclass(frozen=True)
+class DumpedRun:
+    """The dumps of the flight recorders of one run."""
+
+    name: str
+    """Name of the folder, or of the first and the last file."""
+    dumps: Mapping[int, FlightDump]
+    """The dumps by rank."""
+    left_out: tuple[str, ...]
+    """Files that are not among them: name and reason, a sentence each."""
+
+    def report(self, config: Config | None = None) -> Report:
+        """The report on who holds up the run."""
+        return pipeline.analyze_dumps(self.dumps, self.name, config)
+
+    @property
+    def summary(self) -> Iterable[str]:
+        """A summary of the files that were left out, in a few lines."""
+        return summary_of(self.left_out, len(self.dumps))
+
+
+def summary_of(left_out: Sequence[str], used: int) -> Iterable[str]:
+    """A summary of the files that were left out, in a few lines."""
+    if not left_out:
+        return
+    count = len(left_out)
+    yield f"Left out {count} of {count + used} files:"
+    yield from (f"- {reason}" for reason in left_out[:_NAMED])
+    if count > _NAMED:
+        yield f"- and {count - _NAMED} more"
 
 
 @dataclass(frozen=True)
@@ -112,7 +139,7 @@ def ranks(
     """Compare the ranks of one distributed run in a joint report.
 
     Args:
-        inputs: Traces or saved reports of the ranks, folders, patterns or URLs that lead to them.
+        inputs: Traces, dumps or saved reports of the ranks; folders, patterns or URLs that lead to them.
         steps: Which steps of traces count.
         config: Settings of a project; `traceanalyzer.config.load` reads them.
         progress: From the name of a file to what takes the number of bytes after each read.
@@ -125,7 +152,7 @@ def ranks(
         MissingDependencyError: A URL whose library is not installed.
     """
     given = [inputs] if isinstance(inputs, str | Path) else inputs
-    run = collect([str(path) for path in given], steps, progress, jobs)
+    run = find([str(path) for path in given], steps, progress, jobs)
     for reason in run.left_out if left_out is not None else ():
         left_out(reason)  # type: ignore[misc]  # not None here
     return run.report(config)
@@ -171,6 +198,57 @@ def of_merged(trace: Trace, steps: StepChoice | None = None) -> MeasuredRun:
     measured = _ranks_in(trace, trace.info.name, steps)
     members = {entry.member.summary.rank or 0: entry.member for entry in measured}
     return MeasuredRun(trace.info.name, members, (), measured[0].doubts)
+
+
+def find(
+    inputs: Iterable[str],
+    steps: StepChoice | None = None,
+    progress: FileProgress | None = None,
+    jobs: int = 1,
+) -> MeasuredRun | DumpedRun:
+    """Read the ranks of a run, or the dumps of their flight recorders; the arguments and errors are those of `collect`.
+
+    Dumps count where there are no traces.
+    """
+    given = list(inputs)
+    if dumps := _dump_files(given):
+        return _dumped(given, dumps, progress or opening.silent)
+    return collect(given, steps, progress, jobs)
+
+
+def _dump_files(given: list[str]) -> list[FoundFile]:
+    """The files that count, if they are dumps of flight recorders."""
+    counted = sniffing.that_count(map(sniffing.sniff, opening.files(given)))
+    return [file.found for file in counted if file.is_a(FileKind.FLIGHT_DUMP)]
+
+
+def _dumped(given: list[str], files: list[FoundFile], progress: FileProgress) -> DumpedRun:
+    """Read the dumps of a run, one after another.
+
+    Raises:
+        UnusableInputError: None can be read.
+        UsageError: Two are of one rank, so that they are of several runs.
+    """
+    dumps: dict[int, FlightDump] = {}
+    reasons = []
+    for file in files:
+        try:
+            content = opening.read(file.location, progress(file.location))
+        except UnusableInputError as error:
+            reasons.append(_with_name(file, str(error)))
+            continue
+        if not isinstance(content, FlightDump) or content.rank is None:
+            reasons.append(f"{file.name}: its rank is not known; its name must end with it, as nccl_trace_rank_3 does")
+        elif content.rank in dumps:
+            raise UsageError(
+                f"{', '.join(map(shown, given))}: contains several dumps of rank {content.rank}; name those of one run"
+            )
+        else:
+            dumps[content.rank] = content
+    if not dumps:
+        raise UnusableInputError(reasons[0])
+    ordered = {rank: dumps[rank] for rank in sorted(dumps)}
+    return DumpedRun(opening.name_of(given, [dump.name for dump in ordered.values()]), ordered, tuple(reasons))
 
 
 def measure_rank(trace: Trace, steps: StepChoice | None = None) -> Member | None:
@@ -296,6 +374,8 @@ def _measured(file: FoundFile, reading: _Reading) -> list[_MeasuredFile]:
     content = opening.read(file.location, reading.progress(file.location), reading.jobs)
     if isinstance(content, TableDocument):
         raise UnusableInputError(f"{file.location}: contains printed tables, which cannot be compared between ranks")
+    if isinstance(content, FlightDump):
+        raise UnusableInputError(f"{file.location}: is a dump of the flight recorder, which has no steps to compare")
     if isinstance(content, CompileLog):
         raise UnusableInputError(f"{file.location}: is a compile log, which cannot be compared between ranks")
     if isinstance(content, Trace):

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from traceanalyzer import analyzers, simulation
 from traceanalyzer._version import __version__
-from traceanalyzer.analyzers import compilation, tables
+from traceanalyzer.analyzers import compilation, hangs, tables
 from traceanalyzer.analyzers.compilation import logged
 from traceanalyzer.analyzers.steps import trace_doubts
 from traceanalyzer.config import Config
@@ -37,6 +37,7 @@ from traceanalyzer.structure.steps import Steps
 from traceanalyzer.trace.compile_log import CompileLog
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.document import TableDocument
+from traceanalyzer.trace.flight_recorder import FlightDump
 from traceanalyzer.trace.graph_stacks import GraphStacks
 from traceanalyzer.trace.model import Device, Loss, Trace, TraceInfo, all_tables
 
@@ -89,7 +90,7 @@ class SideRecordings:
 
 
 def analyze(
-    measured: Trace | TableDocument | CompileLog,
+    measured: Trace | TableDocument | CompileLog | FlightDump,
     steps: StepChoice | None = None,
     config: Config | None = None,
     compile_logs: Sequence[CompileLog] = (),
@@ -98,7 +99,7 @@ def analyze(
     graph_stacks: str | Path | None = None,
     jobs: int = 1,
 ) -> model.Report:
-    """Analyze a trace, the tables of a text, or a compile log.
+    """Analyze a trace, the tables of a text, a compile log, or a dump of the flight recorder.
 
     Args:
         measured: What `load` returned.
@@ -121,7 +122,7 @@ def analyze(
 
 
 def _analyze(
-    measured: Trace | TableDocument | CompileLog,
+    measured: Trace | TableDocument | CompileLog | FlightDump,
     steps: StepChoice | None,
     config: Config,
     side: SideRecordings,
@@ -129,8 +130,7 @@ def _analyze(
 ) -> model.Report:
     if isinstance(measured, Trace):
         return _analyze_trace(measured, steps, config, side, jobs)
-    is_log = isinstance(measured, CompileLog)
-    what = "is a compile log" if is_log else "contains printed tables"
+    what = _WITHOUT_EVENTS[type(measured)]
     if side.compile_logs:
         raise UsageError(f"{measured.name}: {what}; a compile log explains only a trace")
     if side.captures.named:
@@ -139,7 +139,16 @@ def _analyze(
         raise UsageError(f"{measured.name}: {what}; stacks of graphs are joined only with traces")
     if steps is not None and not steps.is_everything:
         raise UsageError(f"{measured.name}: {what}; steps can only be chosen of a trace")
+    if isinstance(measured, FlightDump):
+        return analyze_dumps({measured.rank or 0: measured}, measured.name, config)
     return _analyze_log(measured, config) if isinstance(measured, CompileLog) else _analyze_document(measured, config)
+
+
+_WITHOUT_EVENTS = {
+    CompileLog: "is a compile log",
+    FlightDump: "is a dump of the flight recorder",
+    TableDocument: "contains printed tables",
+}
 
 
 def report_on(
@@ -264,6 +273,22 @@ def _analyze_log(log: CompileLog, config: Config) -> model.Report:
     source = ReportSource(log.name, "compile_log", log.size_bytes)
     doubts = (*log.losses, *compilation.doubts(code))
     return report_of(source, None, {"compilation": code}, {}, doubts, advice)
+
+
+def analyze_dumps(dumps: Mapping[int, FlightDump], name: str, config: Config | None = None) -> model.Report:
+    """Report on the dumps of the flight recorders of a run.
+
+    Args:
+        dumps: The dumps by rank.
+        name: Name of the run.
+        config: Settings of a project.
+    """
+    found = hangs.analyze(dumps)
+    advice = judge(sources.of_dumps(found), selection.choose(config or Config()))
+    sizes = [dump.size_bytes for dump in dumps.values()]
+    source = ReportSource(name, "flight_recorder", sum(size or 0 for size in sizes) if all(sizes) else None)
+    losses = [loss for dump in dumps.values() for loss in dump.losses]
+    return report_of(source, None, {"hangs": found}, {}, losses, advice)
 
 
 def report_of(

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.builders import TraceBuilder
+from tests.builders.flight_recorder import FlightRun
 from tests.reading import read_built
 from traceanalyzer import multirank, pipeline, readers
 from traceanalyzer.config import Config
@@ -26,8 +27,8 @@ from traceanalyzer.rules.engine.facts import Facts
 
 HERE = Path(__file__).parent
 
-Situation = TraceBuilder | str | tuple[TraceBuilder, ...]
-"""One rank, a text with tables, or the ranks of a run in their order."""
+Situation = TraceBuilder | str | tuple[TraceBuilder, ...] | FlightRun
+"""One rank, a text with tables, the ranks of a run in their order, or their dumps."""
 Thresholds = Mapping[str, float]
 
 
@@ -40,6 +41,8 @@ def report(
     if isinstance(situation, tuple):
         members = {rank: measure_rank(read_built(trace)) for rank, trace in enumerate(situation)}
         return join({rank: member for rank, member in members.items() if member is not None}, "run", config)
+    if isinstance(situation, FlightRun):
+        return pipeline.analyze_dumps(situation.dumps(), "run", config)
     if isinstance(situation, TraceBuilder):
         return analyze(read_built(situation), config=config)
     data = situation.encode()

@@ -13,6 +13,7 @@
     memory          levels, peaks and who holds them
     communication   collectives: time, speed, overlap
     ranks           all ranks of a run, measured and replayed together
+    hangs           who holds up a run that stands still, by dumps of the flight recorder
     compilation     what torch.compile costs, from traces and logs
     serving         samples, tokens, decode graphs
     phases          what people marked

@@ -23,6 +23,7 @@ from traceanalyzer.pipeline import StepChoice, report_on
 from traceanalyzer.report.model import Report
 from traceanalyzer.trace.compile_log import CompileLog
 from traceanalyzer.trace.document import TableDocument
+from traceanalyzer.trace.flight_recorder import FlightDump
 from traceanalyzer.urls import shown, without_secrets_of
 
 
@@ -53,7 +54,11 @@ def _report(task: Job, folder: Folder, progress: Callable[[int], None]) -> bytes
     options = task.options
     content = opening.read(task.location, progress)
     is_saved = isinstance(content, Report)
-    choice = None if isinstance(content, TableDocument | CompileLog) else StepChoice(skip_warmup=options.skip_warmup)
+    choice = (
+        None
+        if isinstance(content, TableDocument | CompileLog | FlightDump)
+        else StepChoice(skip_warmup=options.skip_warmup)
+    )
     report = report_on(content, task.location, choice, options.config)
     del content  # free its memory for the texts of the reports
     outputs = write_reports(folder, task.name, report, options)

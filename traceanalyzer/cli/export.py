@@ -28,6 +28,7 @@ from traceanalyzer.report.model import Report
 from traceanalyzer.structure.context import Context
 from traceanalyzer.trace.compile_log import CompileLog
 from traceanalyzer.trace.document import TableDocument
+from traceanalyzer.trace.flight_recorder import FlightDump
 from traceanalyzer.trace.model import Trace
 
 TABLE, COLLAPSED, SPEEDSCOPE, PERFETTO = "table", "collapsed", "speedscope", "perfetto"
@@ -271,7 +272,14 @@ def _read(given: str, source: FolderInput, what: str, jobs: int, *, quiet: bool)
     return traced(content, given, what)
 
 
-def traced(measured: Trace | TableDocument | CompileLog | Report | None, given: str, what: str) -> Trace:
+_WITHOUT_EVENTS = {
+    CompileLog: "is a compile log",
+    FlightDump: "is a dump of the flight recorder",
+    TableDocument: "contains printed tables",
+}
+
+
+def traced(measured: Trace | TableDocument | CompileLog | FlightDump | Report | None, given: str, what: str) -> Trace:
     """What a file for another program is made of.
 
     Args:
@@ -287,14 +295,14 @@ def traced(measured: Trace | TableDocument | CompileLog | Report | None, given: 
     if isinstance(measured, Report):
         raise UsageError(f"{given}: is a saved report, and {what} is made of a trace; name the trace")
     if not isinstance(measured, Trace):
-        found = "is a compile log" if isinstance(measured, CompileLog) else "contains printed tables"
+        found = _WITHOUT_EVENTS[type(measured)]
         raise UsageError(f"{given}: {found}, but {what} is made of a trace")
     return measured
 
 
 def texts(
     exports: ExportOptions,
-    measured: Trace | TableDocument | CompileLog | Report | None,
+    measured: Trace | TableDocument | CompileLog | FlightDump | Report | None,
     given: str,
     steps: StepChoice,
     language: Language,

@@ -45,6 +45,8 @@ def command(
     An INPUT is a file, a folder (searched at any depth), a quoted pattern, a URL such as s3://bucket/run7/, or a
     saved report (report -o x.json).
 
+    Dumps of torch's flight recorder (nccl_trace_rank_0), which a hang leaves, show who holds up the run.
+
     Name the files of all ranks of one run, or a folder that contains them. The rank is read from the trace
     (distributedInfo), or else from the name of the file (rank3, rank_3/). Saved reports in a folder are used only if
     there are no traces.
@@ -69,7 +71,7 @@ def command(
     spoken = delivery.chosen_language(lang, settings)
     first, last = steps or (None, None)
     with reading_each(quiet=quiet) as progress:
-        run = multirank.collect(inputs, StepChoice(first, last, skip_warmup), progress, jobs)
+        run = multirank.find(inputs, StepChoice(first, last, skip_warmup), progress, jobs)
     report = run.report(settings)
     delivery.Delivery(spoken, top or settings.top, force=force, quiet=quiet).deliver(report, targets, {})
     for line in run.summary:

@@ -23,6 +23,7 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report
 from traceanalyzer.trace.compile_log import CompileLog
 from traceanalyzer.trace.document import TableDocument
+from traceanalyzer.trace.flight_recorder import FlightDump
 from traceanalyzer.trace.graph_stacks import GraphStacks
 from traceanalyzer.trace.model import Trace
 
@@ -102,14 +103,15 @@ def command(
     force: bool,
     quiet: bool,
 ) -> None:
-    """Report on one trace, on the tables of a text, or on a compile log; - is standard input.
+    """Report on one trace, the tables of a text, a compile log, or dumps of a hang; - is standard input.
 
     An INPUT is a file, a folder (searched at any depth), a quoted pattern, a URL such as s3://bucket/run7/, or a
     saved report (report -o x.json).
 
     A trace is what torch.profiler exports (.json, .json.gz); a text is anything that holds tables of
-    key_averages().table(); a compile log is what TORCH_TRACE=FOLDER makes torch write. The content decides. For a
-    folder, the report covers its only trace, or all ranks of its only run. A saved report is shown as it is, like
+    key_averages().table(); a compile log is what TORCH_TRACE=FOLDER makes torch write; dumps of a hang are what
+    torch's flight recorder writes (nccl_trace_rank_0). The content decides. For a folder, the report covers its only
+    trace, or all ranks of its only run. A saved report is shown as it is, like
     render does.
 
     Where graphs launch the kernels of a trace, --graph-capture names a recording of their capture: it shows which
@@ -132,6 +134,7 @@ def command(
       traceanalyzer report decode.json.gz --graph-capture capture.json.gz
       traceanalyzer report trace.json.gz --compile-log compile_logs/
       traceanalyzer report compile_logs/torch.log
+      traceanalyzer report dumps/
 
     \b
     Exit codes:
@@ -190,7 +193,7 @@ class _Made:
     """A report, and the input from which it was made."""
 
     report: Report
-    measured: Trace | TableDocument | CompileLog | Report | None = None
+    measured: Trace | TableDocument | CompileLog | FlightDump | Report | None = None
     """None: several traces."""
     file: str = ""
     """Where it was read."""
@@ -219,7 +222,7 @@ def _make(given: str, asked: _Asked, *, quiet: bool) -> _Made:
         from traceanalyzer import multirank  # noqa: PLC0415
 
         with reading_each(quiet=quiet) as each:
-            run = multirank.collect(chosen.inputs, asked.steps, each, asked.jobs)
+            run = multirank.find(chosen.inputs, asked.steps, each, asked.jobs)
         return _Made(run.report(asked.settings), notes=tuple(run.summary))
     return _of_one_file(chosen.inputs[0], chosen.captures, asked, quiet=quiet)
 

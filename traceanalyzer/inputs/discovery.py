@@ -23,6 +23,8 @@ CAPTURED_TABLES = ".key_averages.txt"
 """Suffix of the tables that a capture writes beside each trace."""
 _COMPRESSED = ".gz"
 
+_DUMP_NAME = re.compile(r"(?:_trace_rank_?|_dump_)\d{1,7}(?:\.(?:pickle|pkl|bin))?\Z")
+"""Names of dumps of the flight recorder; those as JSON end in .json."""
 _TRACE_NAME = re.compile(r"(?<![a-z])trace(?![a-z])|(?<![a-z])rank[-_]?\d|kineto|\.json\.tmp$")
 _LONGEST_PART = 150
 """Most bytes of one part of a path; with a hash and two suffixes it stays below 255, the limit of file systems."""
@@ -38,8 +40,10 @@ def plain_name(name: str) -> str:
 
 
 def may_be_input(name: str) -> bool:
-    """Whether a file of this name in a folder may be a trace or a document."""
-    return not name.startswith(".") and plain_name(name).endswith(TRACE_SUFFIXES + TEXT_SUFFIXES)
+    """Whether a file of this name in a folder may be a trace, a document, or a dump of the flight recorder."""
+    plain = plain_name(name)
+    is_known = plain.endswith(TRACE_SUFFIXES + TEXT_SUFFIXES) or _DUMP_NAME.search(plain) is not None
+    return is_known and not name.startswith(".")
 
 
 def looks_like_trace(name: str) -> bool:

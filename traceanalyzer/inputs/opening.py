@@ -13,7 +13,7 @@ from pathlib import Path
 
 from traceanalyzer import readers
 from traceanalyzer.errors import UnusableInputError
-from traceanalyzer.inputs import discovery, saved_reports
+from traceanalyzer.inputs import discovery, other_files, saved_reports
 from traceanalyzer.inputs.discovery import FoundFile
 from traceanalyzer.inputs.sniffing import NOTHING
 from traceanalyzer.inputs.storage import local_path, open_input
@@ -24,11 +24,12 @@ from traceanalyzer.report.difference import Difference
 from traceanalyzer.report.model import Report
 from traceanalyzer.trace.compile_log import CompileLog
 from traceanalyzer.trace.document import TableDocument
+from traceanalyzer.trace.flight_recorder import FlightDump
 from traceanalyzer.trace.graph_stacks import GraphStacks
 from traceanalyzer.trace.model import Trace
 from traceanalyzer.urls import has_wildcard, is_url, path_of, shown
 
-Content = Trace | TableDocument | CompileLog | Report | Difference
+Content = Trace | TableDocument | CompileLog | FlightDump | Report | Difference
 """The content of an input file."""
 
 FileProgress = Callable[[str], Callable[[int], None]]
@@ -85,7 +86,16 @@ def read(location: str | Path, progress: Callable[[int], None] = lambda _: None,
         MissingDependencyError: The library for a URL is not installed.
     """
     with open_source(location, progress) as source:
-        return saved_reports.read(source) if saved_reports.begins(source) else readers.read(source, jobs)
+        if saved_reports.begins(source):
+            return saved_reports.read(source)
+        _refuse_others(source)
+        return readers.read(source, jobs)
+
+
+def _refuse_others(source: Source) -> None:
+    """Raise an error that names the file, if it is of a kind that this program does not read."""
+    if known := other_files.described(source.peek(other_files.HEAD), source.name):
+        raise UnusableInputError(f"{source.name}: {known}")
 
 
 def is_one_file(given: str) -> bool:
@@ -127,8 +137,10 @@ def name_of(inputs: Iterable[str], names: list[str]) -> str:
 
 
 def nothing_in(inputs: Iterable[str]) -> UnusableInputError:
-    """The error for inputs in which no file can be read."""
-    return UnusableInputError(f"{', '.join(map(shown, inputs))}: {NOTHING}")
+    """The error for inputs in which no file can be read; it names what lies in a folder instead."""
+    given = list(inputs)
+    others = "".join(other_files.in_folder(local_path(path)) for path in given if not is_url(path))
+    return UnusableInputError(f"{', '.join(map(shown, given))}: {NOTHING}{others}")
 
 
 def _is_remote_file(url: str) -> bool:
@@ -148,8 +160,10 @@ _NOT_SAVED = "is not a report that traceanalyzer saved (report -o x.json); trace
 
 def load(
     path: str | Path, progress: Callable[[int], None] | None = None, *, jobs: int = 1
-) -> Trace | TableDocument | CompileLog:
-    """Read a trace, a text with tables of `key_averages()`, or a compile log of torch; the content decides.
+) -> Trace | TableDocument | CompileLog | FlightDump:
+    """Read a trace, a text with tables of `key_averages()`, a compile log of torch or a dump of its flight recorder.
+
+    The content decides.
 
     Args:
         path: A Kineto trace (`.json`, `.json.gz`, `.tmp`), any text, the URL of one, or "-" for standard input.
@@ -164,6 +178,7 @@ def load(
     with open_source(path, progress or (lambda _: None)) as source:
         if saved_reports.begins(source):
             raise UnusableInputError(f"{source.name}: {_SAVED}")
+        _refuse_others(source)
         return readers.read(source, jobs)
 
 

@@ -1,4 +1,4 @@
-"""Detects the kind of a file by its first bytes: a trace, a text with tables, a log, a saved report, or none."""
+"""Detects the kind of a file by its first bytes: a trace, a text with tables, a log, a dump, a report, or none."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.inputs import saved_reports
 from traceanalyzer.inputs.discovery import TEXT_SUFFIXES, FoundFile, looks_like_trace, plain_name
 from traceanalyzer.inputs.storage import open_input
-from traceanalyzer.readers import compile_log, encodings
+from traceanalyzer.readers import compile_log, encodings, flight_recorder
 
 HEAD = 1 << 18
 """Number of decompressed bytes to examine: the header of a trace and a few hundred events."""
 
 NOTHING = (
-    "contains no trace (.json, .json.gz), no text with a profiler table, no compile log of torch (TORCH_TRACE) and no "
-    "saved report (report -o x.json)"
+    "contains no trace (.json, .json.gz), no text with a profiler table, no compile log of torch (TORCH_TRACE), no "
+    "dump of the flight recorder (nccl_trace_rank_0) and no saved report (report -o x.json)"
 )
 """Error text of every command for an input without readable files."""
 
@@ -54,6 +54,7 @@ class FileKind(Enum):
     TRACE = "trace"
     DOCUMENT = "document"
     COMPILE_LOG = "compile log"
+    FLIGHT_DUMP = "dump of the flight recorder"
     REPORT = "saved report"
     DIFFERENCE = "saved difference"
     OTHER = "other"
@@ -101,12 +102,12 @@ def sniff(file: FoundFile) -> SniffedFile:
 def that_count(files: Iterable[SniffedFile]) -> list[SniffedFile]:
     """The files of a folder, a pattern or a URL that are to be analyzed.
 
-    These are the traces; without traces, the texts with tables; without both, the compile logs; without all, the saved
-    reports, since reports are usually those of the traces beside them. Files that cannot be read or have another kind
-    never count.
+    These are the traces; without traces, the dumps of flight recorders; without these, the texts with tables; then the
+    compile logs; without all, the saved reports, since reports are usually those of the traces beside them. Files that
+    cannot be read or have another kind never count.
     """
     every = list(files)
-    for kind in (FileKind.TRACE, FileKind.DOCUMENT, FileKind.COMPILE_LOG, FileKind.REPORT):
+    for kind in (FileKind.TRACE, FileKind.FLIGHT_DUMP, FileKind.DOCUMENT, FileKind.COMPILE_LOG, FileKind.REPORT):
         if of_kind := [file for file in every if file.is_a(kind)]:
             return of_kind
     return []
@@ -131,19 +132,26 @@ def peek(file: IO[bytes], name: str, size: int, *, is_named: bool = False) -> Pe
     is_whole = plain <= len(head)
     recode, in_file = _recoder(head), max(len(head), 1)
     head = recode(head)
-    if saved_reports.is_head_of_saved(head):
-        return Peek(FileKind.DIFFERENCE if saved_reports.is_head_of_difference(head) else FileKind.REPORT, plain)
-    if _is_report(head):
-        return Peek(FileKind.OTHER, plain)
-    if not _EVENTS.search(head):
-        if compile_log.begins(head):
-            return Peek(FileKind.COMPILE_LOG, plain)
-        if plain_name(name).endswith(TEXT_SUFFIXES):
-            has_table = is_named or _finds_table(head, None if is_compressed else file, recode)
-            return Peek(FileKind.DOCUMENT if has_table else FileKind.OTHER, plain)
+    if (kind := _plain_kind(head)) is not None:
+        is_dump = kind is FileKind.FLIGHT_DUMP
+        return Peek(kind, plain, rank=flight_recorder.rank_of_name(name.rpartition("/")[2]) if is_dump else None)
+    if not _EVENTS.search(head) and plain_name(name).endswith(TEXT_SUFFIXES):
+        has_table = is_named or _finds_table(head, None if is_compressed else file, recode)
+        return Peek(FileKind.DOCUMENT if has_table else FileKind.OTHER, plain)
     if is_named or looks_like_trace(name) or _may_be_trace(head, name, is_whole=is_whole):
         return Peek(FileKind.TRACE, plain, len(_EVENT.findall(head)) / in_file, *_ranks(head))
     return Peek(FileKind.OTHER, plain)
+
+
+def _plain_kind(head: bytes) -> FileKind | None:
+    """The kind of a file that its first bytes tell, whatever its name; None for traces, texts, and all else."""
+    if saved_reports.is_head_of_saved(head):
+        return FileKind.DIFFERENCE if saved_reports.is_head_of_difference(head) else FileKind.REPORT
+    if _is_report(head):
+        return FileKind.OTHER
+    if flight_recorder.begins(head):
+        return FileKind.FLIGHT_DUMP
+    return FileKind.COMPILE_LOG if not _EVENTS.search(head) and compile_log.begins(head) else None
 
 
 def _may_be_trace(head: bytes, name: str, *, is_whole: bool) -> bool:

@@ -1,13 +1,14 @@
 """Reads files into traces, table documents and compile logs, one package per format; the content decides which.
 
-    source         bytes from files, standard input and gzip
-    encodings      texts in UTF-16 and UTF-32 become UTF-8
-    kineto         JSON of torch.profiler becomes a Trace
-    key_averages   printed tables in any text become a TableDocument
-    forms          what other tools print becomes part of it
-    compile_log    structured logs of torch.compile become a CompileLog
-    graph_stacks   lines that made the nodes of graphs, from a file beside a trace
-    other_tools    what else a text is, for an error that says what to record instead
+    source           bytes from files, standard input and gzip
+    encodings        texts in UTF-16 and UTF-32 become UTF-8
+    kineto           JSON of torch.profiler becomes a Trace
+    key_averages     printed tables in any text become a TableDocument
+    forms            what other tools print becomes part of it
+    compile_log      structured logs of torch.compile become a CompileLog
+    graph_stacks     lines that made the nodes of graphs, from a file beside a trace
+    flight_recorder  dumps of torch's flight recorder become a FlightDump, and nothing in a pickle is run
+    other_tools      what else a text is, for an error that says what to record instead
 
 A reader goes on after damage, and counts what it lost.
 """
@@ -19,12 +20,13 @@ from dataclasses import replace
 
 from traceanalyzer import output
 from traceanalyzer.errors import UnusableInputError
-from traceanalyzer.readers import compile_log
+from traceanalyzer.readers import compile_log, flight_recorder
 from traceanalyzer.readers.kineto import reader
 from traceanalyzer.readers.kineto.header import EVENTS_KEY
 from traceanalyzer.readers.source import Source
 from traceanalyzer.trace.compile_log import CompileLog
 from traceanalyzer.trace.document import TableDocument
+from traceanalyzer.trace.flight_recorder import FlightDump
 from traceanalyzer.trace.model import Loss, Trace
 
 _HEAD = 1 << 20
@@ -34,7 +36,7 @@ _LONGEST_TEXT = 256 << 20
 _ARRAY_OF_OBJECTS = re.compile(rb"\A\s*+\[\s*+(\{\s*\"|\]|$)")
 
 
-def read(source: Source, jobs: int = 1) -> Trace | TableDocument | CompileLog:
+def read(source: Source, jobs: int = 1) -> Trace | TableDocument | CompileLog | FlightDump:
     """Read whatever the source holds.
 
     Args:
@@ -42,8 +44,11 @@ def read(source: Source, jobs: int = 1) -> Trace | TableDocument | CompileLog:
         jobs: Most processes that decode a trace; as many as pay for its size do. They change nothing in it.
 
     Raises:
-        UnusableInputError: Neither a trace, nor a compile log, nor a text with a table.
+        UnusableInputError: Neither a trace, nor a compile log, nor a dump of the flight recorder, nor a text with a
+            table.
     """
+    if flight_recorder.begins(source.peek(_HEAD)):
+        return flight_recorder.read(source)
     if _is_trace(source):
         return reader.read(source, jobs)
     return compile_log.read(source) if compile_log.begins(source.peek(_HEAD)) else _read_text(source)

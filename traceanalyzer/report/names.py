@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from traceanalyzer.report.message import Message, Text
 
@@ -31,6 +31,23 @@ _CODE = re.compile(r"(?<!`)`([^`|\s](?:[^`|]*[^`|\s])?)`(?!`)")
 """Pattern of code in a sentence. Code with a pipe stays text, because a pipe ends the cell of a Markdown table."""
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 """First characters that spreadsheets take for a formula, including fullwidth ones (owasp.org, CSV Injection)."""
+
+
+_MOST_RANGES = 12
+"""Ranges of a list of ranks that are written out."""
+
+
+def in_ranges(ranks: Iterable[int]) -> str:
+    """A list of ranks, with ranges: `0-7, 9`; many of them are cut, with the number of all ranks."""
+    ordered = sorted(set(ranks))
+    ranges: list[tuple[int, int]] = []
+    for rank in ordered:
+        if ranges and ranges[-1][1] == rank - 1:
+            ranges[-1] = (ranges[-1][0], rank)
+        else:
+            ranges.append((rank, rank))
+    written = [str(a) if a == b else f"{a}, {b}" if b == a + 1 else f"{a}-{b}" for a, b in ranges[:_MOST_RANGES]]
+    return ", ".join(written) + (f", ... ({len(ordered)})" if len(ranges) > _MOST_RANGES else "")
 
 
 def clean(name: str) -> str:

@@ -104,6 +104,15 @@ TEXTS = (
     Text("read-gzip-damaged", "The gzip stream is damaged: everything after that point is missing."),
     Text("read-gzip-checksum", "The gzip checksum does not match: the content may be damaged."),
     Text(
+        "read-flight-damaged",
+        "{count:count} entries of {name} are damaged and were left out.",
+        one="{count:count} entry of {name} is damaged and was left out.",
+    ),
+    Text(
+        "read-flight-version",
+        "{name} is of version {version} of the flight recorder, which was never seen; it was read by its keys.",
+    ),
+    Text(
         "read-compile-log-damaged",
         "{count:count} lines of the compile log {name} are damaged and were not read, the first of them line {line}.",
         one="{count:count} line of the compile log {name} is damaged and was not read: line {line}.",

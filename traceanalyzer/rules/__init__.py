@@ -21,6 +21,7 @@ SUBJECTS = (
     "memory",
     "communication",
     "ranks",
+    "hangs",
     "compilation",
     "steps",
 )

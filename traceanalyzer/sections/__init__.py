@@ -12,8 +12,8 @@
     in_steps        puts the typical step before the whole recording
     several_runs    merges what many tables have in common
 
-The others have the names of their subjects: `capture`, `communication`, `compilation`, `copies`, `host`, `idle`,
-`kernels`, `launches`, `memory`, `modules`, `operators`, `phases`, `ranks`, `steps`, `tables`, `waits`.
+The others have the names of their subjects: `capture`, `communication`, `compilation`, `copies`, `hangs`, `host`,
+`idle`, `kernels`, `launches`, `memory`, `modules`, `operators`, `phases`, `ranks`, `steps`, `tables`, `waits`.
 
 Terminal, Markdown, HTML and spreadsheets show the same facts, and what to show is decided once, here. What a format
 needs of a section or a column is a field of it. Sections are a layer below the formats, not a part of them, so that
@@ -35,6 +35,7 @@ from traceanalyzer.sections import (
     critical_path,
     explained,
     findings,
+    hangs,
     host,
     idle,
     in_steps,
@@ -63,6 +64,7 @@ _BUILDERS: tuple[Callable[[Report, int], Iterator[Section]], ...] = (
     steps.build_recording,
     phases.build,
     ranks.build,
+    hangs.build,
     capture.build,
     tables.build,
     throughput.build,

@@ -11,6 +11,7 @@ from functools import partial
 from itertools import islice
 
 from traceanalyzer import processes
+from traceanalyzer.analyzers.hangs import Hangs
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.rules.engine.facts import Facts, Missing
 from traceanalyzer.rules.engine.rule import Draft
@@ -95,9 +96,13 @@ def _detected(entry: Chosen, facts: Facts) -> Iterable[Draft]:
     rule = entry.rule
     if facts.is_graph_capture:
         raise Missing(_CAPTURE())
+    if facts.find("hangs", Hangs) is not None:
+        return rule.dumps(facts, entry.limits) if rule.dumps is not None else ()
     if facts.log is not None:
         return rule.log(facts, entry.limits) if rule.log is not None else ()
     detector = rule.trace if facts.table is None else rule.table
+    if detector is None and rule.dumps is not None:
+        return ()
     if detector is None:
         reason = rule.no_trace if facts.table is None else rule.no_table
         raise Missing(reason or _NO_TIMELINE())

@@ -113,9 +113,10 @@ Detector = Callable[[Facts, Limits], Iterable[Draft]]
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule. `trace` judges a trace, `table` a run of a table document, `log` a compile log without a trace.
+    """One rule.
 
-    None where the rule does not apply.
+    `trace` judges a trace, `table` a run of a table document, `log` a compile log without a trace, and `dumps` those of
+    flight recorders. None where the rule does not apply.
     """
 
     id: str
@@ -145,8 +146,9 @@ class Rule:
     trace: Detector | None = None
     table: Detector | None = None
     log: Detector | None = None
+    dumps: Detector | None = None
     no_trace: Message | None = None
-    """The reason why a trace cannot be judged; needed if `trace` is None."""
+    """The reason why a trace cannot be judged; needed if `trace` and `dumps` are None."""
     no_table: Message | None = None
     """Why a table cannot be judged; the missing timeline by default."""
     stage: str = "stable"
@@ -221,7 +223,13 @@ class RulePage(msgspec.Struct, frozen=True):
         unit = next(threshold.unit for threshold in self.thresholds if threshold.key == key)
         return Evidence(subject or self.text("subject")(), value, limits[key], unit, where)
 
-    def rule(self, trace: Detector | None = None, table: Detector | None = None, log: Detector | None = None) -> Rule:
+    def rule(
+        self,
+        trace: Detector | None = None,
+        table: Detector | None = None,
+        log: Detector | None = None,
+        dumps: Detector | None = None,
+    ) -> Rule:
         """The rule of this page with these detectors; the texts no-trace and no-table say why one is missing."""
         own = {name: getattr(self, name) for name in self.__struct_fields__ if name != "texts"}
         return Rule(
@@ -232,6 +240,7 @@ class RulePage(msgspec.Struct, frozen=True):
             trace=trace,
             table=table,
             log=log,
+            dumps=dumps,
             no_trace=self._reason("no-trace"),
             no_table=self._reason("no-table"),
             **own,

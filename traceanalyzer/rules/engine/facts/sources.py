@@ -1,4 +1,4 @@
-"""Makes facts: of a trace, of the runs of a table document, of a compile log, of a run of several ranks."""
+"""Makes facts: of a trace, of the runs of a table document, of a compile log, of dumps, of a run of several ranks."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from math import fsum
 from typing import Any
 
 from traceanalyzer.analyzers.compilation import CompiledCode
+from traceanalyzer.analyzers.hangs import Hangs
 from traceanalyzer.analyzers.kernels.accelerators import Accelerators
 from traceanalyzer.analyzers.ranks.model import Ranks
 from traceanalyzer.analyzers.tables.grouping import RunView
@@ -104,6 +105,11 @@ def _printed_resources(run: PrintedRun, step_ns: float) -> Resources:
 def of_log(code: CompiledCode) -> tuple[Facts, ...]:
     """The one run of a compile log, which has no steps."""
     return (Facts(Resources(0.0, None, None, None, None), 0, results={"compilation": code}),)
+
+
+def of_dumps(found: Hangs) -> tuple[Facts, ...]:
+    """The one run whose ranks wrote dumps of the flight recorder, which have no steps."""
+    return (Facts(Resources(0.0, None, None, None, None), 0, results={"hangs": found}),)
 
 
 def of_ranks(summary: TraceSummary, results: Mapping[str, Any]) -> tuple[Facts, ...]:

@@ -6,6 +6,7 @@ from math import fsum
 from statistics import median
 
 from traceanalyzer.analyzers.compilation import CompiledCode
+from traceanalyzer.analyzers.hangs import Hangs
 from traceanalyzer.analyzers.kernels.classes import KernelClasses
 from traceanalyzer.analyzers.launches.runtime_calls import RuntimeCalls
 from traceanalyzer.analyzers.ranks.model import Ranks
@@ -18,6 +19,7 @@ from traceanalyzer.rules.engine import host_owners, late_rank
 from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.rules.engine.headlines import compile_log, other_tools, printed, typical
 from traceanalyzer.rules.engine.headlines.kind_of_work import MOST, gpu_bound
+from traceanalyzer.rules.engine.headlines.standing import of_dumps
 from traceanalyzer.rules.engine.headlines.typical import WORTH_BESIDE, StepBound
 from traceanalyzer.rules.engine.headlines.unusual import of_launches_alone, unusual, with_late_start
 from traceanalyzer.simulation.critical_path import CriticalPath
@@ -151,6 +153,8 @@ _SILENT_WORKS = Text(
 
 def headline(facts: Facts, combined: Combined | None) -> Headline:
     """What bounds a run: the GPU if it works nearly all the time, else what the GPU waits for."""
+    if (standing := facts.find("hangs", Hangs)) is not None:
+        return Headline(facts.run, "hang" if standing.waits else "none", of_dumps(standing), None, None, None)
     if facts.log is not None:
         found = compile_log.of_log(facts.need("compilation", CompiledCode), facts.log)
         return Headline(facts.run, found.bound, found.message, found.share, None, None)

@@ -1,0 +1,308 @@
+"""Runs with a planted fault: the verdict and the ranks that it names, and no others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.builders.flight_recorder import EVERY, FlightRun
+from traceanalyzer.analyzers.hangs import Hangs, analyze
+from traceanalyzer.inputs.opening import open_source
+from traceanalyzer.readers import flight_recorder
+from traceanalyzer.trace.flight_recorder import FlightDump
+
+SIZES = (2, 4, 8, 16, 64)
+
+
+def dumps_of(folder: Path) -> dict[int, FlightDump]:
+    dumps = {}
+    for file in sorted(path for path in folder.iterdir() if path.suffix != ".log"):
+        with open_source(file) as source:
+            dump = flight_recorder.read(source)
+        assert dump.rank is not None
+        dumps[dump.rank] = dump
+    return dumps
+
+
+def judged(run: FlightRun, folder: Path, missing: tuple[int, ...] = (), rings: dict[int, int] | None = None) -> Hangs:
+    return analyze(dumps_of(run.write(folder / "dumps", missing=missing, rings=rings)))
+
+
+def begun(ranks: int, *, collectives: int = 20) -> FlightRun:
+    """A run that has called some collectives, and many before."""
+    run = FlightRun(ranks, first=1000)
+    for _ in range(collectives):
+        run.collective("all_reduce")
+        run.collective("_all_gather_base", shape=(64,), dtype="BFloat16")
+    return run
+
+
+def with_groups(ranks: int) -> FlightRun:
+    """A run with pairs of ranks (tensor), and the even and the odd ranks (data)."""
+    run = begun(ranks, collectives=2)
+    for first in range(0, ranks, 2):
+        run.group(str(10 + first), "TENSOR", (first, first + 1))
+    run.group("5", "DATA", range(0, ranks, 2))
+    run.group("6", "DATA", range(1, ranks, 2))
+    for _ in range(5):
+        for first in range(0, ranks, 2):
+            run.collective("all_reduce", str(10 + first))
+        run.collective("_reduce_scatter_base", "5")
+        run.collective("_reduce_scatter_base", "6")
+    return run
+
+
+def asleep(ranks: int) -> tuple[FlightRun, tuple[int, ...]]:
+    run = begun(ranks)
+    run.collective(absent=(ranks - 1,))
+    return run, (ranks - 1,)
+
+
+def asleep_ahead(ranks: int) -> tuple[FlightRun, tuple[int, ...]]:
+    """The others call several collectives ahead of the one in which they wait."""
+    run = begun(ranks)
+    for _ in range(5):
+        run.collective(absent=(0,))
+    return run, (0,)
+
+
+def chained(ranks: int) -> tuple[FlightRun, tuple[int, ...]]:
+    """The last rank sleeps; its partner waits for it, and the partner's row waits for the partner."""
+    run = with_groups(max(ranks, 4))
+    last = max(ranks, 4) - 1
+    run.collective("all_reduce", str(10 + last - 1), absent=(last,))
+    for first in range(0, last - 1, 2):
+        run.collective("all_reduce", str(10 + first))
+    run.collective("_reduce_scatter_base", "5", absent=(last - 1,))
+    run.collective("_reduce_scatter_base", "6", absent=(last,))
+    return run, (last,)
+
+
+def stopped(ranks: int) -> tuple[FlightRun, tuple[int, ...]]:
+    run = begun(ranks)
+    run.collective("all_reduce", stuck=(1,))
+    run.collective("all_reduce", stuck=tuple(range(ranks)))
+    return run, (1,)
+
+
+def stopped_two(ranks: int) -> tuple[FlightRun, tuple[int, ...]]:
+    run = with_groups(max(ranks, 4))
+    run.collective("all_reduce", "10", stuck=(1,))
+    run.collective("all_reduce", "12", stuck=(2,))
+    run.collective("_reduce_scatter_base", "5", stuck=range(0, max(ranks, 4), 2))
+    run.collective("_reduce_scatter_base", "6", stuck=range(1, max(ranks, 4), 2))
+    return run, (1, 2)
+
+
+def wrong_shape(ranks: int) -> tuple[FlightRun, tuple[int, ...]]:
+    run = begun(max(ranks, 3))
+    run.collective(stuck=range(max(ranks, 3)), other={1: {"input_sizes": [[7]]}})
+    return run, (1,)
+
+
+def wrong_dtype(ranks: int) -> tuple[FlightRun, tuple[int, ...]]:
+    run = begun(max(ranks, 3))
+    run.collective(stuck=range(max(ranks, 3)), other={2: {"input_dtypes": ["Half"]}})
+    return run, (2,)
+
+
+def wrong_order(ranks: int) -> tuple[FlightRun, tuple[int, ...]]:
+    run = begun(max(ranks, 3))
+    for name, swapped in (("all_reduce", "broadcast"), ("broadcast", "all_reduce")):
+        run.collective(name, stuck=range(max(ranks, 3)), other={0: {"profiling_name": f"nccl:{swapped}"}})
+    return run, (0,)
+
+
+def missing_barrier(ranks: int) -> tuple[FlightRun, tuple[int, ...]]:
+    """One rank skips the barrier and calls what comes after it."""
+    run = begun(max(ranks, 3))
+    run.collective("barrier", stuck=range(max(ranks, 3)), other={1: {"profiling_name": "nccl:all_reduce"}})
+    return run, (1,)
+
+
+def without_partner(ranks: int) -> tuple[FlightRun, tuple[int, ...]]:
+    run = begun(ranks)
+    run.send(0, ranks - 1, only="recv")
+    return run, (0,)
+
+
+def send_without_partner(ranks: int) -> tuple[FlightRun, tuple[int, ...]]:
+    run = begun(ranks)
+    run.send(0, ranks - 1, only="send")
+    return run, (ranks - 1,)
+
+
+def crossed(ranks: int) -> tuple[FlightRun, tuple[int, ...]]:
+    run = begun(ranks)
+    run.group("8", "ONE", (0, 1))
+    run.group("9", "TWO", (0, 1))
+    for group in ("8", "9"):
+        run.collective(group=group)
+    run.collective(group="8", absent=(1,))
+    run.collective(group="9", absent=(0,))
+    return run, (0, 1)
+
+
+def nobody_finishes(ranks: int) -> tuple[FlightRun, tuple[int, ...]]:
+    run = begun(ranks)
+    run.collective(stuck=range(ranks))
+    return run, ()
+
+
+def healthy(ranks: int) -> tuple[FlightRun, tuple[int, ...]]:
+    return begun(ranks), ()
+
+
+def healthy_groups(ranks: int) -> tuple[FlightRun, tuple[int, ...]]:
+    run = with_groups(max(ranks, 4))
+    run.send(0, 1)
+    run.collective("all_to_all", other={0: {"input_sizes": [[3]]}})
+    return run, ()
+
+
+def slow(ranks: int) -> tuple[FlightRun, tuple[int, ...]]:
+    run = FlightRun(ranks, first=5)
+    for _ in range(30):
+        run.collective(late_ns={1: 4_000_000})
+    return run, (1,)
+
+
+FAULTS: dict[str, tuple[Callable[[int], tuple[FlightRun, tuple[int, ...]]], str]] = {
+    "a rank sleeps": (asleep, "missing"),
+    "a rank sleeps, the others run ahead": (asleep_ahead, "missing"),
+    "a rank sleeps, in a chain of groups": (chained, "missing"),
+    "a device stops": (stopped, "stopped"),
+    "two devices stop": (stopped_two, "stopped"),
+    "another shape": (wrong_shape, "mismatch"),
+    "another type": (wrong_dtype, "mismatch"),
+    "another order": (wrong_order, "mismatch"),
+    "a barrier left out": (missing_barrier, "mismatch"),
+    "a recv without its send": (without_partner, "missing"),
+    "a send without its recv": (send_without_partner, "missing"),
+    "two groups crossed": (crossed, "circle"),
+    "nobody finishes": (nobody_finishes, "all-waiting"),
+    "a healthy run": (healthy, "none"),
+    "a healthy run with groups": (healthy_groups, "none"),
+    "a slow rank": (slow, "slow"),
+}
+
+
+@pytest.mark.parametrize("ranks", SIZES)
+@pytest.mark.parametrize("fault", FAULTS)
+def test_the_planted_ranks_and_no_others(fault: str, ranks: int, tmp_path: Path) -> None:
+    plant, verdict = FAULTS[fault]
+    run, named = plant(ranks)
+    found = judged(run, tmp_path)
+    assert (found.verdict, found.ranks) == (verdict, named)
+
+
+@pytest.mark.parametrize("fault", ["a rank sleeps", "a device stops", "another type", "a healthy run"])
+def test_1024_ranks(fault: str, tmp_path: Path) -> None:
+    plant, verdict = FAULTS[fault]
+    run, named = plant(1024)
+    found = judged(run, tmp_path)
+    assert (found.verdict, found.ranks, found.world_size) == (verdict, named, 1024)
+
+
+@pytest.mark.parametrize("ranks", [3, 8, 64])
+def test_a_killed_rank_has_no_dump(ranks: int, tmp_path: Path) -> None:
+    run, _ = asleep(ranks)
+    found = judged(run, tmp_path, missing=(ranks - 1,))
+    assert (found.verdict, found.ranks, found.without_dump) == ("no-dump", (ranks - 1,), (ranks - 1,))
+
+
+def test_a_dump_that_is_missing_besides_is_not_the_cause(tmp_path: Path) -> None:
+    run, named = asleep(8)
+    found = judged(run, tmp_path, missing=(2, 3))
+    assert (found.verdict, found.ranks, found.without_dump) == ("missing", named, (2, 3))
+
+
+def test_a_healthy_run_of_which_dumps_are_missing(tmp_path: Path) -> None:
+    found = judged(begun(8), tmp_path, missing=(1,))
+    assert (found.verdict, found.ranks, found.without_dump) == ("none", (), (1,))
+
+
+@pytest.mark.parametrize("fault", ["a rank sleeps", "a device stops", "another type", "nobody finishes"])
+def test_rings_that_overlap_only_in_part(fault: str, tmp_path: Path) -> None:
+    plant, verdict = FAULTS[fault]
+    run, named = plant(8)
+    found = judged(run, tmp_path, rings={0: 3, 4: 5, 7: 40})
+    assert (found.verdict, found.ranks) == (verdict, named)
+
+
+def test_a_ring_without_entries_counts_by_its_status(tmp_path: Path) -> None:
+    run = begun(4)
+    run.collective(absent=(3,))
+    for entry in run.ranks[3].entries:
+        entry.clear()
+    run.ranks[3].entries.clear()
+    found = judged(run, tmp_path)
+    assert (found.verdict, found.ranks) == ("missing", (3,))
+    assert found.per_rank[3].last is None
+
+
+def test_who_waits_for_whom_and_what_they_did_last(tmp_path: Path) -> None:
+    run, named = chained(4)
+    found = judged(run, tmp_path)
+    assert named == (3,)
+    assert [(row.rank, row.role, row.waits_for) for row in found.per_rank] == [
+        (0, "waits", (2,)),
+        (1, "waits", (3,)),
+        (2, "waits", (3,)),
+        (3, "never-came", ()),
+    ]
+    assert found.decisive is not None
+    assert found.decisive.absent == (3,)
+    last = found.per_rank[2].last
+    assert last is not None
+    assert (last.operation, last.group, last.description, last.sequence) == ("all_reduce", "12", "TENSOR", 1006)
+    assert found.timeout_ms == 600000
+
+
+def test_what_ranks_called_where_they_disagree(tmp_path: Path) -> None:
+    run, _ = wrong_order(4)
+    found = judged(run, tmp_path)
+    assert [(row.ranks, row.called.operation) for row in found.disagreements] == [
+        ((1, 2, 3), "all_reduce"),
+        ((0,), "broadcast"),
+    ]
+    two = begun(2)
+    two.collective(stuck=(0, 1), other={1: {"input_sizes": [[7]]}})
+    assert judged(two, tmp_path / "two").ranks == (0, 1)  # nobody can say which is right
+
+
+def test_clocks_that_differ_are_no_slow_rank(tmp_path: Path) -> None:
+    run = begun(4)
+    for entry in run.ranks[2].entries:
+        entry["time_created_ns"] += 50_000_000
+        entry["time_discovered_completed_ns"] += 50_000_000
+    assert judged(run, tmp_path).verdict == "none"
+
+
+def test_how_late_a_slow_rank_is(tmp_path: Path) -> None:
+    run, _ = slow(4)
+    late = judged(run, tmp_path).late
+    assert late is not None
+    assert (late.rank, late.collectives, late.last, late.late_ns, late.has_ends) == (1, 30, 30, 4_000_000, True)
+    assert late.interval_ns == 4_000_000 + 2_500_000 + 10_000_000
+
+
+def test_groups_of_which_members_differ_come_first(tmp_path: Path) -> None:
+    run, _ = chained(4)
+    groups = judged(run, tmp_path).groups
+    assert [(row.group, row.last) for row in groups[:3]] == [("5", (2,)), ("6", (3,)), ("12", (3,))]
+    assert groups[-1].last == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "verdict", "ranks"), [("gpu_error_1st", "stopped", (12, 14)), ("lock_gil_1st", "missing", (9, 14))]
+)
+def test_both_runs_of_field(corpus: Path, name: str, verdict: str, ranks: tuple[int, ...]) -> None:
+    found = analyze(dumps_of(corpus / "field" / "flight_recorder" / name))
+    assert (found.verdict, found.ranks, found.dumps) == (verdict, ranks, 16)
+
+
+def test_the_first_group_is_all_ranks() -> None:
+    assert FlightRun(3).groups[EVERY][1] == (0, 1, 2)

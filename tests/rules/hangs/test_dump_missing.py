@@ -1,0 +1,47 @@
+"""Tests of the rule `dump-missing`: dumps of runs with a planted fault."""
+
+from __future__ import annotations
+
+from tests.builders.flight_recorder import FlightRun
+from tests.rules.judging import findings
+
+RULE = "dump-missing"
+
+
+def begun(ranks: int = 4) -> FlightRun:
+    run = FlightRun(ranks, first=100)
+    for _ in range(12):
+        run.collective()
+    return run
+
+
+def fires() -> FlightRun:
+    """A rank was killed while the others waited for it."""
+    run = begun()
+    run.collective(absent=(3,))
+    return run.killed(3)
+
+
+def fires_beside_another_cause() -> FlightRun:
+    """A rank sleeps, and the dump of another one was not copied."""
+    run = begun()
+    run.collective(absent=(3,))
+    return run.killed(1)
+
+
+def quiet() -> FlightRun:
+    return begun()
+
+
+def trap_a_ring_without_entries() -> FlightRun:
+    """A rank that has recorded nothing has a dump."""
+    run = begun()
+    run.ranks[2].entries.clear()
+    return run
+
+
+def test_how_severe_it_is() -> None:
+    (found,) = findings(fires(), RULE)
+    assert (found.severity, found.confidence, found.summary.id) == ("high", "B", "dump-missing-awaited")
+    (other,) = findings(fires_beside_another_cause(), RULE)
+    assert (other.severity, other.confidence, other.summary.id) == ("low", "A", "dump-missing-summary")

@@ -1,0 +1,37 @@
+"""Tests of the rule `hang-all-waiting`: dumps of runs with a planted fault."""
+
+from __future__ import annotations
+
+from tests.builders.flight_recorder import FlightRun
+from tests.rules.judging import findings
+
+RULE = "hang-all-waiting"
+
+
+def begun(ranks: int = 4) -> FlightRun:
+    run = FlightRun(ranks, first=100)
+    for _ in range(12):
+        run.collective()
+    return run
+
+
+def fires() -> FlightRun:
+    """All call the same, and nothing is finished."""
+    run = begun()
+    run.collective(stuck=range(4))
+    return run
+
+
+def quiet() -> FlightRun:
+    return begun()
+
+
+def trap_somebody_is_missing() -> FlightRun:
+    run = begun()
+    run.collective(absent=(2,))
+    return run
+
+
+def test_it_is_a_guess() -> None:
+    (found,) = findings(fires(), RULE)
+    assert (found.severity, found.confidence, found.evidence[0].observed) == ("high", "C", 4)

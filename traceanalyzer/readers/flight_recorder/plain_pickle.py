@@ -1,0 +1,304 @@
+"""Reads pickles of plain data: dicts, lists, tuples, texts, numbers. Nothing is imported or called, or built but these.
+
+The opcodes are those of Python's `pickletools`. All that names a global or calls something is refused, so a file cannot
+run code. Containers, texts and what is remembered are paid for out of a budget, and a text cannot be longer than what
+is left of the file, so a file cannot take much more memory than a few times its size.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from struct import Struct
+from struct import error as StructError  # noqa: N812 - it is an exception
+from typing import Any
+
+LEAST_BUDGET = 256 << 20
+"""Bytes of memory that the containers and texts of any file may take."""
+_PER_BYTE = 4
+"""Bytes of memory that they may take for each byte of a large file."""
+_CONTAINER, _ITEM, _TEXT = 88, 104, 160
+"""Bytes that an empty container, an item of a dict, and an empty text that is remembered take at most in CPython."""
+_DEEPEST = 40
+"""Containers within containers; a dump of the flight recorder has six."""
+_MOST_ON_STACK = 1 << 20
+"""Values that belong to no container yet."""
+_LONGEST_NUMBER = 16
+"""Bytes of a number."""
+
+_GET, _BYTE, _STOP = ord("h"), ord("K"), ord(".")
+_CALLS = {
+    **dict.fromkeys(b"ci\x93", "names code"),
+    **dict.fromkeys(b"Rbo\x81\x92\x82\x83\x84", "calls code"),
+    **dict.fromkeys(b"PQ\x97\x98", "refers to objects outside of it"),
+}
+"""Opcodes that plain data never has, and what they do."""
+_INT, _FLOAT, _INDEX = Struct("<i"), Struct(">d"), Struct("<I")
+_TEXTS = {**dict.fromkeys(b"\x8cUC", 1), **dict.fromkeys(b"XTB", 4), **dict.fromkeys(b"\x8d\x8e", 8)}
+"""Opcodes of texts and bytes, and the sizes of their lengths."""
+_CONSTANTS = {ord("N"): None, 0x88: True, 0x89: False}
+
+_SIGNED = ord("J")
+_ONE_NUMBER = re.compile(rb"K.|M..|J....", re.DOTALL)
+_ONE_LIST = re.compile(rb"\]\(((?:K.|M..|J....){1,8}+)e", re.DOTALL)
+_SIZES = re.compile(rb"\((?:\]\((?:K.|M..|J....){1,8}+e){1,4}+e", re.DOTALL)
+"""The opcodes of a list of lists of numbers after its first one, as torch writes sizes of tensors."""
+_MEMORY = "would take many times its size in memory"
+
+
+class NotPlainError(Exception):
+    """A pickle holds more than plain data, is damaged, or would take too much memory; the text says which."""
+
+
+def loads(data: bytes) -> Any:
+    """The plain data of a pickle.
+
+    Args:
+        data: The whole pickle.
+
+    Raises:
+        NotPlainError: It names or calls code, is damaged or cut, or takes more memory than it may.
+    """
+    machine = _Machine(data)
+    try:
+        return machine.run()
+    except (IndexError, KeyError, StructError):
+        raise NotPlainError("is damaged or cut") from None
+    except (TypeError, ValueError, AttributeError):
+        raise NotPlainError("holds data that no dump has") from None
+
+
+class _Machine:
+    """The stack machine of pickle, without what runs code."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.stack: list[Any] = []
+        self.outer: list[list[Any]] = []
+        """The stacks before each mark."""
+        self.memo: dict[int, Any] = {}
+        self.left = max(LEAST_BUDGET, _PER_BYTE * len(data))
+        """What is left of the budget, bytes."""
+        self.lists: dict[bytes, list[list[int]]] = {}
+        """Lists of sizes that were read, by their opcodes."""
+        self.handlers = self._table()
+
+    def run(self) -> Any:
+        """Execute the opcodes up to the end of the pickle."""
+        data, handlers, memo, stack, at = self.data, self.handlers, self.memo, self.stack, 0
+        while True:
+            opcode = data[at]
+            if opcode == _GET:  # nearly half of all opcodes
+                stack.append(memo[data[at + 1]])
+                at += 2
+            elif opcode == _BYTE:
+                stack.append(data[at + 1])
+                at += 2
+            elif opcode == _STOP:
+                return stack.pop()
+            else:
+                at = handlers[opcode](at + 1)
+                stack = self.stack
+
+    def _table(self) -> list[Callable[[int], int]]:
+        table: list[Callable[[int], int]] = [self._refuse] * 256
+        for opcode in _TEXTS:
+            table[opcode] = self._text
+        for opcode in _CONSTANTS:
+            table[opcode] = self._constant
+        others = {
+            b"\x80": self._protocol, b"\x95": self._frame, b"(": self._mark,
+            b"}": self._dict, b"]": self._list, b")": self._tuple_0,
+            b"s": self._set_item, b"u": self._set_items, b"a": self._append, b"e": self._appends,
+            b"t": self._tuple, b"\x85": self._tuple_1, b"\x86": self._tuple_2, b"\x87": self._tuple_3,
+            b"q": self._put, b"r": self._put_long, b"\x94": self._memoize, b"j": self._get_long,
+            b"M": self._short, b"J": self._int, b"G": self._float, b"\x8a": self._long,
+        }  # fmt: skip
+        for letter, handler in others.items():
+            table[letter[0]] = handler
+        return table
+
+    def _pay(self, cost: int) -> None:
+        self.left -= cost
+        if self.left < 0:
+            raise NotPlainError(_MEMORY)
+
+    def _refuse(self, at: int) -> int:
+        does = _CALLS.get(self.data[at - 1])
+        if does is None:
+            raise NotPlainError("is damaged, or no pickle that torch writes")
+        raise NotPlainError(f"{does}, which a dump never does, and is not opened")
+
+    def _protocol(self, at: int) -> int:
+        return at + 1
+
+    def _frame(self, at: int) -> int:
+        return at + 8
+
+    def _mark(self, at: int) -> int:
+        if len(self.outer) >= _DEEPEST:
+            raise NotPlainError(f"nests data more than {_DEEPEST} deep, which no dump does")
+        self.outer.append(self.stack)
+        self.stack = []
+        return at
+
+    def _marked(self) -> list[Any]:
+        """The values since the last mark."""
+        values, self.stack = self.stack, self.outer.pop()
+        return values
+
+    def _push(self, value: Any) -> None:
+        if len(self.stack) >= _MOST_ON_STACK:
+            raise NotPlainError(_MEMORY)
+        self.stack.append(value)
+
+    def _constant(self, at: int) -> int:
+        if len(self.stack) >= _MOST_ON_STACK:
+            raise NotPlainError(_MEMORY)
+        self.stack.append(_CONSTANTS[self.data[at - 1]])
+        return at
+
+    def _short(self, at: int) -> int:
+        self.stack.append(self.data[at] | self.data[at + 1] << 8)
+        return at + 2
+
+    def _int(self, at: int) -> int:
+        self.stack.append(_INT.unpack_from(self.data, at)[0])
+        return at + 4
+
+    def _float(self, at: int) -> int:
+        self.stack.append(_FLOAT.unpack_from(self.data, at)[0])
+        return at + 8
+
+    def _long(self, at: int) -> int:
+        size = self.data[at]
+        if size > _LONGEST_NUMBER or at + size >= len(self.data):
+            raise NotPlainError("holds a number that no dump has")
+        self.stack.append(int.from_bytes(self.data[at + 1 : at + 1 + size], "little", signed=True))
+        return at + 1 + size
+
+    def _text(self, at: int) -> int:
+        size = _TEXTS[self.data[at - 1]]
+        length, start = int.from_bytes(self.data[at : at + size], "little"), at + size
+        if start + length > len(self.data):
+            raise NotPlainError("is damaged or cut")
+        self._pay(_TEXT + 4 * length)
+        self.stack.append(str(self.data[start : start + length], "utf-8", "replace"))
+        return start + length
+
+    def _dict(self, at: int) -> int:
+        self._pay(_CONTAINER)
+        self._push({})
+        return at
+
+    def _list(self, at: int) -> int:
+        self.left -= _CONTAINER
+        if self.left < 0 or len(self.stack) >= _MOST_ON_STACK:
+            raise NotPlainError(_MEMORY)
+        if found := _SIZES.match(self.data, at):
+            return self._sizes(found[0], found.end())
+        self.stack.append([])
+        return at
+
+    def _sizes(self, written: bytes, end: int) -> int:
+        """A list of short lists of numbers; equal ones are the same object, because most of a dump are such lists."""
+        if (known := self.lists.get(written)) is None:
+            self._pay(_CONTAINER * len(written))
+            known = self.lists[written] = [
+                [
+                    int.from_bytes(number[1:], "little", signed=number[0] == _SIGNED)
+                    for number in _ONE_NUMBER.findall(sizes)
+                ]
+                for sizes in _ONE_LIST.findall(written)
+            ]
+        self.stack.append(known)
+        return end
+
+    def _put_items(self, keys: Iterable[Any], values: list[Any]) -> None:
+        self._pay(_ITEM * len(values))
+        if set(map(type, keys)) - {str}:
+            keys = [key if type(key) is str else str(int(key)) for key in keys]
+        known = self.stack[-1]
+        if type(known) is not dict:
+            raise NotPlainError("is damaged, or no pickle that torch writes")
+        known.update(zip(keys, values, strict=True))
+
+    def _set_items(self, at: int) -> int:
+        values = self._marked()
+        self._put_items(values[::2], values[1::2])
+        return at
+
+    def _set_item(self, at: int) -> int:
+        value, key = self.stack.pop(), self.stack.pop()
+        self._put_items([key], [value])
+        return at
+
+    def _extend(self, values: list[Any]) -> None:
+        known = self.stack[-1]
+        if type(known) is not list:
+            raise NotPlainError("is damaged, or no pickle that torch writes")
+        known += values
+
+    def _appends(self, at: int) -> int:
+        values = self.stack
+        self.stack = self.outer.pop()
+        self._extend(values)
+        return at
+
+    def _append(self, at: int) -> int:
+        value = self.stack.pop()
+        self._extend([value])
+        return at
+
+    def _tuple(self, at: int) -> int:
+        self._pay(_CONTAINER)
+        values = self._marked()
+        self._push(tuple(values))
+        return at
+
+    def _last(self, count: int) -> None:
+        """Put the last values into a tuple."""
+        self._pay(_CONTAINER)
+        if count > len(self.stack):
+            raise NotPlainError("is damaged or cut")
+        values = self.stack[len(self.stack) - count :]
+        del self.stack[len(self.stack) - count :]
+        self._push(tuple(values))
+
+    def _tuple_0(self, at: int) -> int:
+        self._last(0)
+        return at
+
+    def _tuple_1(self, at: int) -> int:
+        self._last(1)
+        return at
+
+    def _tuple_2(self, at: int) -> int:
+        self._last(2)
+        return at
+
+    def _tuple_3(self, at: int) -> int:
+        self._last(3)
+        return at
+
+    def _put(self, at: int) -> int:
+        self._remember(self.data[at])
+        return at + 1
+
+    def _put_long(self, at: int) -> int:
+        self._remember(_INDEX.unpack_from(self.data, at)[0])
+        return at + 4
+
+    def _memoize(self, at: int) -> int:
+        self._remember(len(self.memo))
+        return at
+
+    def _remember(self, index: int) -> None:
+        self.left -= _ITEM
+        if self.left < 0:
+            raise NotPlainError(_MEMORY)
+        self.memo[index] = self.stack[-1]
+
+    def _get_long(self, at: int) -> int:
+        self.stack.append(self.memo[_INDEX.unpack_from(self.data, at)[0]])
+        return at + 4
