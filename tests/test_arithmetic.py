@@ -22,6 +22,7 @@ from scripts import house
 
 BOUNDED = {
     "readers/kineto/values.py:form": "forms of a number, which are fewer than 256",
+    "readers/kineto/details.py:code": "kinds of copies and fills, a few directions of a few memories",
     "structure/operator_times.py:number": "families of operators, an enumeration",
 }
 """Loops over groups of which there are never many."""

@@ -55,7 +55,7 @@ def test_the_wheel_holds_only_what_running_needs(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         files = [Path(name) for name in archive.namelist() if name.startswith("traceanalyzer/")]
     kinds = {file.suffix for file in files}
-    assert kinds <= {".py", ".json", ".so", ".j2", ".css", ".js", ".txt", ".typed", ".pyi"}, kinds
+    assert kinds <= {".py", ".json", ".so", ".j2", ".css", ".js", ".txt", ".typed", ".pyi", ".toml"}, kinds
 
 
 def test_the_wheel_contains_the_scan_for_all_pythons_of_a_platform(wheel: Path) -> None:

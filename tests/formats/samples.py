@@ -20,7 +20,15 @@ SOUND = sorted([*FIXTURES.glob("synthetic/*.json*"), *FIXTURES.glob("captured/*.
 DAMAGED = [FIXTURES / "malformed" / file.name for file in MALFORMED if file.usable]
 EVERY = [*SOUND, *DAMAGED]
 TRAINING = FIXTURES / "synthetic" / "gpu_training.json.gz"
-NO_GPU = ["cpu_only.json", "mtia.json", "npu.json", "hpu.json", "plain.json.gz", "training_workers.json.gz"]
+NO_GPU = [
+    "cpu_only.json",
+    "mtia.json",
+    "npu.json",
+    "hpu.json",
+    "legacy_list.json",
+    "plain.json.gz",
+    "training_workers.json.gz",
+]
 """Fixtures without a kernel, beside those that were captured, which are of a CPU."""
 WITH_GPU = [path for path in SOUND if path.parent.name == "synthetic" and path.name not in NO_GPU]
 

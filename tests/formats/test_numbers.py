@@ -56,7 +56,7 @@ STEPS = {
     "DataLoader": "dataloader_ns",
     "Other": "other_ns",
 }
-NOT_PROFILED = {"mtia.json", "no_profiler_step.json.gz", "serving_graphs.json.gz"}
+NOT_PROFILED = {"legacy_list.json", "mtia.json", "no_profiler_step.json.gz", "serving_graphs.json.gz"}
 NOT_PROFILED |= {"autocast_stacks.json.gz", "inference_flops.json.gz", "modules_and_stacks.json.gz", "plain.json.gz"}
 NOT_PROFILED |= {"transformer_memory.json.gz", "two_threads.json.gz"}
 """Fixtures in which no `ProfilerStep` marks the steps."""

@@ -9,6 +9,7 @@ from kernel_examples import COMMUNICATION, COMPUTATION, MATRIX_UNITS, NOT_TOLD, 
 
 from traceanalyzer.knowledge import kernel_names
 from traceanalyzer.knowledge.kernel_names import is_communication, uses_tensor_cores
+from traceanalyzer.report.names import readable
 
 
 def verdicts() -> Iterator[object]:
@@ -77,7 +78,7 @@ def test_the_verdict_does_not_depend_on_how_often_one_asks() -> None:
     ],
 )
 def test_mangled_names_are_read(mangled: str, name: str) -> None:
-    (found,) = kernel_names.readable([mangled])
+    found = readable(mangled)
     assert found.startswith(name) if name else found == mangled
 
 

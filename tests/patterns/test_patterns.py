@@ -29,8 +29,13 @@ LEAST = 150
 MOST = 60_000
 """Steps at which counting ends: no linear pattern of ours takes a tenth of it on these texts."""
 
-CUT = ("traceanalyzer.knowledge.kernel_names", "traceanalyzer.rules.engine.snippets")
-"""Modules whose patterns see no more than the first `READ` characters of a name, or the code of our own pages."""
+CUT = (
+    "traceanalyzer.knowledge.kernel_names",
+    "traceanalyzer.rules.engine.snippets",
+    "traceanalyzer.readers.key_averages.quoted",
+)
+"""Modules whose patterns see no more than the first `READ` characters of a name, the beginning of a line, or our own
+pages."""
 KNOWN: set[tuple[str, str]] = set()
 """Patterns that do take quadratic time. Who mends one takes it out of here."""
 LATE = {
@@ -41,6 +46,8 @@ LATE = {
     "traceanalyzer.knowledge.first_match.patterns",  # likewise
     "traceanalyzer.knowledge.first_match.finds",  # when a module is imported; `found` sees them
     "traceanalyzer.knowledge.first_match.compiled",  # tables again; `found` sees them
+    "traceanalyzer.readers.forms.descriptions._column",  # the forms, once
+    "traceanalyzer.readers.forms.descriptions._form",  # likewise
     "traceanalyzer.knowledge.gpus._rows",  # the table of data sheets, when the module is imported
 }
 """Functions that compile patterns from their arguments."""

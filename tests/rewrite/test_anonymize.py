@@ -34,7 +34,7 @@ def text_of(path: Path) -> str:
     return (gzip.decompress(data) if path.suffix == ".gz" else data).decode()
 
 
-_WORDS = ("source", "fused_operators", "backend", "source_file", "source_hash", "torch_version")
+_WORDS = ("source", "fused_operators", "backend", "source_file", "source_hash", "torch_version", "writer")
 _OF_NAMES = ("host_owners", "owners", "gap_owners", "launching_owners", "typical_other_gap_ns", "made_by")
 """Owners of host time depend on names of functions and their roles, so they may differ."""
 _BY_PURPOSE = {"preprocessing-in-step": "dataloader-bound"}

@@ -238,7 +238,7 @@ def test_a_slow_first_step_is_told_with_a_mean_that_includes_it() -> None:
 
 def test_a_step_that_is_left_out_is_no_work_outside_of_the_steps() -> None:
     text = said(slow_at_first(4))
-    assert "of the 5.0 ms of a typical step" in text
+    assert "for all 5.0 ms of a typical step" in text
     assert "This mean" not in text
     assert "outside of the steps" not in text
 
@@ -400,7 +400,7 @@ def test_a_headline_begins_with_at_most_25_words(text: Text) -> None:
     """A number with its unit is one word; a time and its whole share a unit."""
     others = {"unit": "a typical step", "device": "The GPU works", "tokens": 32, "vendor": "MTIA", "task": "merge"}
     others |= {"operator": "`aten::expand`", "kernels": 24, "busy": 130_000}
-    others |= {"copy": "Memcpy HtoD (Pageable -> Device)"}
+    others |= {"copy": "Memcpy HtoD (Pageable -> Device)", "call": "cudaDeviceSynchronize"}
     for cause in CAUSES:
         said = text(part=(10_284_000, 10_795_000), cause=cause, time=1_000, **others).text
         first = re.sub(r"(\d) (%|ms)", r"\1\2", said).partition(". ")[0]

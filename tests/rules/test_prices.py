@@ -157,10 +157,10 @@ def test_kernels_that_go_away_take_their_launches_along() -> None:
 
 
 @event_set
-def within(_: Context, start: int, end: int) -> Iterator[Occurrences]:
-    """The place of a change: a time of the program's thread."""
+def within(context: Context, start: int, end: int) -> Iterator[Occurrences]:
+    """The place of a change: a time of the program's thread, which is the one that launches."""
     span = np.array([start], np.int64) * 1000, np.array([end], np.int64) * 1000
-    yield Occurrences("host", "reading", np.zeros(1, np.int64), *span)
+    yield Occurrences("host", "reading", context.trace.launches.thread[:1].astype(np.int64), *span)
 
 
 def reading() -> TraceBuilder:

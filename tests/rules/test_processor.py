@@ -34,7 +34,14 @@ def threads(*, marked: bool = True, autograd: bool = False) -> TraceBuilder:
 
 def test_a_sign_of_a_gpu_leaves_the_judgement_to_those_who_have_its_events() -> None:
     assert findings(program([PRODUCT, OTHER]), RULE)
-    assert findings(program([PRODUCT, OTHER], devices=(A100,)), RULE) == []
+    launching = program([PRODUCT, OTHER])
+    launching.launch("cudaLaunchKernel", 20, 5)
+    assert findings(launching, RULE) == []
+
+
+def test_a_device_in_the_header_is_no_sign_where_products_take_as_long_as_on_a_cpu() -> None:
+    """Six products of 2 * 512 ** 3 operations, which take 4000 and 6000 us each."""
+    assert findings(program([PRODUCT, OTHER], devices=(A100,)), RULE)
 
 
 @pytest.mark.parametrize("marked", [True, False])

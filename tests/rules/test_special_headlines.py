@@ -308,7 +308,7 @@ def iterations(*, before: int = 0, marked: bool = False) -> TraceBuilder:
 def test_most_of_a_recording_may_lie_before_its_first_event() -> None:
     (headline,) = report(iterations(before=3_000_000)).headlines
     assert (headline.bound, headline.message.id) == ("none", "headline-late")
-    assert "For 3.0 of the 3.0 s of the recording nothing was recorded" in headline.message.text
+    assert "For all 3.0 s of the recording nothing was recorded" in headline.message.text
     assert "After that: Bound by GPU compute" in headline.message.text
 
 

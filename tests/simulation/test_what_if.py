@@ -76,7 +76,9 @@ def test_it_says_that_start_up_is_saved_once() -> None:
 def test_it_says_that_the_model_knows_no_other_devices() -> None:
     found = ask(Context(read_built(mtia())))
     assert found.startup_ns is None
-    assert "devices that are no GPUs" in " ".join(answer(found).render("terminal").split())
+    assert "Devices without recorded kernels are not part of the model" in " ".join(
+        answer(found).render("terminal").split()
+    )
     assert not ask(waiting()).other_devices
 
 

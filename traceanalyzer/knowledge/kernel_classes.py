@@ -16,6 +16,7 @@ import msgspec
 from traceanalyzer.knowledge.first_match import FirstMatch
 from traceanalyzer.knowledge.kernel_names import NAMES_KEPT, READ, is_communication
 from traceanalyzer.knowledge.op_models import Family, family
+from traceanalyzer.report.names import readable
 
 
 class KernelClass(Enum):
@@ -307,7 +308,7 @@ def kernel_class(name: str) -> KernelClass:
         return KernelClass.COMMUNICATION
     if (made := generated(name)) is not None:
         return class_of_generated(made)
-    return _TABLE.find(name[:READ]) or KernelClass.OTHER
+    return _TABLE.find(readable(name)[:READ]) or KernelClass.OTHER
 
 
 # Tells from its name what an operator does on a device, for tables that do not show its kernels.

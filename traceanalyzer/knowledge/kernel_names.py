@@ -1,6 +1,6 @@
 """Detects by name whether a kernel communicates, whether it uses tensor cores, its type, and the GPUs it is for.
 
-Names that the writer left mangled are read first (`readable`), so that these tables need to know them in one form.
+Names that the writer left mangled are demangled first, so that these tables need to know them in one form.
 
 In each table of patterns the first match decides; tests/knowledge/test_kernel_names.py has an example of each line.
 """
@@ -8,11 +8,10 @@ In each table of patterns the first match decides; tests/knowledge/test_kernel_n
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from functools import lru_cache
-from itertools import islice
 
 from traceanalyzer.knowledge.first_match import FirstMatch
+from traceanalyzer.report.names import readable
 
 _LIBRARY = re.compile(
     r"^(void )?(nccl|rccl|msccl|oneccl|ccl_|hccl|xccl)"
@@ -75,8 +74,6 @@ NAMES_KEPT = 1 << 20
 """Number of names in the cache, which several analyses and rules use. In a trace with more distinct names no lookup
 would hit, because each pass over the names evicts those that the next pass needs first."""
 
-_MOST_MANGLED = 4096
-"""Most names that are demangled, at a millisecond for a long one; no program has a tenth as many."""
 
 _TABLE = FirstMatch(_MATRIX_UNITS)
 _BESIDE = FirstMatch(_NO_PRODUCTS)
@@ -111,21 +108,10 @@ _FP64_PRODUCT = re.compile(r"dgemm|d884|dmma|f64f64", re.IGNORECASE)
 _FP64_NAME = re.compile(r"dgemm|dgemv|d884|dmma|f64f64|\bdouble\b")
 
 
-def readable(names: Sequence[str]) -> Sequence[str]:
-    """The names as C++ has them where they are mangled (`_ZN...`), as far as they can be read; others as they are."""
-    mangled = dict.fromkeys(islice((name for name in names if name.startswith("_Z")), _MOST_MANGLED))
-    if not mangled:
-        return names
-    from demangle import demangle  # noqa: PLC0415 - takes as long to import as a small trace to read
-
-    found = {name: demangle(name, language="itanium", style="gnu") for name in mangled}
-    return [found.get(name, name) for name in names]
-
-
 @lru_cache(NAMES_KEPT)
 def is_library_collective(name: str) -> bool:
     """Whether a kernel's name is that of a collective library (NCCL, RCCL, oneCCL, HCCL)."""
-    return _LIBRARY.search(name) is not None
+    return _LIBRARY.search(readable(name)) is not None
 
 
 @lru_cache(NAMES_KEPT)
@@ -133,7 +119,7 @@ def is_communication(name: str) -> bool:
     """Whether a kernel's name shows an exchange of data with other devices, by a collective library or other code."""
     if is_library_collective(name):
         return True
-    base = _ARGUMENTS.sub("", name[:READ].replace("(anonymous namespace)", ""))
+    base = _ARGUMENTS.sub("", readable(name)[:READ].replace("(anonymous namespace)", ""))
     return not base.startswith("triton_") and _CUSTOM.find(base) is True
 
 
@@ -142,7 +128,7 @@ def uses_tensor_cores(name: str) -> bool | None:
     """Whether a kernel computes on matrix units (tensor cores, MFMA); None if its name does not show it."""
     if is_communication(name):
         return False
-    text = name[:READ]
+    text = readable(name)[:READ]
     answer = _TABLE.find(text)
     if answer is not None or _MAY_MULTIPLY.search(text) or text.startswith("triton_tem_"):
         return answer
@@ -151,35 +137,38 @@ def uses_tensor_cores(name: str) -> bool | None:
 
 def is_fp32(name: str, tensor_cores: bool | None) -> bool:
     """Whether the name of a kernel shows fp32; False for a name without a type."""
+    name = readable(name)
     return tensor_cores is False and not _HALF_OR_OTHER.search(name) and _FP32.search(name) is not None
 
 
 def is_half(name: str) -> bool:
     """Whether the name of a kernel shows a type of 16 bits."""
-    return _HALF_NAME.search(name[:READ]) is not None
+    return _HALF_NAME.search(readable(name)[:READ]) is not None
 
 
 def is_tf32(name: str) -> bool:
     """Whether the name of a kernel shows a product of fp32 numbers that are rounded to TF32."""
+    name = readable(name)
     return _TF32.search(name) is not None and not _HALF_OR_OTHER.search(name)
 
 
 def is_fp32_attention(name: str) -> bool:
     """Whether the name of a kernel shows fused attention on fp32 numbers."""
-    text = name[:READ]
+    text = readable(name)[:READ]
     return bool(_FP32_ATTENTION.search(text) and _FP32_TYPE.search(text)) and not _HALF_OR_OTHER.search(text)
 
 
 def is_fp64(name: str) -> bool:
     """Whether the name of a kernel shows fp64, and no other type."""
+    name = readable(name)
     return _FP64_NAME.search(name) is not None and "float" not in name
 
 
 def is_fp64_product(name: str) -> bool:
     """Whether the name of a kernel shows a matrix product in fp64."""
-    return _FP64_PRODUCT.search(name) is not None
+    return _FP64_PRODUCT.search(readable(name)) is not None
 
 
 def built_for(name: str) -> tuple[int, int] | None:
     """Compute capability of the GPUs that a kernel was built for by its name; None if it names none."""
-    return _ARCHITECTURES.find(name)
+    return _ARCHITECTURES.find(readable(name))

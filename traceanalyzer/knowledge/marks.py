@@ -125,7 +125,7 @@ _OF_PROGRAM: tuple[tuple[str | None, str], ...] = (
     ),
     ("loader", r"dataloader_next|train_dataloader|data.?load|load.?data|(?:fetch|get|next)_?batch|batch-generator"),
     ("loader", r"_next_data\b|data (?:time|wait)|\bdata\b$|DataLoaderIter|\bfetch(?:er|ing)?\b"),
-    ("checkpoint", r"check.?point|\bckpt|save_(?:model|state)|torch.*serialization.*\(save\)"),
+    ("checkpoint", r"check.?point|\bckpt|save_(?:model|state)|serialization[^(]{0,80}\(save\)"),
     ("evaluation", r"\b(?:eval|val|validation|validate|test)(?:uat\w+)?(?:_|-|\b)"),
     ("backward", r"backward|\bbwd"),
     ("update", r"optimi[sz]er|^step(?:_microstep)?$|update"),

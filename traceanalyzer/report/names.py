@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 from traceanalyzer.report.message import Message, Text
 
@@ -50,9 +51,25 @@ def in_ranges(ranks: Iterable[int]) -> str:
     return ", ".join(written) + (f", ... ({len(ordered)})" if len(ranges) > _MOST_RANGES else "")
 
 
+_MOST_MANGLED = 4096
+"""Most demangled names that are kept (own choice): a long one takes a millisecond, and programs have far fewer."""
+
+
 def clean(name: str) -> str:
-    """Clean a name to one line without control characters, direction overrides and surrogates."""
-    return _SPACE.sub(" ", visible(name)).strip()
+    """Clean a name to one line, demangled, without control characters, direction overrides and surrogates."""
+    return _SPACE.sub(" ", visible(readable(name))).strip()
+
+
+def readable(name: str) -> str:
+    """A name as C++ has it if a writer left it mangled (`_ZN...`) and it can be read; else the name as it is."""
+    return _demangled(name) if name.startswith("_Z") else name
+
+
+@lru_cache(_MOST_MANGLED)
+def _demangled(name: str) -> str:
+    from demangle import demangle  # noqa: PLC0415 - takes as long to import as a small trace to read
+
+    return demangle(name, language="itanium", style="gnu")
 
 
 def in_one_line(name: str) -> str:

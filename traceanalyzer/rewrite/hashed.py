@@ -13,9 +13,9 @@ from traceanalyzer.knowledge.kernel_names import (
     is_communication,
     is_library_collective,
     is_tf32,
-    readable,
     uses_tensor_cores,
 )
+from traceanalyzer.report.names import readable
 from traceanalyzer.rewrite import public_names as known
 from traceanalyzer.rewrite.public_names import LONGEST, public
 
@@ -83,7 +83,7 @@ class KernelNames:
 
     def of(self, name: str) -> str:
         """The anonymized name of a kernel or a copy, which is not mangled where it can be read."""
-        (name,) = readable([name])
+        name = readable(name)
         if _COPY.fullmatch(name):
             return name
         if name.startswith("triton_"):

@@ -15,7 +15,7 @@ from traceanalyzer.analyzers.host import roles_at
 from traceanalyzer.analyzers.host.pauses import HostPauses
 from traceanalyzer.analyzers.host.stalls import HostStalls, stalls_at
 from traceanalyzer.analyzers.host.thread_contention import ThreadContention, slow_at
-from traceanalyzer.analyzers.idle.step_idle import GapOwner, long_gaps_at
+from traceanalyzer.analyzers.idle import step_idle
 from traceanalyzer.analyzers.ranks.model import Ranks
 from traceanalyzer.analyzers.ranks.stragglers import Stragglers
 from traceanalyzer.analyzers.waits.value_reads import ValueReads
@@ -105,12 +105,12 @@ def _gaps_gone(found: idle_time.IdleDevice, parts: idle_time.GapParts, time: flo
     interval = least * time, most * time
     # gaps after a wait that emptied the queue are also claimed by the rules about waits
     claims = found.claims(("host_code", "synchronization"), most * time)
-    gaps = long_gaps_at(waits=found.waits_again_and_again)
+    gaps = step_idle.long_gaps_at(waits=found.waits_again_and_again)
     basis = parts.basis(_PYTHON_GAP.text("basis-all"), _PYTHON_GAP.text("basis-measured"), _PYTHON_GAP.text("basis"))
     return HostTime(interval, basis, interval, claims, at=gaps)
 
 
-def _with_advice(facts: Facts, draft: Draft, owner: GapOwner | None, *, is_silent: bool) -> Draft:
+def _with_advice(facts: Facts, draft: Draft, owner: step_idle.GapOwner | None, *, is_silent: bool) -> Draft:
     """The draft with the advice about the owner of the gaps, or about results where nothing was recorded in them."""
     is_silent = is_silent and not facts.is_host_inflated
     if facts.is_gpu_alone:
@@ -128,7 +128,7 @@ def _with_advice(facts: Facts, draft: Draft, owner: GapOwner | None, *, is_silen
     )
 
 
-def _advice(owner: GapOwner | None) -> Text | None:
+def _advice(owner: step_idle.GapOwner | None) -> Text | None:
     """Advice about an owner, by its role or else by its kind."""
     if owner is None:
         return _PYTHON_GAP.text("advice-unknown")
@@ -363,8 +363,8 @@ def _stalls_of_ranks(facts: Facts, run: Ranks, limits: Limits) -> Drafts:
         "wait": run.exposed_wait_ns or 0.0,
         "transfer": run.transfer_ns or 0.0,
     }
-    summary = "summary-ranks-missing" if run.has_partial_groups else "summary-ranks"
-    yield Draft((evidence,), change, params, summary=_STALLS.text(summary))
+    summary = _STALLS.text("summary-ranks-missing") if run.has_partial_groups else _STALLS.text("summary-ranks")
+    yield Draft((evidence,), change, params, summary=summary)
 
 
 def _mean_stalled_ns(run: Ranks) -> float:

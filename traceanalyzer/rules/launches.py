@@ -25,6 +25,8 @@ _SOME_GRAPHS = 0.05
 """Own choice: share of kernel time from which on a program uses graphs."""
 _MOSTLY_MODEL, _MOSTLY_KNOWN = 0.8, 0.5
 """Own choice: of the time of long gaps with an owner, and of all long gaps."""
+_MOST_OF_REST = 0.5
+"""Own choice: share of what is left of a start-up, in which operators still run for the first time."""
 _ONE_GAP = 0.25
 """Own choice: a longer part of the idle time in one gap is a stall, not the time that launching takes."""
 
@@ -40,7 +42,7 @@ def _launch_bound(facts: Facts, limits: Limits) -> Drafts:
     parts = found.parts_without_profiler(facts, _with_stacks(found))
     step_ns = found.per_step(found.device.time_ns) if facts.is_startup else facts.step_ns  # the warm rest by itself
     share = parts.most * time / step_ns
-    if share <= limits["gap_share"]:
+    if share <= limits["gap_share"] or (facts.is_startup and share < _MOST_OF_REST):
         return
     owners = _owners(found)
     subject = _LAUNCH_BOUND.text("subject")()

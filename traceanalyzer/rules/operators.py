@@ -135,7 +135,7 @@ def _on_the_cpu(facts: Facts, limits: Limits) -> Drafts:
     rows = [row for row in rows if 2 * row.steps >= facts.steps]
     idle = facts.per_step(sum(row.idle_ns for row in rows))
     share = facts.step_share(idle)
-    if not rows or share <= limits["idle_share"] or facts.tells_little:
+    if not rows or share <= limits["idle_share"] or facts.tells_little or facts.is_startup:
         return
     where = tuple(
         CodePlace("operator", row.name, None, facts.per_step(row.host_ns), "ns", row.start_ns) for row in rows[:5]

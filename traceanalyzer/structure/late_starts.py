@@ -41,7 +41,7 @@ _BEFORE_ITS_CALL = 0.01
 _MAKES_WAIT = re.compile(r"^(cuda|cu|hip|musa)(StreamWait(Event|Value)|LaunchHostFunc|StreamAddCallback)")
 
 
-class LateStarts(msgspec.Struct, frozen=True):
+class LateRows(msgspec.Struct, frozen=True):
     """Kernels of one device that started late although it was free, in the order of time."""
 
     row: I64
@@ -73,13 +73,13 @@ class LateStarts(msgspec.Struct, frozen=True):
 
 
 @cached
-def late_starts(context: Context) -> Mapping[int, LateStarts]:
+def late_starts(context: Context) -> Mapping[int, LateRows]:
     """Late starts by number of the device; devices without any are left out."""
     found = {number: _of_device(context, number) for number in gaps.with_kernels(context)}
     return {number: late for number, late in found.items() if late is not None and len(late.row)}
 
 
-def _of_device(context: Context, number: int) -> LateStarts | None:
+def _of_device(context: Context, number: int) -> LateRows | None:
     """The late starts of a device; None where its clock is not that of the host, or nothing can be judged."""
     device, launches, launch = context.trace.device, context.trace.launches, context.links.launch
     rows = _found_free(context, number)
@@ -92,7 +92,7 @@ def _of_device(context: Context, number: int) -> LateStarts | None:
     late &= ~_is_first_run(context)[rows]
     late[late] = ~_may_await(context, rows[late])
     parts = distinct(np.flatnonzero(late) * _PARTS // len(rows))
-    return LateStarts(rows[late], begin[late], start[late], len(rows), median, len(parts) >= _SPREAD)
+    return LateRows(rows[late], begin[late], start[late], len(rows), median, len(parts) >= _SPREAD)
 
 
 def _found_free(context: Context, number: int) -> I64:

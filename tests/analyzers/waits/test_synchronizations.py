@@ -43,7 +43,9 @@ def test_a_wait_costs_the_gap_that_follows_it() -> None:
         avoidable_ns=14 * US,  # without the wait the host is 14 us earlier, not 36
         owner="train.py(3): main",
     )
-    assert analyzed(trace) == Synchronizations(1, 1.0, 14 * US, 4 * US, 1, 36 * US, 36 * US, 14 * US, (wanted,), 0)
+    assert analyzed(trace) == Synchronizations(
+        1, 1.0, 14 * US, 4 * US, 1, 36 * US, 36 * US, 14 * US, (wanted,), 0, 14.0 * US
+    )
 
 
 def test_a_wait_that_ends_while_the_gpu_works_costs_nothing() -> None:
@@ -204,7 +206,7 @@ def test_a_trace_with_calls_but_without_waits_has_no_rows() -> None:
     trace.launch_kernel("a", 5, 15, at=0)
     context = Context(read_built(trace))
     assert waits.ANALYSES[0].missing(context) is None
-    assert waits.analyze(context) == Synchronizations(0, 0.0, 0, 0, 0, 0, 0, 0, (), 0)
+    assert waits.analyze(context) == Synchronizations(0, 0.0, 0, 0, 0, 0, 0, 0, (), 0, 0.0)
 
 
 def test_no_calls_are_a_reason_to_skip() -> None:

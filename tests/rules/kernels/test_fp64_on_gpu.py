@@ -97,11 +97,13 @@ def trap_python_numbers_in_half_precision() -> TraceBuilder:
     return training([scaled, addition(4000)], device=T4)
 
 
-def on_a_cpu(dtype: str = "double", *, other: int = 4000, devices: Sequence[Device] = ()) -> TraceBuilder:
+def on_a_cpu(
+    dtype: str = "double", *, product: int = 4000, other: int = 4000, devices: Sequence[Device] = ()
+) -> TraceBuilder:
     """A product (4 ms), a sum (2 ms) and a view (1 ms) of doubles, beside other work in fp32."""
     sides, vector = [[512, 512], [512, 512]], [[1 << 20], [1 << 20], []]
     calls = [
-        cpu_work.Call("aten::mm", 4000, sides, [dtype, dtype]),
+        cpu_work.Call("aten::mm", product, sides, [dtype, dtype]),
         cpu_work.Call("aten::add", 2000, vector, [dtype, dtype, "Scalar"]),
         cpu_work.Call("aten::view", 1000, [[1 << 20], []], [dtype, "ScalarList"]),
         cpu_work.Call("aten::mm", other, sides, ["float", "float"]),
@@ -120,8 +122,8 @@ def quiet_on_a_cpu() -> TraceBuilder:
 
 
 def trap_a_gpu_that_was_not_recorded() -> TraceBuilder:
-    """The header names a GPU: what the operators of the host cost is unknown."""
-    return on_a_cpu(devices=(T4,))
+    """The header names a GPU, and products return too soon for a CPU: what operators cost is unknown."""
+    return on_a_cpu(product=20, other=20, devices=(T4,))
 
 
 def trap_python_numbers_on_a_cpu() -> TraceBuilder:

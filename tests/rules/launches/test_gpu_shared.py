@@ -51,11 +51,14 @@ def passes(
     kernel: Callable[[int], str] = lambda _: "kernel",
     count: int = PASSES,
 ) -> TraceBuilder:
-    """Passes of ten short kernels, each of which finds its GPU free, and a wait for them."""
+    """Passes of ten short kernels, each of which finds its GPU free, and a wait for them.
+
+    No operator is called twice, so that nothing tells the passes apart and the recording is one step.
+    """
     trace = TraceBuilder()
     host, stream = Host(trace, at=10), LateStream(when)
     for number in range(count * KERNELS):
-        with host.op("aten::mm", 10, 5):
+        with host.op(f"aten::mm_{number}", 10, 5):
             before(host, stream, number)
             host.launch(Work(kernel(number), 5), stream)
         if number % KERNELS == KERNELS - 1:

@@ -14,7 +14,7 @@ _PATTERNS = ("header", "line", "pair", "before", "scale", "units")
 
 
 @dataclass(frozen=True)
-class Column:
+class FormColumn:
     """A column that a form may have: a pattern of its name, and what it holds."""
 
     pattern: re.Pattern[str]
@@ -33,7 +33,7 @@ class Form:
     tool: str
     row: str = ""
     """What a row is: kernel, copy, call, phase, function, line, operator, or named by the head of its column."""
-    columns: tuple[Column, ...] = ()
+    columns: tuple[FormColumn, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     """What rows are from a label at the start of a line on."""
     nested: bool = False
@@ -75,7 +75,7 @@ def _form(described: Mapping[str, Any]) -> Form:
     return Form(**values)
 
 
-def _column(name: str, holds: str, flags: re.RegexFlag) -> Column:
+def _column(name: str, holds: str, flags: re.RegexFlag) -> FormColumn:
     what, *more = holds.split(":")
     words = int(more.pop()) if more and more[-1].isdigit() else 1
-    return Column(re.compile(name, flags), what, more[0] if more else "", words)
+    return FormColumn(re.compile(name, flags), what, more[0] if more else "", words)

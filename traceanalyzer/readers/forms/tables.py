@@ -10,7 +10,7 @@ from decimal import Decimal
 
 from traceanalyzer.knowledge.marks import part_of
 from traceanalyzer.readers.forms import values
-from traceanalyzer.readers.forms.descriptions import Column, Form, forms
+from traceanalyzer.readers.forms.descriptions import Form, FormColumn, forms
 from traceanalyzer.readers.key_averages.lines import Lines
 from traceanalyzer.readers.key_averages.surroundings import heading_above
 from traceanalyzer.trace.document import ProfilerTable, TableRow, TableTotals
@@ -26,7 +26,7 @@ _ABOVE = 8
 _MOST_OTHER_LINES = 5
 _ON_DEVICE = frozenset({"kernel", "copy"})
 _BARS = "|│"
-_RULE = re.compile(r"-{3,}.*-{3,}\s*|[\s|+:=_─│┼-]*[-=─]{3}[\s|+:=_─│┼-]*")
+_RULE = re.compile(r"-{3}.*-{3}|(?=.*[-=─]{3})[\s|+:=_─│┼-]+")
 _LOADING = re.compile(r"dataloader\.py:[0-9]+\((?:__next__|_next_data)\)")
 """Functions of torch in which a program waits for a batch."""
 
@@ -36,7 +36,7 @@ class _Head:
     """The header of a table: its columns in order, and what separates their cells."""
 
     form: Form
-    columns: tuple[Column | None, ...]
+    columns: tuple[FormColumn | None, ...]
     """None for a column with an unknown name."""
     separator: str | None
     row: str
@@ -88,7 +88,7 @@ def _of_cells(form: Form, names: Sequence[str], separator: str) -> _Head:
     """The header whose cells are these names."""
     units: dict[int, str] = {}
     row = form.row
-    columns: list[Column | None] = []
+    columns: list[FormColumn | None] = []
     for place, name in enumerate(names):
         match, column = _matching(name, form.columns, {column.holds for column in columns if column})
         groups = match.groupdict() if match else {}
@@ -98,14 +98,16 @@ def _of_cells(form: Form, names: Sequence[str], separator: str) -> _Head:
     return _Head(form, tuple(columns), separator, row, units)
 
 
-def _matching(name: str, columns: Sequence[Column], taken: set[str]) -> tuple[re.Match[str] | None, Column | None]:
+def _matching(
+    name: str, columns: Sequence[FormColumn], taken: set[str]
+) -> tuple[re.Match[str] | None, FormColumn | None]:
     for column in columns:
         if (column.holds == "skip" or column.holds not in taken) and (match := column.pattern.fullmatch(name)):
             return match, column
     return None, None
 
 
-def _in_order(text: str, columns: Sequence[Column]) -> Iterator[Column | None]:
+def _in_order(text: str, columns: Sequence[FormColumn]) -> Iterator[FormColumn | None]:
     """The columns of a header without separators; words of unknown names are unknown columns."""
     at = 0
     taken: set[str] = set()
@@ -146,7 +148,7 @@ class _Body:
             text = lines[index].rstrip()
             if not text.strip() and self.rows:
                 break
-            if not text.strip() or _RULE.fullmatch(text):
+            if not text.strip() or _RULE.fullmatch(text.strip()):
                 continue
             if self._take(lines.number(index), text):
                 self.other_lines += others
@@ -230,7 +232,7 @@ class _Body:
             is_nested=self._head.form.nested,
         )
 
-    def _unit(self, place: int, column: Column) -> str | Decimal:
+    def _unit(self, place: int, column: FormColumn) -> str | Decimal:
         if column.unit == "header":
             return self._head.units.get(place, "")
         if column.unit in ("timer", "scale"):

@@ -40,7 +40,7 @@ def split_lines(text: str) -> list[str]:
     return text.split("\n" if "\n" in text else "\r")
 
 
-_PROGRESS = re.compile(r"[0-9]%\||[0-9]+it \[[0-9]|\?it/s\]|[0-9] ?(?:it/s|s/it)\b")
+_PROGRESS = re.compile(r"[0-9]%\||[0-9]it \[[0-9]|\?it/s\]|[0-9] ?(?:it/s|s/it)\b")
 """A progress bar, as tqdm draws it."""
 
 

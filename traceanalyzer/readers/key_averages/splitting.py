@@ -18,7 +18,11 @@ _FEWEST_ENDS = 3
 """Least number of escaped ends in one line; strings of programs and lines of notebooks have one or two."""
 _STRING_END = re.compile(r'(?<!\\)"')
 _WORDS = re.compile(r"[\w-]")
-_ESCAPES = ((re.compile(r"\\{1,4}(?:u00|x)1b"), "\x1b"), (re.compile(r"\\{1,4}t"), "\t"), (re.compile(r'\\+"'), '"'))
+_ESCAPES = (
+    (re.compile(r"\\{1,4}(?:u00|x)1b"), "\x1b"),
+    (re.compile(r"\\{1,4}t"), "\t"),
+    (re.compile(r'\\{1,8}"'), '"'),
+)
 _MARKS = ("--", " time total:")
 """What a line with tables has."""
 

@@ -90,13 +90,14 @@ def _whole_node(events: DeviceEvents) -> I64:
 
 
 def _blocks(events: DeviceEvents, dims: Sequence[bytes], devices: Iterable[Device]) -> F64:
-    """Blocks per multiprocessor, from the grid where the writer left them out for a device of NVIDIA.
+    """Blocks per multiprocessor, from the grid where the writer left them out for all kernels on devices of NVIDIA.
 
-    Kernels that name their registers are CUDA's; for others no writer says how they fill multiprocessors.
+    A single kernel without them is one of which they are unknown. Kernels that name their registers are CUDA's; for
+    others no writer says how they fill multiprocessors.
     """
     blocks = events.blocks_per_sm
-    lacking = np.isnan(blocks) & (events.grid > 0) & (events.registers != UNKNOWN)
-    if not lacking.any():
+    lacking = (events.grid > 0) & (events.registers != UNKNOWN)
+    if not lacking.any() or not np.isnan(blocks).all():
         return blocks
     for device in devices:
         if device.vendor != _NVIDIA or not device.sm_count:

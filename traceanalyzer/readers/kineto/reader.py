@@ -14,7 +14,6 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.errors import UnusableInputError
-from traceanalyzer.knowledge import kernel_names
 from traceanalyzer.readers.kineto import accelerators, details, header, implausible, merged
 from traceanalyzer.readers.kineto.columns import Collector
 from traceanalyzer.readers.kineto.events import NOT_JSON
@@ -228,10 +227,7 @@ def _ordered(pool: str, values: list[Any], tables: Mapping[str, Table]) -> tuple
         is_text = none_of(pool) == (b"",)
         values = list(map(_compact, values)) if is_text else values
         ordered = list(dict.fromkeys(values[code] for code in _appeared(columns, len(none_of(pool)), len(values))))
-    readable = kernel_names.readable(ordered) if pool == "names" else ordered
-    places = {value: code for code, value in enumerate(dict.fromkeys(readable))}
-    codes = {value: places[name] for value, name in zip(ordered, readable, strict=True)}
-    ordered = list(places)
+    codes = {value: code for code, value in enumerate(ordered)}
     codes_of_values = np.array([*(codes.get(value, UNKNOWN) for value in values), UNKNOWN], np.int32)
     return tuple(ordered) if pool in _OBJECTS else Strings(ordered), codes_of_values
 

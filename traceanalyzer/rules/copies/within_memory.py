@@ -45,8 +45,9 @@ _CALLS = 1.4
 page)."""
 _WEIGHTED = re.compile(r"aten::(linear|conv\dd|conv_transpose\dd|_?convolution|addmm)$")
 _NARROW = frozenset({"c10::Half", "c10::BFloat16"})
-_CASTING = re.compile(r"(?<![a-z])(bfloat16|float16|float8\w*)_copy_kernel|copy_kernel.*StoreWithCast", re.DOTALL)
-"""Kernels of PyTorch that write another type than they read."""
+_TO_NARROW = re.compile(r"(?<![a-z])(bfloat16|float16|float8\w{0,16})_copy_kernel")
+_COPY_KERNEL, _CASTING_STORE = "copy_kernel", "StoreWithCast"
+"""Parts of the names of kernels of PyTorch that copy, and that write another type than they read."""
 _FLOATING = frozenset({"double", "float", "c10::Half", "c10::BFloat16"})
 
 
@@ -262,9 +263,13 @@ def _casts(facts: Facts, limits: Limits) -> Drafts:
     return _casts_by_kernels(facts, limits) if facts.is_gpu_alone else _casts_in_trace(facts, limits)
 
 
+def _is_cast(name: str) -> bool:
+    return _TO_NARROW.search(name) is not None or _CASTING_STORE in name.partition(_COPY_KERNEL)[2]
+
+
 def _casts_by_kernels(facts: Facts, limits: Limits) -> Drafts:
     """Kernels that cast, by their names; which of them are undone is not recorded."""
-    rows = sorted((row for row in facts.kernels if _CASTING.search(row.name)), key=lambda row: -row.total_ns)
+    rows = sorted((row for row in facts.kernels if _is_cast(row.name)), key=lambda row: -row.total_ns)
     work = EventTimes.on_device(facts, ((row.events, row.total_ns) for row in rows))
     if _share(work) <= limits["gpu_share"]:
         return

@@ -153,14 +153,19 @@ def largest(facts: Facts) -> HostOwner | None:
     owners = found(facts)
     if owners is None or not owners.idle_ns:
         return None
-    rows = [row for row in owners.rows if _tells(owners, row)]
-    if not rows and owners.idle_ns <= 2 * owners.steps * facts.idle_per_step("cpu_operators"):
-        rows = [row for row in owners.rows if row.kind == "operator" and 2 * _idle_self(row) >= owners.idle_ns]
+    rows = [row for row in owners.rows if _tells(owners, row)] or _operators_of_cpu(facts, owners, owners.idle_ns)
     own = [row for row in rows if _idle_self(row) >= _MOST * owners.idle_ns]
     if own:
         return max(own, key=_idle_self)
     around = [row for row in rows if _idle(row) >= _MOST * owners.idle_ns]
     return min(around, key=_idle) if around else max(rows, key=_idle, default=None)
+
+
+def _operators_of_cpu(facts: Facts, owners: HostOwners, idle_ns: int) -> list[HostOwner]:
+    """Operators with half of the idle time, if most of it is that of operators which compute on the CPU."""
+    if idle_ns > 2 * owners.steps * facts.idle_per_step("cpu_operators"):
+        return []
+    return [row for row in owners.rows if row.kind == "operator" and 2 * _idle_self(row) >= idle_ns]
 
 
 def _idle(row: OwnerTimes) -> int:

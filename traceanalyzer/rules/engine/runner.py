@@ -343,7 +343,8 @@ def _distinct(facts: Facts, prices: Prices | None, judged: Sequence[_Judged]) ->
 def _severity(facts: Facts, draft: Draft, saving: Saving | None, once: Once | None) -> str:
     """Severity by the likely gain per step; a finding's own severity counts if it is worse, up to the draft's ceiling.
 
-    A ceiling is for what may be saved: what is saved at least lifts it, unless the finding is a guess.
+    A ceiling is for what may be saved: what is saved at least lifts it, unless the finding is a guess. A finding that
+    may only inform does so whatever it saves.
 
     If the recording does not show what bounds the program, no finding is severe; and none is for what it saves once, or
     about device work that takes next to nothing of a step, whatever its launches cost: that is another finding.
@@ -355,7 +356,9 @@ def _severity(facts: Facts, draft: Draft, saving: Saving | None, once: Once | No
     most = _MOST_OF_LITTLE if facts.tells_little else SEVERITIES[-1]
     if saving and saving.resource == "gpu" and saving.direct_ns_per_step[1] < GAIN_SHARE * facts.step_ns:
         most = min(most, _MOST_OF_SHORT_WORK, key=SEVERITIES.index)
-    ceiling = max(draft.ceiling or most, _at_least(draft, saving), key=SEVERITIES.index)
+    ceiling = draft.ceiling or most
+    if ceiling != SEVERITIES[0]:
+        ceiling = max(ceiling, _at_least(draft, saving), key=SEVERITIES.index)
     return min(worst, ceiling, most, key=SEVERITIES.index)
 
 

@@ -39,7 +39,7 @@ _NOTICEABLE = 0.001
 """Own choice: share of the time of all operators; the rate of shorter products is limited by their launch."""
 _BY_PRODUCTS = "aten::_scaled_dot_product_attention_math"
 _SOFTMAX = frozenset({"aten::_softmax", "aten::softmax"})
-_LOGARITHM = re.compile(r"log_?softmax|softmax_warp_\w+<[^<>]*, \d+, true", re.IGNORECASE)
+_LOGARITHM = re.compile(r"log_?softmax|softmax_warp_\w{1,32}<[^<>]{0,200}, \d{1,4}, true", re.IGNORECASE)
 _PRODUCTS_EACH = 4
 """Products for each softmax of attention (own choice: two on the scores, and two or more before and after them)."""
 _LAYERS = 2

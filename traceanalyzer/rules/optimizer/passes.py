@@ -155,7 +155,7 @@ def _autograd(facts: Facts, limits: Limits) -> Drafts:
     params = {
         "passes": passes.graph_passes,
         "functions": passes.graph_functions,
-        "time": facts.per_step(passes.graph_host_ns),
+        "time": OfEvents(facts.resources.host_ns or 0.0),
     }
     evidence = _AUTOGRAD.evidence(limits, "forward_passes", passes.graph_passes, (where,))
     change = HostTime((0.0, most), _AUTOGRAD.text("basis")(most=part))

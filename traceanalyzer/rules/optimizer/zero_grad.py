@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import fsum
 
 from traceanalyzer.analyzers import optimizer as optimizers
-from traceanalyzer.analyzers.optimizer.autograd_passes import Passes, additions_at
+from traceanalyzer.analyzers.optimizer import autograd_passes
 from traceanalyzer.rules.engine import idle_time, program
 from traceanalyzer.rules.engine.change import HostTime
 from traceanalyzer.rules.engine.event_times import EventTimes
@@ -39,22 +39,8 @@ def _zero_grad(facts: Facts, limits: Limits) -> Drafts:
         return
     added, on_device = _added_ns(facts, rows)
     is_longer_there = on_device > added
-    added = facts.per_step(added)
-    within = optimizers.optimizers_at(rows=rows)
-    ended = idle_time.claims(facts, (idle for row in rows for idle in row.exposed))
-    exposed = fsum(ended.values())
+    exposed = fsum(idle_time.claims(facts, (idle for row in rows for idle in row.exposed)).values())
     starved = min(facts.per_step(fsum(row.starved_ns for row in rows)), exposed)
-    change = HostTime(
-        ((1 - _LOOP) * host + _OF_ADDING * added, host + added)
-        if is_longer_there
-        else ((1 - _LOOP) * host, host + _OF_ADDING * added),
-        _PAGE.text("basis-added" if is_longer_there else "basis-2")(loop=_LOOP, part=_OF_ADDING),
-        None if facts.resources.gpu_ns is None else ((1 - _LOOP) * starved, exposed),
-        ended,
-        within=additions_at(beside=within) if is_longer_there else within,
-        shares=tuple(row.events for row in rows),
-        device=ITS_OWN,
-    )
     params = {
         "fills": _each(rows),
         "host": OfEvents(host),
@@ -64,8 +50,46 @@ def _zero_grad(facts: Facts, limits: Limits) -> Drafts:
     if is_longer_there:
         cleared = facts.on_device(fsum(row.device_ns for row in rows))
         params |= {"host": host, "share": share, "cleared": cleared, "added": facts.on_device(on_device)}
+    change = _without_fills(facts, rows, (host, facts.per_step(added), starved), is_longer_there=is_longer_there)
     summary = _PAGE.text("summary-added") if is_longer_there else None
     yield Draft((_PAGE.evidence(limits, "host_share", share, places(facts, rows)),), change, params, summary=summary)
+
+
+def _without_fills(
+    facts: Facts,
+    rows: tuple[optimizers.Optimizer, ...],
+    times: tuple[float, float, float],
+    *,
+    is_longer_there: bool,
+) -> HostTime:
+    """The change without fills, and where the device is longer at adding to zeros, without that.
+
+    Args:
+        facts: Of the run.
+        rows: The calls of zero_grad.
+        times: Per step in ns: of the fills on the host, of adding to zeros there, and for which the device starves.
+        is_longer_there: Whether the device takes longer than the host to add to zeros.
+    """
+    host, added, starved = times
+    least = (1 - _LOOP) * host
+    ended = idle_time.claims(facts, (idle for row in rows for idle in row.exposed))
+    within = optimizers.optimizers_at(rows=rows)
+    if is_longer_there:
+        interval = least + _OF_ADDING * added, host + added
+        basis = _PAGE.text("basis-added")(loop=_LOOP, part=_OF_ADDING)
+        within = autograd_passes.additions_at(beside=within)
+    else:
+        interval = least, host + _OF_ADDING * added
+        basis = _PAGE.text("basis-2")(loop=_LOOP, part=_OF_ADDING)
+    return HostTime(
+        interval,
+        basis,
+        None if facts.resources.gpu_ns is None else ((1 - _LOOP) * starved, fsum(ended.values())),
+        ended,
+        within=within,
+        shares=tuple(row.events for row in rows),
+        device=ITS_OWN,
+    )
 
 
 def _zeroing(facts: Facts) -> tuple[optimizers.Optimizer, ...]:
@@ -100,7 +124,7 @@ def _added_ns(facts: Facts, rows: Sequence[optimizers.Optimizer]) -> tuple[float
 
     Of several backward passes after one call, only the first adds to zeros.
     """
-    autograd, calls = facts.find("passes", Passes), sum(row.calls for row in rows)
+    autograd, calls = facts.find("passes", autograd_passes.Passes), sum(row.calls for row in rows)
     if autograd is None or not autograd.backward_passes:
         return 0.0, 0.0
     part = min(1.0, calls / autograd.backward_passes)

@@ -171,6 +171,8 @@ class Recording(msgspec.Struct, frozen=True):
     typical step. Empty for several ranks."""
     outside_ns: int | None = None
     """Time in ns outside of the typical steps, in all; null for several ranks, and without typical steps."""
+    is_device_alone: bool = False
+    """Whether device events were recorded, and neither operators nor Python frames."""
     outside_omitted: int = 0
     """Number of times of a hundredth of a typical step or more that `outside` leaves out."""
 
@@ -208,7 +210,13 @@ def analyze(context: Context) -> Recording:
         has_hardly_any_work=workload.is_hardly_any(context),
         device_busy_ns=workload.device_busy_ns(context),
         startup_ns=startup,
+        is_device_alone=_is_device_alone(context),
     )
+
+
+def _is_device_alone(context: Context) -> bool:
+    trace = context.trace
+    return len(trace.device) > 0 and not len(trace.frames) and not (trace.host.category == Category.OPERATOR).any()
 
 
 def _is_step(context: Context, steps: ProgramSteps, startup_ns: int) -> bool:

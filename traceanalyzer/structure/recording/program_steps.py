@@ -46,6 +46,8 @@ _BETWEEN = 0.5
 _MUCH = 0.1
 """Least share of the recording that passes which nothing marks must have without those that are unlike the others (own
 choice: of a recording with less, somebody wants to know what the rest is)."""
+_AHEAD = 1.5
+"""A host that launches a step so many times as fast as its device works runs ahead of it (own choice)."""
 _OVERLAP = 0.1
 """Share of marks that may start within an earlier one and end after it; if there are more, they are requests in
 flight."""
@@ -324,11 +326,17 @@ def _from_pass_to_pass(context: Context, start: I64 | None, found_by: str) -> St
 
 
 def _from_starts(context: Context, start: I64, end_ns: int, found_by: str) -> Steps | None:
-    """Steps from start to start; the last one lasts until the device has done its work."""
+    """Steps from start to start; the last one lasts until the device has done its work.
+
+    Of a program that launches faster than its device works, and never waits, each lasts until the device is done.
+    """
     if len(start) < 2:
         return None
     end = np.append(start[1:], max(end_ns, int(start[-1])))
     raw = Steps(tuple(map(str, range(len(start)))), start, end, found_by, mark_ns=(start, end))
+    done = extend(context.trace, context.links, raw, drop_tail=False)
+    if np.median(done.end_ns - done.start_ns) > _AHEAD * np.median((end - start)[:-1]):
+        return done
     launched = launched_in(context.trace, context.links, raw)[-1]
     if len(launched):
         end[-1] = max(int(context.trace.device.end_ns[launched].max()), int(start[-1]))

@@ -265,9 +265,8 @@ class Facts:
     @cached_property
     def is_gpu_alone(self) -> bool:
         """Whether a trace has kernels without the operators that launched them, as by `activities=[CUDA]`."""
-        if self.table is not None or if_known(lambda: self.operators):
-            return False
-        return bool(if_known(lambda: self.kernels))
+        recording = self.find("recording", Recording)
+        return recording is not None and recording.is_device_alone and bool(if_known(lambda: self.kernels))
 
     @cached_property
     def gpu_total_ns(self) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 
-from traceanalyzer.analyzers.copies import Copies
 from traceanalyzer.analyzers.kernels.classes import KernelClasses
 from traceanalyzer.rules.engine.facts import Facts
 
@@ -21,18 +20,17 @@ UNNAMED = "gpu"
 def gpu_bound(facts: Facts) -> str:
     """Kind of work of a trace with most of the GPU's time: `gpu-compute`, `gpu-memory`, or `UNNAMED`.
 
-    It is the larger of the two known times, if half of the time is known. Copies and fills count while no kernel runs,
-    collectives not at all, and generated kernels by their names.
+    It is the larger of the two known times, if half of the time is known. Copies and collectives do not count, which
+    the sentence names by themselves, and generated kernels by their names.
     """
-    found, copies = facts.find("kernel_classes", KernelClasses), facts.find("copies", Copies)
+    found = facts.find("kernel_classes", KernelClasses)
     if found is None:
         return UNNAMED
-    alone = 0 if copies is None else copies.exposed_ns
-    times = Counter({"copy": alone})
+    times: Counter[str] = Counter()
     for row in found.rows:
         times[row.name] += row.total_ns
     compute, moving = work_times(times)
-    total = found.total_ns - times["communication"] + alone
+    total = found.total_ns - times["communication"]
     if compute + moving < MOST * total or not total:
         return UNNAMED
     return "gpu-compute" if compute > moving or compute >= MOST * total else "gpu-memory"
