@@ -130,12 +130,10 @@ def _is_call_bound(row: loops.Repeat, *, is_cpu: bool) -> bool:
 
 def _on_the_cpu(facts: Facts, limits: Limits) -> Drafts:
     idle_time.need_usual_idle_time(facts)
-    found = facts.need("cpu_operators", on_cpu.CpuOperators).rows
-    rows = [row for row in found if not row.in_optimizer and 2 * row.idle_ns >= row.host_ns]
-    rows = [row for row in rows if 2 * row.steps >= facts.steps]
+    rows = _holding_up(facts)
     idle = facts.per_step(sum(row.idle_ns for row in rows))
     share = facts.step_share(idle)
-    if not rows or share <= limits["idle_share"] or facts.tells_little or facts.is_startup:
+    if not rows or share <= limits["idle_share"]:
         return
     where = tuple(
         CodePlace("operator", row.name, None, facts.per_step(row.host_ns), "ns", row.start_ns) for row in rows[:5]
@@ -155,6 +153,14 @@ def _on_the_cpu(facts: Facts, limits: Limits) -> Drafts:
         advice=_ON_THE_CPU.text("advice-random") if _draws(rows[0].name) else None,
         code="" if _draws(rows[0].name) else None,
     )
+
+
+def _holding_up(facts: Facts) -> list[on_cpu.CpuOperator]:
+    """Operators of most steps under which the device mostly idles; none of a start-up, whose first calls take long."""
+    found = facts.need("cpu_operators", on_cpu.CpuOperators).rows
+    rows = [row for row in found if not row.in_optimizer and 2 * row.idle_ns >= row.host_ns]
+    is_usual = not (facts.tells_little or facts.is_startup)
+    return [row for row in rows if is_usual and 2 * row.steps >= facts.steps]
 
 
 def _blowups(facts: Facts, limits: Limits) -> Drafts:
