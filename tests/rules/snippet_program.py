@@ -80,6 +80,10 @@ def namespace() -> dict[str, Any]:
         "hidden": torch.rand(2, 4, 8),
         "head": nn.Linear(8, 16),
         "targets": torch.tensor([0, 1, 0, 1]),
+        "step": 1,
+        "scores": torch.rand(16),
+        "table": torch.rand(6, 3),
+        "index": torch.tensor([0, 2, 2, 5]),
     }
 
 
