@@ -16,6 +16,7 @@ from traceanalyzer import sections
 from traceanalyzer.formats import cards, language
 from traceanalyzer.simulation.critical_path import CriticalPath
 from traceanalyzer.simulation.replay_error import Replay
+from traceanalyzer.structure.recording import Recording
 
 KERNEL = "ampere_sgemm_128x64_nn"
 
@@ -371,3 +372,18 @@ def test_of_a_host_that_was_not_recorded_nothing_is_said() -> None:
     assert "ProfilerActivity.CPU" in gap.advice.text
     assert "Python code" not in gap.summary.text
     assert "between operators" in report(device_alone(cpu=True)).headlines[0].message.text
+
+
+def test_a_host_that_runs_ahead_is_no_host_that_was_not_recorded() -> None:
+    """Eight iterations that are launched in microseconds; the GPU works for 2 ms of each, long after the operators."""
+    trace = TraceBuilder()
+    thread, stream = Host(trace, at=10), Stream()
+    for _ in range(8):
+        with thread.annotation("Optimizer.step#SGD.step"), thread.op("aten::mm"):
+            thread.launch(Work(KERNEL, 2000), stream)
+    thread.wait(stream)
+    found = report(finish(trace))
+    (headline,) = found.headlines
+    assert headline.bound == "gpu-compute"
+    assert "Only the GPU was recorded" not in headline.message.text
+    assert found.result("recording", Recording).typical_step_ns == pytest.approx(2_000_000, rel=0.01)  # type: ignore[union-attr]
