@@ -3,8 +3,8 @@
 python scripts/house.py            print the figures
 python scripts/house.py --pairs    print the pairs of structs that mirror each other, too
 
-`scripts/density.py` measures how much of it a reader must hold in mind at a time, `scripts/commits.py` how far changes
-reach.
+The figures of `scripts/density.py` are among them: what a reader must hold in mind at a time. `scripts/commits.py`
+measures how far changes reach.
 
 Lines are lines of a file, blank ones and docstrings included. tests/test_house.py holds the limits of these figures.
 """
@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
 PACKAGE = ROOT / "traceanalyzer"
 PAGES = ROOT / "traceanalyzer" / "rules" / "pages"
 SMALL = 40
@@ -94,7 +95,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", action="store_true", help="print the pairs of structs that mirror each other")
     options = parser.parse_args(arguments)
-    for line in figures():
+    from scripts import density  # noqa: PLC0415 - density measures with the functions of this module
+
+    for line in (*figures(), *density.figures()):
         print(line)
     if options.pairs:
         print()

@@ -133,6 +133,7 @@ def test_every_figure_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert f"all          {sum(house.lines().values()):>7,} lines {len(house.lines()):>4} files" in printed
     assert f"rules: {house.rules()}, of " in printed
     assert all(pair.names in printed for pair in house.pairs())
+    assert all(line in printed for line in density.figures())
 
 
 FILES = {
