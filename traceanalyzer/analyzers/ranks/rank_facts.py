@@ -302,9 +302,10 @@ def _steps(context: Context) -> RankSteps:
 def _host_work(context: Context, steps: Steps) -> I64:
     """How long the host works for each step, as far as it is recorded."""
     host, calls = context.trace.host, context.trace.launches
-    moments = np.sort(np.concatenate([host.start_ns, host.end_ns, calls.start_ns, calls.end_ns]))
-    works = np.diff(moments) <= _SILENCE_NS
-    busy = Intervals.union(moments[:-1][works], moments[1:][works])
+    moments = np.concatenate([host.start_ns, host.end_ns, calls.start_ns, calls.end_ns])
+    moments.sort()  # in place: there are several for each event of the recording
+    (last,) = np.nonzero(np.diff(moments) > _SILENCE_NS)  # the last moment before each silence
+    busy = Intervals.union(np.append(moments[:1], moments[last + 1]), np.append(moments[last], moments[-1:]))
     waits = resources.waits_of_host(context, steps.window)
     loads = gaps.times_of(host, context.kind == NodeKind.DATALOADER)
     return (busy - waits - loads).within(*host_part(context.trace, steps))
