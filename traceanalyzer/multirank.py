@@ -38,7 +38,7 @@ from traceanalyzer.urls import shown
 
 _NAMED = 5
 """Runs, and files that were left out, that are named in a message."""
-_NO_RANK = "names no rank and has no collectives"
+_NO_RANK = "names no rank and has no collectives to compare; `traceanalyzer report` takes one trace"
 
 
 @dataclass(frozen=True)

@@ -159,6 +159,7 @@ def test_the_same_rank_twice_is_refused(tmp_path: Path) -> None:
 def test_what_is_no_rank(tmp_path: Path) -> None:
     line = assert_one_line(call("ranks", TRAINING, "-q"))
     assert "names no rank and has no collectives" in line
+    assert "`traceanalyzer report` takes one trace" in line
     assert "no such file" in assert_one_line(call("ranks", tmp_path / "nothing", "-q"))
     alone = TraceBuilder()
     alone.collective("all_reduce", 50, 10, at=5, nelems=8)

@@ -167,6 +167,14 @@ def test_an_unknown_suffix_lists_every_one_of_the_command() -> None:
     assert "use one of .md, .markdown, .html, .htm, .json, or" in assert_one_line(call("diff", "a", "b", "-o", "x.foo"))
 
 
+def test_a_picture_and_a_folder_are_no_formats(tmp_path: Path) -> None:
+    line = assert_one_line(call("report", TRAINING, "-o", "x.png"))
+    assert "a report is no picture; report, diff and render draw one of it with --card x.png" in line
+    for folder in (str(tmp_path), f"{tmp_path}/new/"):
+        line = assert_one_line(call("report", TRAINING, "-o", folder))
+        assert f"is a folder; name a file in it, such as {Path(folder) / 'report.md'}" in line
+
+
 def test_help_lists_the_same_suffixes() -> None:
     shown = " ".join(call("report", "--help").out.split())
     assert "(.md, .markdown, .html, .htm, .json, .sarif, .xlsx)" in shown

@@ -77,6 +77,30 @@ def test_what_cannot_be_read_is_said_in_one_line(make: Any, reason: str, tmp_pat
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("runs/trace.jsn.gz", "runs/trace.json.gz"),
+        ("runs/Trace.json.gz", "runs/trace.json.gz"),
+        ("rums/trace.json.gz", "runs"),
+        ("runs/other.txt", None),
+        ("elsewhere/at/all", None),
+    ],
+)
+def test_a_mistyped_path_is_told_the_one_that_is_there(
+    typed: str, meant: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("runs").mkdir()
+    for name in ("trace.json.gz", "unlike"):
+        Path("runs", name).write_bytes(b"{}")
+    for path in (Path(typed), tmp_path / typed):
+        shown = None if meant is None else Path(meant) if path == Path(typed) else tmp_path / meant
+        with pytest.raises(UnusableInputError) as error, open_source(path):
+            pass
+        assert str(error.value) == f"{path}: no such file" + (f"; did you mean {shown}?" if shown else "")
+
+
 def test_errors_of_the_file_system_are_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "some.json"
     path.write_bytes(b"{}")

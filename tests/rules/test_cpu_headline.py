@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import traceanalyzer
 from tests.builders import TraceBuilder
 from tests.builders.gloo import GlooTraining
 from tests.builders.training import Training
@@ -94,3 +97,24 @@ def test_waiting_for_collectives_is_no_code() -> None:
     told = said(training.finish())
     assert "Bound by the CPU" in told
     assert "code in no operator" not in told
+
+
+def test_a_file_that_is_cut_off_says_so_first_and_blames_nothing_that_may_be_in_the_rest(tmp_path: Path) -> None:
+    trace = TraceBuilder(options=("record_shapes",))
+    for number in range(4):
+        trace.step(number, 1000 * number, 1000)
+        trace.op("aten::cudnn_convolution", 1000 * number + 10, 900)
+    for number in range(4):
+        trace.launch_kernel("gemm", 1000 * number + 40, 600, at=1000 * number + 20)
+    file = tmp_path / "trace.json"
+    trace.write(file)
+    whole = file.read_bytes()
+    file.write_bytes(whole[: whole.index(b"cudaLaunchKernel")])
+    made = traceanalyzer.analyze(traceanalyzer.load(file))
+    assert str(made.headlines[0].message) == (
+        "The file is cut off: this is about its first 8 events. It is unknown what bounds a step of 1.0 ms: the part "
+        "of the file that could be read has no GPU events."
+    )
+    assert {"q-gpu-not-recorded", "q-no-gpu-events"}.isdisjoint(found.id for found in made.warnings)
+    file.write_bytes(whole)
+    assert "cut off" not in str(traceanalyzer.analyze(traceanalyzer.load(file)).headlines[0].message)

@@ -15,6 +15,7 @@ import msgspec
 
 from traceanalyzer.errors import UnusableInputError
 from traceanalyzer.inputs.storage import local_path
+from traceanalyzer.readers.source import meant_instead
 from traceanalyzer.urls import is_url, path_of, shown
 
 TRACE_SUFFIXES = (".json", ".json.tmp", ".tmp")
@@ -173,7 +174,7 @@ def _find_local(path: str, base: str, visited: set[str]) -> Iterator[FoundFile]:
             elif may_be_input(os.path.basename(match)):  # noqa: PTH119
                 yield _local(match, base, is_named=False)
     else:
-        raise UnusableInputError(f"{path}: no such file or folder")
+        raise UnusableInputError(f"{path}: no such file or folder{meant_instead(path)}")
 
 
 def _walk(folder: str, base: str, visited: set[str]) -> Iterator[FoundFile]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import importlib
 import io
 import os
@@ -34,6 +35,8 @@ in their times, and unpack to ten or twenty times their size. Deflate reaches 10
 _PEEK_CHUNK = 1 << 20
 """A read allocates the requested size, however little data there is."""
 
+_ALIKE = 0.75
+"""Least similarity, from 0 to 1, of a missing name and the one that was meant (own choice: a few letters differ)."""
 _RECODED_PIECE = 1 << 16
 
 _FHCRC, _FEXTRA, _FNAME, _FCOMMENT = 2, 4, 8, 16
@@ -286,9 +289,26 @@ def open_source(path: str | Path, progress: Callable[[int], None] = _no_progress
         with file.open("rb", buffering=0) as raw:
             yield _nonempty(Source(raw, name, file.stat().st_size, progress))
     except FileNotFoundError:
-        raise UnusableInputError(f"{file}: no such file") from None
+        raise UnusableInputError(f"{file}: no such file{meant_instead(str(file))}") from None
     except OSError as error:
         raise UnusableInputError(f"{file}: cannot be read: {error.strerror or error}") from None
+
+
+def meant_instead(path: str) -> str:
+    """A question that ends the error about a missing path: the most similar name in its folder, or nothing.
+
+    Where the folder is missing, too, the question is about the first part of the path that is.
+    """
+    parent, name = os.path.split(os.path.abspath(path))  # noqa: PTH100 - text paths: names may be no UTF-8
+    while parent != os.path.dirname(parent) and not os.path.isdir(parent):  # noqa: PTH112, PTH120
+        parent, name = os.path.split(parent)
+    with contextlib.suppress(OSError):
+        near = difflib.get_close_matches(name, sorted(os.listdir(parent)), 1, _ALIKE)  # noqa: PTH208
+        if near:
+            meant = os.path.join(parent, near[0])  # noqa: PTH118
+            shown = meant if os.path.isabs(path) else os.path.relpath(meant)  # noqa: PTH117
+            return f"; did you mean {os.fsencode(shown).decode('utf-8', 'replace')}?"
+    return ""
 
 
 def _nonempty(source: Source) -> Source:

@@ -129,6 +129,9 @@ class DeviceDetail:
 
 NO_DETAIL = DeviceDetail()
 
+_CUT = frozenset({"read-truncated", "read-gzip-truncated", "read-gzip-damaged"})
+"""Losses of a file whose end is missing."""
+
 
 @dataclass(frozen=True)
 class Thread:
@@ -206,6 +209,11 @@ class Trace:
     losses: tuple[Loss, ...] = ()
     ranks: tuple[Trace, ...] = ()
     """The ranks that a script merged into the file, each as a trace of its own, ascending; empty for other files."""
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the file ends before all events were written."""
+        return any(loss.id in _CUT for loss in self.losses)
 
     @cached_property
     def events(self) -> Events:

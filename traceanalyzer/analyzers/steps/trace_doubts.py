@@ -44,7 +44,6 @@ steps)."""
 _WAITS_FOR_MAC = 0.05
 """Share of the typical steps in which the host waits for a Mac's GPU that is worth a warning (own choice)."""
 _LAUNCH = re.compile(r"(cuda|hip|cu)\w{0,32}Launch\w{0,32}Kernel")
-_CUT = frozenset({"read-truncated", "read-gzip-truncated", "read-gzip-damaged"})
 _REPAIRED = frozenset({"read-repaired-event", "read-lost-event", "read-damaged-metadata"})
 
 
@@ -57,7 +56,7 @@ def analyze(context: Context) -> tuple[Loss, ...]:
 
 def _file(context: Context) -> Iterator[Loss]:
     losses = {loss.id: loss.count for loss in context.trace.losses}
-    if losses.keys() & _CUT:
+    if context.trace.is_cut:
         yield Loss("q-truncated-file", 1)
     if repaired := sum(count for loss, count in losses.items() if loss in _REPAIRED):
         yield Loss("q-repaired-json", repaired)
@@ -127,6 +126,18 @@ def _recording(context: Context) -> Iterator[Loss]:
     counters = any(loss.params.get("category") == marks.COUNTERS for loss in trace.losses)
     if counters:
         yield Loss("q-hardware-counters", 1)
+    if not trace.is_cut:  # else what seems not to be recorded may stand in the part that is missing
+        yield from _unrecorded(context, counters=counters)
+    if len(trace.host) and len(trace.shapes) < 2:
+        yield Loss("q-shapes-missing", 1)
+    slowing = [name for name in ("with_stack", "record_shapes") if getattr(trace.info.options, name)]
+    if "with_stack" in slowing:
+        yield Loss("q-stack-overhead", 1, {"options": ", ".join(slowing)})
+
+
+def _unrecorded(context: Context, *, counters: bool) -> Iterator[Loss]:
+    """That a device works of which the recording has no events."""
+    trace = context.trace
     launching = int(trace.names.where(lambda n: _LAUNCH.match(n) is not None)[trace.launches.name].sum())
     if launching and not len(trace.device) and not counters:
         yield Loss("q-no-gpu-events", launching)
@@ -136,11 +147,6 @@ def _recording(context: Context) -> Iterator[Loss]:
         and not trace.info.unsupported
     ):
         yield from _of_mac(context, sign) if marks.is_of_mac(sign) else [Loss("q-gpu-not-recorded", 1, {"sign": sign})]
-    if len(trace.host) and len(trace.shapes) < 2:
-        yield Loss("q-shapes-missing", 1)
-    slowing = [name for name in ("with_stack", "record_shapes") if getattr(trace.info.options, name)]
-    if "with_stack" in slowing:
-        yield Loss("q-stack-overhead", 1, {"options": ", ".join(slowing)})
 
 
 def _of_mac(context: Context, sign: str) -> Iterator[Loss]:

@@ -74,7 +74,7 @@ MARK = "traceanalyzer"
 """Text that identifies a page of this program, which may be overwritten."""
 
 _TITLE = Text("html-title", "Profile of {name}")
-_EVENTS = Text("html-events", "{events:count} events in {span:ns}", one="{events:count} event in {span:ns}")
+_EVENTS = Text("html-events", "{span:ns}, {events:count} events", one="{span:ns}, {events:count} event")
 _TABLES = Text("html-tables", "{count:count} profiler tables", one="{count:count} profiler table")
 _RANK = Text("html-rank", "rank {rank} of {world}")
 _ROWS = Text("html-rows", "{count:count} rows", one="{count:count} row")

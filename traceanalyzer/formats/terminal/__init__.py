@@ -27,8 +27,8 @@ WIDTH = 80
 
 _HEADER = Text(
     "terminal-header",
-    "{name}: {events:count} events in {span:ns}",
-    one="{name}: {events:count} event in {span:ns}",
+    "{name}: a trace of {span:ns}, {events:count} events",
+    one="{name}: a trace of {span:ns}, {events:count} event",
 )
 _TABLES = Text("terminal-tables", "{name}: profiler tables found: {count:count}")
 _OF = Text("terminal-of", "{shown:count} of {total:count}", "rows of a table")

@@ -135,6 +135,8 @@ class Facts:
 
     model: Model | None = None
     """The causal model of the trace, which prices changes; None if there is none."""
+    is_cut: bool = False
+    """Whether the file of a trace ends before all events were written."""
 
     @property
     def log(self) -> LogFigures | None:

@@ -36,6 +36,8 @@ def of_trace(
     reasons: Mapping[str, Message],
     gpu: Gpu | None = None,
     model: Model | None = None,
+    *,
+    is_cut: bool = False,
 ) -> tuple[Facts, ...]:
     """The one run of a trace, by its typical step; none if it has no step of any length."""
     recording = results.get("recording")
@@ -46,7 +48,10 @@ def of_trace(
     communication = found.exposed_communication_ns if found.gpu_ns is None else found.communication_ns
     resources = Resources(found.step_ns, found.gpu_ns, host, found.loader_ns, communication)
     steps = recording.typical.steps
-    return (Facts(resources, steps, summary=summary, gpu=gpu, results=results, reasons=reasons, model=model),)
+    facts = Facts(
+        resources, steps, summary=summary, gpu=gpu, results=results, reasons=reasons, model=model, is_cut=is_cut
+    )
+    return (facts,)
 
 
 def _waits_unseen(results: Mapping[str, Any], found: StepResources) -> bool:

@@ -55,6 +55,16 @@ _UNREAD = Text(
     "its events in a known form.",
     note="sign is the name of an event, a category of events, or a device",
 )
+_NOT_IN_PART = Text(
+    "headline-cut-without-device",
+    "It is unknown what bounds a step of {step:rounded_ns}: the part of the file that could be read has no GPU events.",
+)
+_CUT = Text(
+    "headline-cut",
+    "The file is cut off: this is about its first {events:count} events. {headline}",
+    one="The file is cut off: this is about its first event. {headline}",
+    note="headline is a sentence",
+)
 _ONE_RANK = Text(
     "headline-one-rank",
     "{headline} The trace of one rank does not show how much of that is waiting: compare all ranks (traceanalyzer "
@@ -164,6 +174,8 @@ def headline(facts: Facts, combined: Combined | None) -> Headline:
     found = unusual(facts) or _with_device_alone(facts, _usual(facts))
     found = with_late_start(facts, found)
     found = _with_outside(facts, _with_communication(facts, found))
+    if facts.is_cut and facts.summary is not None:
+        found = found.and_says(_CUT, events=facts.summary.events)
     return Headline(facts.run, found.bound, found.message, found.share, facts.resources, combined, shares(facts))
 
 
@@ -231,6 +243,7 @@ def _of_nothing(facts: Facts, largest_ns: float) -> StepBound:
     else:
         sign = printed.sign(facts)
         message = _UNREAD(step=step, sign=sign) if sign else _NO_GPU(step=step)
+        message = _NOT_IN_PART(step=step) if facts.is_cut else message
     return StepBound("none", message, share)
 
 
