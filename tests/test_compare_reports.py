@@ -14,7 +14,7 @@ import pytest
 
 from scripts import compare_reports
 from tests.formats.samples import TRAINING, report_of
-from traceanalyzer.formats import render, spreadsheet
+from traceanalyzer.formats import render, workbook
 
 
 @pytest.fixture
@@ -138,7 +138,7 @@ def test_what_the_program_writes_differs_by_no_version(folders: tuple[Path, Path
     report = report_of(TRAINING)
     later = msgspec.structs.replace(report, generator=msgspec.structs.replace(report.generator, version="77.1"))
     write(folders, "a.txt", *(render(one, format_).encode() for one in (report, later)))
-    write(folders, "a.xlsx", *(spreadsheet.workbook(one) for one in (report, later)))
+    write(folders, "a.xlsx", *(workbook.workbook(one) for one in (report, later)))
     assert run(folders) == 0
 
 

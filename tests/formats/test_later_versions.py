@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.formats.later import UNHEARD, changed, differences, mutants, reports
 from traceanalyzer.errors import UnusableInputError
-from traceanalyzer.formats import FORMATS, language, render, spreadsheet
+from traceanalyzer.formats import FORMATS, language, render, spreadsheet, workbook
 from traceanalyzer.formats import difference as difference_formats
 from traceanalyzer.formats.language import Language
 from traceanalyzer.inputs import saved_reports
@@ -27,7 +27,7 @@ LANGUAGES = ("en", "ru", "zh")
 WAYS: dict[str, Callable[[Report, Language], str]] = {
     **{name: lambda report, spoken, name=name: render(report, name, language=spoken) for name in FORMATS},  # type: ignore[misc]
     "csv": lambda report, spoken: "".join(spreadsheet.csv_files(report, spoken).values()),
-    "xlsx": lambda report, spoken: str(len(spreadsheet.workbook(report, spoken))),
+    "xlsx": lambda report, spoken: str(len(workbook.workbook(report, spoken))),
 }
 every_way = pytest.mark.parametrize("way", WAYS)
 every_language = pytest.mark.parametrize("lang", LANGUAGES)

@@ -19,7 +19,7 @@ from tests.cli.running import FIXTURES, call
 from tests.formats.samples import report_of
 from traceanalyzer._version import __version__
 from traceanalyzer.comparison import diff
-from traceanalyzer.formats import EVERY, FORMATS, language, render, spreadsheet
+from traceanalyzer.formats import EVERY, FORMATS, language, render, spreadsheet, workbook
 from traceanalyzer.formats import difference as difference_formats
 from traceanalyzer.formats.language import CODES
 from traceanalyzer.inputs import saved_reports
@@ -143,7 +143,7 @@ def test_a_saved_report_fills_tables(file: SavedFile, lang: str) -> None:
     tables = spreadsheet.csv_files(saved, language.of(lang))
     assert tables
     assert all(len(text.splitlines()) > 1 for text in tables.values())
-    assert spreadsheet.workbook(saved, language.of(lang))[:2] == b"PK"
+    assert workbook.workbook(saved, language.of(lang))[:2] == b"PK"
 
 
 @each_difference

@@ -139,9 +139,9 @@ class Delivery:
         if target.form == "csv":
             self._write_folder(report, path)
         elif target.form == "xlsx":
-            from traceanalyzer.formats import spreadsheet  # noqa: PLC0415 - only for this format
+            from traceanalyzer.formats import workbook  # noqa: PLC0415 - only for this format
 
-            self.put_file(path, spreadsheet.workbook(report, self.language))
+            self.put_file(path, workbook.workbook(report, self.language))
         elif target.form == "json" and "json" not in texts:
             from traceanalyzer.formats import json  # noqa: PLC0415 - only for this format
 

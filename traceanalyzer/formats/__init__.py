@@ -5,7 +5,8 @@
     html                  pages that need no network
     json                  the stable format for other programs
     sarif                 findings beside the code in reviews
-    spreadsheet           all tables, as CSV or workbook
+    spreadsheet           all tables, as CSV
+    workbook              an Excel workbook for people
     torch_table           `key_averages().table()` as torch prints it
     flame_files           speedscope, collapsed stacks
     perfetto              what a report found, as tracks of a trace
@@ -56,7 +57,7 @@ FORMATS = {
 """Text formats and their suffixes; each is a module of this package, imported on use."""
 
 BINARY = {"csv": (), "xlsx": (".xlsx",)}
-"""Formats other than a single text: a folder of files, and a workbook (`formats.spreadsheet`)."""
+"""Formats other than a single text: a folder of files, and a workbook (`formats.spreadsheet`, `formats.workbook`)."""
 
 
 FLAME_GRAPHS = {"speedscope": (".speedscope.json",), "collapsed": (".collapsed",)}

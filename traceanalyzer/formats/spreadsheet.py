@@ -1,4 +1,4 @@
-"""Every table of a report with all its rows, as CSV files or as one workbook: plain numbers, units in column heads."""
+"""Every table of a report with all its rows, as CSV files: plain numbers, units in column heads."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import csv
 import io
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 from traceanalyzer import sections
@@ -48,14 +47,6 @@ def number(value: float, unit: str) -> int | float:
 
 _ALL = 10**9
 """More rows than any table has."""
-_SHEET_NAME = 31
-"""Characters that a workbook allows for the name of a sheet."""
-_SHEET_ROWS = 1_048_576 - 1
-"""Most rows that a workbook allows, without the header."""
-_CELL = 32_767
-"""Most characters that a workbook allows in a cell."""
-_CREATED = datetime(2000, 1, 1, tzinfo=UTC)
-"""Date of creation in the file; it is fixed, so that the same report gives the same bytes."""
 
 _SAVES_LOW = Text("spreadsheet-saves-low", "Saves at least")
 _SAVES_HIGH = Text("spreadsheet-saves-high", "Saves at most")
@@ -90,32 +81,6 @@ def sheets(report: Report, language: Language = ENGLISH) -> Iterator[Sheet]:
 def csv_files(report: Report, language: Language = ENGLISH) -> dict[str, str]:
     """Names of files and their text (RFC 4180)."""
     return {f"{sheet.name}.csv": _csv(sheet) for sheet in sheets(report, language)}
-
-
-def workbook(report: Report, language: Language = ENGLISH) -> bytes:
-    """An Excel workbook with one sheet per table; equal reports give equal bytes."""
-    import xlsxwriter  # noqa: PLC0415 - slow to import, and only workbooks need it
-
-    file = io.BytesIO()
-    book = xlsxwriter.Workbook(file, {"in_memory": True, "strings_to_formulas": False, "strings_to_urls": False})
-    book.set_properties({"created": _CREATED, "comments": f"traceanalyzer {report.generator.version}"})
-    bold = book.add_format({"bold": True})
-    taken: set[str] = set()
-    for sheet in sheets(report, language):
-        page = book.add_worksheet(_free_name(sheet.name, taken))
-        page.freeze_panes(1, 0)
-        for column, title in enumerate(sheet.head):
-            page.write_string(0, column, title, bold)
-        for number, row in enumerate(sheet.rows[:_SHEET_ROWS], 1):
-            for column, value in enumerate(row):
-                if isinstance(value, str):
-                    page.write_string(number, column, value[:_CELL])
-                elif value is not None:
-                    page.write_number(number, column, value)
-    if not taken:
-        book.add_worksheet("report")
-    book.close()
-    return file.getvalue()
 
 
 def _sheet(table: SectionTable, name: str, language: Language) -> Sheet:
@@ -163,14 +128,3 @@ def _csv(sheet: Sheet) -> str:
         [inert(cell) if isinstance(cell, str) else cell for cell in row] for row in (sheet.head, *sheet.rows)
     )
     return text.getvalue()
-
-
-def _free_name(name: str, taken: set[str]) -> str:
-    """A unique sheet name of allowed length."""
-    short = name[:_SHEET_NAME]
-    number = 1
-    while short.lower() in taken:
-        number += 1
-        short = f"{name[: _SHEET_NAME - len(str(number)) - 1]}_{number}"
-    taken.add(short.lower())
-    return short
