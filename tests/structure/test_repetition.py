@@ -379,3 +379,35 @@ def test_updates_end_iterations_where_only_kernels_were_recorded(update: str) ->
 def test_a_period_is_found_before_any_tail(tail: list[int]) -> None:
     period = [0, 1, 0, 1, 2, 1, 0]
     assert periods.longest_run(np.array([*period * 4, *tail])) == (0, 7, 28)
+
+
+def training_and(passes_after: int, *, trains: bool = False) -> TraceBuilder:
+    """Four steps that end with an optimizer, then passes of five operators, the last of which waits.
+
+    What follows the last update begins with the last operator of a step, which reads a value as that of a pass does.
+    """
+    trace, at = TraceBuilder(), 0
+    for number in range(4 + passes_after):
+        at = model("flatten conv relu linear", at, trace)
+        if number < 4 or trains:
+            trace.op("autograd::engine::evaluate_function: MmBackward0", at, 20, tid=4202)
+            at += 25
+        if number < 4:
+            trace.annotation("Optimizer.step#SGD.step", at, 20)
+            at += 25
+        trace.op("aten::item", at, 20)
+        trace.launch("cudaStreamSynchronize", at + 2, 15)
+        at += 200
+    return trace
+
+
+def test_an_evaluation_after_a_training_has_its_own_steps() -> None:
+    found = steps(training_and(3))
+    assert (found.found_by, len(found)) == ("Optimizer.step", 4 + 3)
+    assert set((np.diff(found.start_ns)[4:] // 1000).tolist()) == {4 * 25 + 200}
+    assert found.reasons == (None,) * 4 + ("other-phase",) * 3
+
+
+@pytest.mark.parametrize(("count", "trains"), [(2, False), (6, True)])
+def test_what_follows_the_last_update_is_no_evaluation_if_it_trains_or_hardly_repeats(count: int, trains: bool) -> None:
+    assert len(steps(training_and(count, trains=trains))) == 4

@@ -337,7 +337,7 @@ def phases(*trains: bool, evaluation: int = 100) -> TraceBuilder:
     ],
     ids=["evaluation", "training", "longer", "twice", "few", "in turn"],
 )
-def test_of_a_training_and_an_evaluation_the_one_that_takes_less_time_is_left_out(
+def test_of_a_training_and_an_evaluation_one_is_left_out(
     trains: list[bool], evaluation: int, left_out: list[bool]
 ) -> None:
     found = reasons(phases(*trains, evaluation=evaluation))

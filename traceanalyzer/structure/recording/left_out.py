@@ -92,17 +92,18 @@ def _of_periods(context: Context, steps: Steps) -> tuple[str | None, ...]:
     if not all(_is_period(alike) for alike in (trains, ~trains)):
         return _of_whole(context, steps)
     duration = steps.end_ns - steps.start_ns
-    own = np.flatnonzero(trains == (2 * duration[trains].sum() >= duration.sum()))
+    own = np.flatnonzero(trains == (duration[trains].sum() >= duration[~trains].sum()))
     found: list[str | None] = [OTHER_PHASE] * len(steps)
     for row, reason in zip(own.tolist(), _of_whole(context, steps.take(own)), strict=True):
-        found[row] = reason
+        found[row] = reason if reason != RECORDING_END or row == len(steps) - 1 else None
     return tuple(found)
 
 
 def _train(context: Context, steps: Steps) -> Bool:
-    """In which steps autograd evaluates something."""
-    started = context.host.tree.start_ns[np.flatnonzero(context.cached(evaluations))]
-    return np.isin(np.arange(len(steps)), steps.at(started))
+    """In which steps autograd evaluates something, or an optimizer updates parameters."""
+    evaluated = context.host.tree.start_ns[np.flatnonzero(context.cached(evaluations))]
+    updated = context.trace.host.start_ns[context.kind == NodeKind.OPTIMIZER]
+    return np.isin(np.arange(len(steps)), steps.at(np.append(evaluated, updated)))
 
 
 def _is_period(alike: Bool) -> bool:

@@ -77,19 +77,23 @@ def _outermost_around(context: Context, nodes: I64, is_wanted: np.ndarray) -> I6
         found = np.where(outer >= 0, outer, found)
 
 
-def operator_starts(context: Context) -> I64 | None:
+def operator_starts(context: Context, after_ns: int = 0) -> I64 | None:
     """When each pass begins whose outermost operators are those of the pass before; None where nothing repeats so.
 
     Waits for the device between operators are part of what repeats: they tell passes from the layers of one.
+
+    Args:
+        context: The trace.
+        after_ns: What starts before it does not count.
     """
     threads = critical_threads(context)
     thread = threads[0] if threads else host_activity.with_most_rows(context)
     host = context.trace.host
-    rows = np.flatnonzero((host.category == Category.OPERATOR) & (host.thread == thread))
+    rows = np.flatnonzero((host.category == Category.OPERATOR) & (host.thread == thread) & (host.start_ns >= after_ns))
     rows = rows[np.argsort(host.start_ns[rows], kind="stable")]
     rows = outermost(context, rows)
     _, kind = group(host.name[rows].astype(np.int64), host.shapes[rows].astype(np.int64))
-    items = _with_waits(context, [thread], kind, host.start_ns[rows], host.end_ns[rows])
+    items = _with_waits(context, [thread], kind, host.start_ns[rows], host.end_ns[rows], after_ns)
     run = _repeated(context, items)
     if run is None:
         return None
@@ -172,10 +176,12 @@ class _Run(msgspec.Struct, frozen=True):
     begins: I64
 
 
-def _with_waits(context: Context, threads: Sequence[int | None], kind: I64, start_ns: I64, end_ns: I64) -> _Items:
+def _with_waits(
+    context: Context, threads: Sequence[int | None], kind: I64, start_ns: I64, end_ns: I64, after_ns: int = 0
+) -> _Items:
     """Operators or launches with the waits of their threads that are in none of them; ascending, without overlap."""
     waits = context.cached(host_activity.waits)
-    own = np.flatnonzero(_of_threads(waits.thread, threads))
+    own = np.flatnonzero(_of_threads(waits.thread, threads) & (waits.start_ns >= after_ns))
     next_one = np.searchsorted(start_ns, waits.start_ns[own], side="right")
     is_between = waits.start_ns[own] >= np.append(0, end_ns)[next_one]
     own, next_one = own[is_between], next_one[is_between]
@@ -205,14 +211,35 @@ def _repeated(context: Context, items: _Items) -> _Run | None:
         return None
     stop = end
     if not len(waits) and not first:
-        stop = end - (end - first) % period  # the recording ends within a pass
+        stop -= _rest(items, period, end)
     elif len(waits) and waits[0] > 0:  # else a wait begins what repeats, as it must
         after_wait = end - period + int(waits[-1]) + 1  # a recording may end in the middle of a pass
         stop = after_wait if after_wait - first >= PASSES * period else end
-    begins = stop - period * np.arange((stop - first) // period, 0, -1)
+    begins = _positions(first, period, stop)
     while items.is_wait[begins].all():
         begins += 1
     return _Run(first, end, begins)
+
+
+def _positions(first: int, period: int, stop: int) -> I64:
+    """Where the repetitions before a position begin, of which the first lies behind another position."""
+    return stop - period * np.arange((stop - first) // period, 0, -1)
+
+
+def _rest(items: _Items, period: int, end: int) -> int:
+    """How much of a pass follows the last whole one, of a sequence that repeats from its first position on.
+
+    None if the host pauses longer before what begins so, than before what the sequence begins with.
+    """
+    rest = end % period
+    from_start, from_end = (_pause_ns(items, _positions(0, period, stop)) for stop in (end - rest, end))
+    return 0 if from_end > _LONGER * from_start else rest
+
+
+def _pause_ns(items: _Items, begins: I64) -> float:
+    """The usual pause of the host before repetitions."""
+    before = begins[begins > 0]
+    return max(float(np.median(items.start_ns[before] - items.end_ns[before - 1])), 1.0)
 
 
 def _launches(context: Context, items: _Items, first: int, end: int) -> int:
