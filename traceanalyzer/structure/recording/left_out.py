@@ -94,8 +94,11 @@ def _of_periods(context: Context, steps: Steps) -> tuple[str | None, ...]:
     duration = steps.end_ns - steps.start_ns
     own = np.flatnonzero(trains == (duration[trains].sum() >= duration[~trains].sum()))
     found: list[str | None] = [OTHER_PHASE] * len(steps)
+    changes = np.flatnonzero(np.append(trains[1:] != trains[:-1], False))
     for row, reason in zip(own.tolist(), _of_whole(context, steps.take(own)), strict=True):
-        found[row] = reason if reason != RECORDING_END or row == len(steps) - 1 else None
+        if reason == RECORDING_END and row < len(steps) - 1:
+            reason = None
+        found[row] = OTHER_PHASE if reason == UNKNOWN and row in changes else reason  # it may lack its end
     return tuple(found)
 
 
