@@ -411,3 +411,24 @@ def test_an_evaluation_after_a_training_has_its_own_steps() -> None:
 @pytest.mark.parametrize(("count", "trains"), [(2, False), (6, True)])
 def test_what_follows_the_last_update_is_no_evaluation_if_it_trains_or_hardly_repeats(count: int, trains: bool) -> None:
     assert len(steps(training_and(count, trains=trains))) == 4
+
+
+def test_layers_that_wait_after_an_embedding_are_one_pass() -> None:
+    trace = TraceBuilder()
+    at = model("embedding", 0, trace)
+    for _ in range(12):
+        at = model(BLOCK, at, trace)
+        trace.launch("cudaStreamSynchronize", at, 15)
+        at += 20
+    model("linear softmax", at, trace)
+    assert steps(trace).found_by == "whole-trace"
+
+
+@pytest.mark.parametrize(("last", "found_by"), [([8, 16], "repeated operators"), ([8, 16, 4, 4], "whole-trace")])
+def test_a_classifier_ends_a_pass(last: list[int], found_by: str) -> None:
+    """Blocks of three operators on images, which a layer of a larger model may have, too; then a product."""
+    trace, at = TraceBuilder(options=("record_shapes",)), 0
+    for _ in range(4):
+        at = model("conv norm relu " * 4 + "pool", at, trace, [8, 16, 4, 4])
+        at = model("linear", at, trace, last)
+    assert steps(trace).found_by == found_by

@@ -96,9 +96,9 @@ def _of_periods(context: Context, steps: Steps) -> tuple[str | None, ...]:
     found: list[str | None] = [OTHER_PHASE] * len(steps)
     changes = np.flatnonzero(np.append(trains[1:] != trains[:-1], False))
     for row, reason in zip(own.tolist(), _of_whole(context, steps.take(own)), strict=True):
-        if reason == RECORDING_END and row < len(steps) - 1:
-            reason = None
-        found[row] = OTHER_PHASE if reason == UNKNOWN and row in changes else reason  # it may lack its end
+        is_end = reason == RECORDING_END and row < len(steps) - 1
+        is_change = reason == UNKNOWN and row in changes  # the last update has no pass of a training behind it
+        found[row] = OTHER_PHASE if is_change else None if is_end else reason
     return tuple(found)
 
 

@@ -46,6 +46,8 @@ _ALIKE = 0.8
 _OF_A_PASS = {KernelClass.EMBEDDING, KernelClass.OPTIMIZER}
 """Kernels that a pass has and a layer has not."""
 _EMBEDDINGS = {"aten::embedding", "aten::embedding_bag", "aten::_embedding_bag"}
+_CLASSIFIERS = {"aten::linear", "aten::addmm", "aten::softmax", "aten::log_softmax", "aten::argmax"}
+"""What the last operator of a model mostly is; a layer that ends with a product shapes its result afterwards."""
 _LONGER = 3
 """The pauses of the host before passes are so many times as long as those before layers (own choice)."""
 
@@ -95,20 +97,37 @@ def operator_starts(context: Context, after_ns: int = 0) -> I64 | None:
     _, kind = group(host.name[rows].astype(np.int64), host.shapes[rows].astype(np.int64))
     items = _with_waits(context, [thread], kind, host.start_ns[rows], host.end_ns[rows], after_ns)
     run = _repeated(context, items)
-    if run is None:
-        return None
-    own = items.number[run.begins[0]], items.number[run.begins[1]]
-    one, repeated = rows[slice(*own)], rows[own[0] : items.number[run.begins[-1]] + own[1] - own[0]]
-    later_ns = host.dur_ns[rows[own[0] :]].sum()  # what comes before may be a first pass, which takes long
+    return None if run is None else _begins_of(context, thread, rows, items, run)
+
+
+def _begins_of(context: Context, thread: int | None, rows: I64, items: _Items, run: _Run) -> I64 | None:
+    """When each repetition of operators begins, if they are passes; several repetitions may be one.
+
+    Args:
+        context: The trace.
+        thread: The thread that calls the operators.
+        rows: The operators in the order of time.
+        items: The same, and waits between them.
+        run: What repeats.
+    """
+    host = context.trace.host
+    first, second, last = items.number[run.begins[[0, 1, -1]]].tolist()
+    one, repeated = rows[first:second], rows[first : last + second - first]
+    later_ns = host.dur_ns[rows[first:]].sum()  # what comes before may be a first pass, which takes long
     if len(repeated) <= _COVERS * len(rows) or host.dur_ns[repeated].sum() < _COVERS * later_ns:
         return None
     start_ns, end_ns = items.start_ns[run.begins], int(host.end_ns[repeated].max())
-    if _trains_in_each(context, start_ns, end_ns) or _has_input_of_its_own(context, one):
+    is_embedding = context.trace.names.where(_is_embedding)[host.name[rows]]
+    if is_embedding[first:second].any() or _trains_in_each(context, start_ns, end_ns):
+        return start_ns
+    if is_embedding[:first].any():
+        return None  # the layers of one pass
+    if _has_input_of_its_own(context, one):
         return start_ns
     if _waits_in_each(context, [thread], start_ns, end_ns):
         return items.start_ns[_of_pauses(items, run.begins)]
     is_model = _copies_in_each(context, start_ns, end_ns) or _has_blocks(items.kind[slice(*run.begins[:2])])
-    return start_ns if is_model and _is_all(items, run) else None
+    return start_ns if _is_all(items, run) and (is_model or _has_another_end(context, one)) else None
 
 
 def launch_starts(context: Context) -> I64 | None:
@@ -308,13 +327,18 @@ def _is_model(context: Context, items: _Items, run: _Run, rows: I64) -> bool:
 
 
 def _has_input_of_its_own(context: Context, rows: I64) -> bool:
-    """Whether some operators embed tokens, or the first takes a tensor of a shape that none of the others takes."""
+    """Whether the first of some operators takes a tensor of a shape that none of the others takes."""
     host, texts = context.trace.host, context.trace.shapes
-    if context.trace.names.where(_is_embedding)[host.name[rows]].any():
-        return True
     first, *others = (Inputs(texts[code], None).shapes or () for code in host.shapes[rows].tolist())
     taken = {shape for shapes in others for shape in shapes}
     return bool(first) and bool(first[0]) and first[0] not in taken
+
+
+def _has_another_end(context: Context, rows: I64) -> bool:
+    """Whether the last of some operators takes a tensor of fewer axes than the first, as a classifier does."""
+    host, texts = context.trace.host, context.trace.shapes
+    first, last = ((Inputs(texts[host.shapes[row]], None).shapes or ((),))[0] for row in (rows[0], rows[-1]))
+    return 0 < len(last) < len(first) and context.trace.names[int(host.name[rows[-1]])] in _CLASSIFIERS
 
 
 def _is_embedding(name: str) -> bool:
