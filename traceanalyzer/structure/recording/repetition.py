@@ -3,8 +3,9 @@
 Layers of a model repeat, too. So operators that repeat are passes only if something shows it in each: the program waits
 for the device or for autograd, which hardly a model does between two of its layers; tokens are embedded, or parameters
 updated; or the first operator takes a tensor of a shape that no other one takes, because a layer takes what the layer
-before it gave. Where the repetitions are all that was recorded, it also shows it if each copies data to the device, or
-has blocks that repeat in it: around layers there is a model, which does something before its first and after its last.
+before it gave. Where the repetitions are all that was recorded, it also shows it if each copies data to the device, has
+blocks that repeat in it, or ends with a classifier: around layers there is a model, which does something before its
+first and after its last.
 
 Where layers wait, they are told from passes by the host: its pauses are longer where a pass begins.
 """
