@@ -74,11 +74,12 @@ class Steps(msgspec.Struct, frozen=True):
         inside: Bool = self.at(times) >= 0
         return inside
 
-    def take(self, rows: slice) -> Steps:
+    def take(self, rows: slice | I64) -> Steps:
         """Keep some of the steps."""
         marks = None if self.mark_ns is None else (self.mark_ns[0][rows], self.mark_ns[1][rows])
         start, end = self.start_ns[rows], self.end_ns[rows]
-        return replace(self, names=self.names[rows], start_ns=start, end_ns=end, mark_ns=marks)
+        names = self.names[rows] if isinstance(rows, slice) else tuple(self.names[row] for row in rows.tolist())
+        return replace(self, names=names, start_ns=start, end_ns=end, mark_ns=marks)
 
 
 def find(trace: Trace, kind: U8, links: Links) -> Steps:

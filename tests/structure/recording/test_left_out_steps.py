@@ -308,3 +308,38 @@ def test_a_step_with_more_operators_does_other_work(more: int, reason: str) -> N
             trace.op("aten::linear", at + 5 * call, 4)
         at += length
     assert reasons(trace) == [None, None, reason, None, None]
+
+
+def phases(*trains: bool, evaluation: int = 100) -> TraceBuilder:
+    """Steps that a loader begins; those that train take 100 us and have a backward pass, others `evaluation` us."""
+    trace, start = TraceBuilder(), 0
+    for is_training in trains:
+        length = 100 if is_training else evaluation
+        trace.annotation(LOADER, start, 10)
+        trace.op("aten::mm", start + 12, 20)
+        trace.launch_kernel("gemm", start + 20, length - 20, at=start + 14, call_dur=2)
+        if is_training:
+            trace.op("autograd::engine::evaluate_function: MmBackward0", start + 40, 20, tid=4202)
+        start += length
+    trace.op("aten::zeros", start, 1)
+    return trace
+
+
+@pytest.mark.parametrize(
+    ("trains", "evaluation", "left_out"),
+    [
+        ([True] * 4 + [False] * 6, 100, [True] * 4 + [False] * 6),
+        ([True] * 6 + [False] * 4, 100, [False] * 6 + [True] * 4),
+        ([True] * 6 + [False] * 4, 200, [True] * 6 + [False] * 4),
+        ([False] * 3 + [True] * 4 + [False] * 3, 100, [False] * 3 + [True] * 4 + [False] * 3),
+        ([True] * 6 + [False] * 2, 100, [False] * 8),
+        ([True, True, False] * 4, 100, [False] * 12),
+    ],
+    ids=["evaluation", "training", "longer", "twice", "few", "in turn"],
+)
+def test_of_a_training_and_an_evaluation_one_is_left_out(
+    trains: list[bool], evaluation: int, left_out: list[bool]
+) -> None:
+    found = reasons(phases(*trains, evaluation=evaluation))
+    assert [reason == "other-phase" for reason in found] == left_out
+    assert {reason for reason in found if reason} <= {"other-phase"}

@@ -85,6 +85,11 @@ def test_a_backward_pass_by_itself_is_a_micro_benchmark() -> None:
     assert kind(unmarked(4, backward=True)) == ("micro-benchmark", {"backward-without-optimizer"})
 
 
+@pytest.mark.parametrize(("functions", "expected"), [(49, "micro-benchmark"), (50, "training")])
+def test_a_backward_pass_through_a_whole_model_is_a_training(functions: int, expected: str) -> None:
+    assert kind(unmarked(1 + functions, backward=True))[0] == expected
+
+
 def test_a_step_that_trains_is_judged_however_little_the_device_does() -> None:
     trace = program(steps=1, kernel=300, backward=True, optimizer=True)
     assert kind(trace) == ("training", {"backward-operators", "optimizer-steps"})

@@ -10,12 +10,13 @@ import numpy as np
 from traceanalyzer.structure import gap_causes, gaps, host_waits
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
+from traceanalyzer.structure.module_calls import evaluations
 from traceanalyzer.structure.recorded_collectives import exposed_anywhere
 from traceanalyzer.structure.steps import Steps
 from traceanalyzer.structure.sums import count_by
 from traceanalyzer.structure.unrecorded_work import unrecorded_work
 from traceanalyzer.trace.intervals import Intervals
-from traceanalyzer.trace.table import I64
+from traceanalyzer.trace.table import I64, Bool
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -38,6 +39,8 @@ _MAY_BE_A_PHASE = frozenset({COMMUNICATION, UNKNOWN})
 """Reasons of steps whose mark may say more: a prefill among decode steps also sends more."""
 FEWEST = 2
 """With fewer steps left than this, others count as well: a single one may be unlike them by chance."""
+_PERIOD = 3
+"""So many steps in a row that train, or do not, are a phase of the program (own choice)."""
 _OUTLIER = 0.2
 """A step that differs from the median by more than this share of the median is not typical."""
 _OFTEN, _OFTEN_SHARE = 3, 1 / 3
@@ -54,8 +57,8 @@ _EXPLAINS = 0.5
 def reasons(context: Context, steps: Steps) -> tuple[str | None, ...]:
     """Why each step is not typical, one of `REASONS`; None for typical steps."""
     if is_cut(context, steps):
-        return *_of_whole(context, steps.take(slice(0, len(steps) - 1))), RECORDING_END
-    return _of_whole(context, steps)
+        return *_of_periods(context, steps.take(slice(0, len(steps) - 1))), RECORDING_END
+    return _of_periods(context, steps)
 
 
 def is_cut(context: Context, steps: Steps) -> bool:
@@ -78,6 +81,38 @@ def is_cut(context: Context, steps: Steps) -> bool:
     # Steps that begin with the optimizer end with the next one, which the last never has.
     begun = steps.found_by == OPTIMIZER or (optimizers[:-1].all() and not optimizers[-1])
     return bool(begun or operators[-1] < _BARELY_BEGUN * fewest)
+
+
+def _of_periods(context: Context, steps: Steps) -> tuple[str | None, ...]:
+    """The same of steps of which none is cut.
+
+    If some train and others evaluate, the phase that takes less time is left out; steps of the other are compared.
+    """
+    trains = _train(context, steps)
+    if not all(_is_period(alike) for alike in (trains, ~trains)):
+        return _of_whole(context, steps)
+    duration = steps.end_ns - steps.start_ns
+    own = np.flatnonzero(trains == (duration[trains].sum() >= duration[~trains].sum()))
+    found: list[str | None] = [OTHER_PHASE] * len(steps)
+    changes = np.flatnonzero(np.append(trains[1:] != trains[:-1], False))
+    for row, reason in zip(own.tolist(), _of_whole(context, steps.take(own)), strict=True):
+        is_end = reason == RECORDING_END and row < len(steps) - 1
+        is_change = reason == UNKNOWN and row in changes  # the last update has no pass of a training behind it
+        found[row] = OTHER_PHASE if is_change else None if is_end else reason
+    return tuple(found)
+
+
+def _train(context: Context, steps: Steps) -> Bool:
+    """In which steps autograd evaluates something, or an optimizer updates parameters."""
+    evaluated = context.host.tree.start_ns[np.flatnonzero(context.cached(evaluations))]
+    updated = context.trace.host.start_ns[context.kind == NodeKind.OPTIMIZER]
+    return np.isin(np.arange(len(steps)), steps.at(np.append(evaluated, updated)))
+
+
+def _is_period(alike: Bool) -> bool:
+    """Whether enough steps follow one another that are alike."""
+    changes = np.flatnonzero(np.diff(np.concatenate(([False], alike, [False])).astype(np.int8)))
+    return bool((np.diff(changes)[::2] >= _PERIOD).any())
 
 
 def _of_whole(context: Context, steps: Steps) -> tuple[str | None, ...]:

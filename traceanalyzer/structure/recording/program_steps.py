@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from traceanalyzer.knowledge.framework_marks import StepMark
 from traceanalyzer.structure import host_activity
-from traceanalyzer.structure.autograd import critical_threads
+from traceanalyzer.structure.autograd import backward, critical_threads
 from traceanalyzer.structure.context import Context, cached
 from traceanalyzer.structure.gaps import times_of
 from traceanalyzer.structure.host_tree import NodeKind
@@ -282,14 +282,25 @@ def _between_loads(context: Context) -> Steps | None:
 
 
 def _between_optimizer_steps(context: Context) -> Steps | None:
+    host = context.trace.host
     rows = outermost(context, np.flatnonzero(context.kind == NodeKind.OPTIMIZER))
-    return _between(context, rows[:: updates_of_a_step(context, rows)], left_out.OPTIMIZER)
+    start = host.start_ns[rows[:: updates_of_a_step(context, rows)]]
+    if len(start) > 1:
+        start = _and_passes_after(context, start, int(host.end_ns[rows].max()))
+    return _from_starts(context, start, int(host.end_ns.max(initial=0)), left_out.OPTIMIZER)
 
 
 def _between(context: Context, rows: I64, found_by: str) -> Steps | None:
     """Steps from the start of one host row to that of the next; None where none repeats."""
     host = context.trace.host
     return _from_starts(context, host.start_ns[outermost(context, rows)], int(host.end_ns.max(initial=0)), found_by)
+
+
+def _and_passes_after(context: Context, start: I64, end_ns: int) -> I64:
+    """Starts of a training's steps and of passes without a backward pass that repeat after its end: an evaluation."""
+    passes = repetition.operator_starts(context, end_ns)
+    evaluated = context.host.tree.start_ns[np.flatnonzero(context.cached(evaluations))]
+    return start if passes is None or evaluated.max(initial=0) > passes[0] else np.append(start, passes)
 
 
 def _between_graphs(context: Context) -> Steps | None:
@@ -301,7 +312,10 @@ def _between_graphs(context: Context) -> Steps | None:
 
 def _between_forwards(context: Context) -> Steps | None:
     """Steps from the forward pass before one backward pass to that before the next."""
-    return _from_pass_to_pass(context, repetition.forward_starts(context), repetition.BACKWARD)
+    start = repetition.forward_starts(context)
+    if start is not None:
+        start = _and_passes_after(context, start, int(context.cached(backward).end_ns.max()))
+    return _from_pass_to_pass(context, start, repetition.BACKWARD)
 
 
 def _between_repetitions(context: Context) -> Steps | None:

@@ -1,25 +1,34 @@
 """Finds where the passes of a program without marks begin: before each backward pass, or where its operators repeat.
 
-Layers of a model repeat, too. So operators that repeat are passes only if the program waits for the device in each, or
-for autograd, because no model waits between two of its layers; or if the first operator takes a tensor of a shape that
-no other one takes, because a layer takes what the layer before it gave.
+Layers of a model repeat, too. So operators that repeat are passes only if something shows it in each: the program waits
+for the device or for autograd, which hardly a model does between two of its layers; tokens are embedded, or parameters
+updated; or the first operator takes a tensor of a shape that no other one takes, because a layer takes what the layer
+before it gave. Where the repetitions are all that was recorded, it also shows it if each copies data to the device, has
+blocks that repeat in it, or ends with a classifier: around layers there is a model, which does something before its
+first and after its last.
+
+Where layers wait, they are told from passes by the host: its pauses are longer where a pass begins.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
 
+import msgspec
 import numpy as np
 
 from traceanalyzer.knowledge import marks
 from traceanalyzer.knowledge.inputs import Inputs
+from traceanalyzer.knowledge.kernel_classes import KernelClass, kernel_class
 from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.autograd import backward, critical_threads, graph
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.recording.periods import LEAST, PASSES, longest_run
 from traceanalyzer.structure.recording.step_signs import outermost
-from traceanalyzer.structure.sums import group
+from traceanalyzer.structure.sums import Columns, group, sum_by
 from traceanalyzer.structure.unrecorded_work import waits_for_mac
-from traceanalyzer.trace.table import I64, Bool
+from traceanalyzer.trace.distinct import distinct
+from traceanalyzer.trace.table import I32, I64, Bool
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -29,16 +38,19 @@ KERNELS = "repeated kernels"
 FOUND_BY = (BACKWARD, OPERATORS, KERNELS)
 """How steps are called that were found so."""
 
-_PASSES = 3
-"""Operators must repeat so often to be passes."""
-_LEAST = 5
-"""Least outermost operators of a pass (own choice: fewer are a loop over one function)."""
 _COVERS = 0.5
 """Share of the outermost operators that passes must exceed, and least share of the time from the first pass on."""
-_TRIED = 64
-"""Most kinds of operators by whose distances a period is guessed (own choice: one of a pass's own is among them)."""
-_LAST = 50_000
-"""Most operators at the end in which a period is looked for (own choice: each takes a microsecond)."""
+_FEWEST, _LAUNCHES = 2, 10
+"""With so many launches, fewer operators are a pass, too (own choice: one operator makes a few)."""
+_ALIKE = 0.8
+"""Share of what a first pass does that the others do as well (own choice: it may allocate, or fill caches)."""
+_OF_A_PASS = {KernelClass.EMBEDDING, KernelClass.OPTIMIZER}
+"""Kernels that a pass has and a layer has not."""
+_EMBEDDINGS = {"aten::embedding", "aten::embedding_bag", "aten::_embedding_bag"}
+_CLASSIFIERS = {"aten::linear", "aten::addmm", "aten::softmax", "aten::log_softmax", "aten::argmax"}
+"""What the last operator of a model mostly is; a layer that ends with a product shapes its result afterwards."""
+_LONGER = 3
+"""The pauses of the host before passes are so many times as long as those before layers (own choice)."""
 
 
 def forward_starts(context: Context) -> I64 | None:
@@ -68,156 +80,251 @@ def _outermost_around(context: Context, nodes: I64, is_wanted: np.ndarray) -> I6
         found = np.where(outer >= 0, outer, found)
 
 
-def operator_starts(context: Context) -> I64 | None:
+def operator_starts(context: Context, after_ns: int = 0) -> I64 | None:
     """When each pass begins whose outermost operators are those of the pass before; None where nothing repeats so.
 
     Waits for the device between operators are part of what repeats: they tell passes from the layers of one.
+
+    Args:
+        context: The trace.
+        after_ns: What starts before it does not count.
     """
     threads = critical_threads(context)
     thread = threads[0] if threads else host_activity.with_most_rows(context)
     host = context.trace.host
-    rows = np.flatnonzero((host.category == Category.OPERATOR) & (host.thread == thread))
+    rows = np.flatnonzero((host.category == Category.OPERATOR) & (host.thread == thread) & (host.start_ns >= after_ns))
     rows = rows[np.argsort(host.start_ns[rows], kind="stable")]
     rows = outermost(context, rows)
-    if len(rows) < _PASSES * _LEAST:
-        return None
     _, kind = group(host.name[rows].astype(np.int64), host.shapes[rows].astype(np.int64))
-    items = _with_waits(context, thread, kind, host.start_ns[rows], host.end_ns[rows])
-    begins = _begins(items)
-    if begins is None:
-        return None
-    first, last = items.number[begins[0]], items.number[begins[-1]]
-    one = rows[first : items.number[begins[1]]]
-    repeated = rows[first : last + len(one)]
+    items = _with_waits(context, [thread], kind, host.start_ns[rows], host.end_ns[rows], after_ns)
+    run = _repeated(context, items)
+    return None if run is None else _begins_of(context, thread, rows, items, run)
+
+
+def _begins_of(context: Context, thread: int | None, rows: I64, items: _Items, run: _Run) -> I64 | None:
+    """When each repetition of operators begins, if they are passes; several repetitions may be one.
+
+    Args:
+        context: The trace.
+        thread: The thread that calls the operators.
+        rows: The operators in the order of time.
+        items: The same, and waits between them.
+        run: What repeats.
+    """
+    host = context.trace.host
+    first, second, last = items.number[run.begins[[0, 1, -1]]].tolist()
+    one, repeated = rows[first:second], rows[first : last + second - first]
     later_ns = host.dur_ns[rows[first:]].sum()  # what comes before may be a first pass, which takes long
     if len(repeated) <= _COVERS * len(rows) or host.dur_ns[repeated].sum() < _COVERS * later_ns:
         return None
-    start_ns, end_ns = items.start_ns[begins], int(host.end_ns[repeated].max())
-    waits = _waits_in_each(context, thread, start_ns, end_ns) or _trains_in_each(context, start_ns, end_ns)
-    return start_ns if waits or _has_input_of_its_own(context, one) else None
+    start_ns, end_ns = items.start_ns[run.begins], int(host.end_ns[repeated].max())
+    is_embedding = context.trace.names.where(_is_embedding)[host.name[rows]]
+    if is_embedding[first:second].any() or _trains_in_each(context, start_ns, end_ns):
+        return start_ns
+    if is_embedding[:first].any():
+        return None  # the layers of one pass
+    if _has_input_of_its_own(context, one):
+        return start_ns
+    if _waits_in_each(context, [thread], start_ns, end_ns):
+        return items.start_ns[_of_pauses(items, run.begins)]
+    is_model = _copies_in_each(context, start_ns, end_ns) or _has_blocks(items.kind[slice(*run.begins[:2])])
+    return start_ns if _is_all(items, run) and (is_model or _has_another_end(context, one)) else None
 
 
 def launch_starts(context: Context) -> I64 | None:
     """When each pass of a recording without operators begins, by its first launch; None where nothing repeats so.
 
-    What repeats are kernels, copies and fills in the order of their launches, by name.
+    What repeats are kernels, copies and fills in the order of their launches, by name: of all threads, because a
+    backward pass is launched by a thread of its own, or of the one that launches most. Where no launches were recorded,
+    it is what the busiest stream does.
     """
-    launch, device, launches = context.links.launch, context.trace.device, context.trace.launches
+    launch, launches = context.links.launch, context.trace.launches
     threads = critical_threads(context)
-    if not threads or (context.trace.host.category == Category.OPERATOR).any():
+    if (context.trace.host.category == Category.OPERATOR).any():
         return None
     rows = np.flatnonzero(launch != NO_PARENT)
-    rows = rows[launches.thread[launch[rows]] == threads[0]]
     rows = rows[np.argsort(launches.start_ns[launch[rows]], kind="stable")]
-    if len(rows) < _PASSES * _LEAST:
+    if not threads:
+        return _kernel_starts(context)
+    every = host_activity.launching_threads(context)
+    for among in (every, [threads[0]])[: len(every)]:
+        own = rows[np.isin(launches.thread[launch[rows]], among)]
+        start_ns, end_ns = launches.start_ns[launch[own]], launches.end_ns[launch[own]]
+        kind = context.trace.device.name[own].astype(np.int64)
+        items = _with_waits(context, among, kind, start_ns, end_ns)
+        run = _repeated(context, items)
+        if run is None or not _is_most(items, run):
+            continue
+        begins_ns, last_ns = items.start_ns[run.begins], int(items.start_ns[-1])
+        if _waits_in_each(context, among, begins_ns, last_ns) or _is_model(context, items, run, own):
+            return begins_ns
+    return None
+
+
+def _kernel_starts(context: Context) -> I64 | None:
+    """When each pass begins on the stream that works most, where only what devices do was recorded."""
+    device = context.trace.device
+    if not len(device) or len(context.trace.launches):
         return None
-    calls = launch[rows]
+    first, stream = group(device.device.astype(np.int64), device.stream.astype(np.int64))
+    rows = np.flatnonzero(stream == np.argmax(sum_by(stream, device.dur_ns, len(first))))
+    rows = rows[np.argsort(device.start_ns[rows], kind="stable")]
     kind = device.name[rows].astype(np.int64)
-    items = _with_waits(context, threads[0], kind, launches.start_ns[calls], launches.end_ns[calls])
-    begins = _begins(items)
-    if begins is None:
-        return None
-    first, second, last = items.number[begins[[0, 1, -1]]].tolist()
-    if last + (second - first) - first < _COVERS * len(rows):
-        return None
-    start_ns = items.start_ns[begins]
-    return start_ns if _waits_in_each(context, threads[0], start_ns, int(items.start_ns[-1])) else None
+    items = _with_waits(context, [], kind, device.start_ns[rows], device.end_ns[rows])
+    run = _repeated(context, items)
+    is_found = run is not None and _is_most(items, run) and _is_model(context, items, run, rows)
+    return items.start_ns[run.begins] if run is not None and is_found else None
 
 
-class _Items(NamedTuple):
-    """What a thread does, in the order of time: operators or launches, and the waits for the device between them."""
+class _Items(Columns, frozen=True):
+    """What threads do, in the order of time: operators or launches, and the waits for the device between them."""
 
     kind: I64
     """Equal numbers are alike."""
     start_ns: I64
+    end_ns: I64
     number: I64
     """Position of the operator or launch among those given; of a wait, of the next one."""
     is_wait: Bool
 
 
-def _with_waits(context: Context, thread: int | None, kind: I64, start_ns: I64, end_ns: I64) -> _Items:
-    """Operators or launches with the waits of their thread that are in none of them; ascending, without overlap."""
+class _Run(msgspec.Struct, frozen=True):
+    """The longest part that repeats: its first position, the one after its last, and those of the repetitions."""
+
+    first: int
+    end: int
+    begins: I64
+
+
+def _with_waits(
+    context: Context, threads: Sequence[int | None], kind: I64, start_ns: I64, end_ns: I64, after_ns: int = 0
+) -> _Items:
+    """Operators or launches with the waits of their threads that are in none of them; ascending, without overlap."""
     waits = context.cached(host_activity.waits)
-    times = np.sort(waits.start_ns[waits.thread == thread])
-    next_one = np.searchsorted(start_ns, times, side="right")
-    is_between = times >= np.append(0, end_ns)[next_one]
-    times, next_one = times[is_between], next_one[is_between]
+    own = np.flatnonzero(_of_threads(waits.thread, threads) & (waits.start_ns >= after_ns))
+    next_one = np.searchsorted(start_ns, waits.start_ns[own], side="right")
+    is_between = waits.start_ns[own] >= np.append(0, end_ns)[next_one]
+    own, next_one = own[is_between], next_one[is_between]
     return _Items(
-        kind=np.insert(kind, next_one, kind.max() + 1),
-        start_ns=np.insert(start_ns, next_one, times),
+        kind=np.insert(kind, next_one, kind.max(initial=0) + 1),
+        start_ns=np.insert(start_ns, next_one, waits.start_ns[own]),
+        end_ns=np.insert(end_ns, next_one, waits.end_ns[own]),
         number=np.insert(np.arange(len(kind)), next_one, next_one),
         is_wait=np.insert(np.zeros(len(kind), np.bool_), next_one, np.True_),
     )
 
 
-def _begins(items: _Items) -> I64 | None:
-    """Positions at which the repetitions of the longest periodic part begin, each after a wait if they have some."""
-    run = _longest_run(items.kind)
-    if run is None:
+def _of_threads(thread: I32, threads: Sequence[int | None]) -> Bool:
+    return np.isin(thread, [number for number in threads if number is not None])
+
+
+def _repeated(context: Context, items: _Items) -> _Run | None:
+    """The longest periodic part, whose repetitions begin after a wait if they have some; None without one."""
+    found = longest_run(items.kind) or longest_run(items.kind, _FEWEST)
+    if found is None:
         return None
-    first, period, end = run
+    first, period, end = found
+    if period < LEAST and _launches(context, items, end - period, end) < _LAUNCHES:
+        return None
     waits = np.flatnonzero(items.is_wait[end - period : end])
     if len(waits) == period:
         return None
-    if len(waits) and waits[0] > 0:  # else a wait begins what repeats, as it must
+    stop = end
+    if not len(waits) and not first:
+        stop -= _rest(items, period, end)
+    elif len(waits) and waits[0] > 0:  # else a wait begins what repeats, as it must
         after_wait = end - period + int(waits[-1]) + 1  # a recording may end in the middle of a pass
-        end = after_wait if after_wait - first >= _PASSES * period else end
-    passes = (end - first) // period
-    begins = end - period * np.arange(passes, 0, -1)
+        stop = after_wait if after_wait - first >= PASSES * period else end
+    begins = _positions(first, period, stop)
     while items.is_wait[begins].all():
         begins += 1
-    return begins
+    return _Run(first, end, begins)
 
 
-def _longest_run(kind: I64) -> tuple[int, int, int] | None:
-    """First position, period, and position after the last of the longest periodic part; None without one.
+def _positions(first: int, period: int, stop: int) -> I64:
+    """Where the repetitions before a position begin, of which the first lies behind another position."""
+    return stop - period * np.arange((stop - first) // period, 0, -1)
+
+
+def _rest(items: _Items, period: int, end: int) -> int:
+    """How much of a pass follows the last whole one, of a sequence that repeats from its first position on.
+
+    None if the host pauses longer before what begins so, than before what the sequence begins with.
+    """
+    rest = end % period
+    from_start, from_end = (_pause_ns(items, _positions(0, period, stop)) for stop in (end - rest, end))
+    return 0 if from_end > _LONGER * from_start else rest
+
+
+def _pause_ns(items: _Items, begins: I64) -> float:
+    """The usual pause of the host before repetitions."""
+    before = begins[begins > 0]
+    return max(float(np.median(items.start_ns[before] - items.end_ns[before - 1])), 1.0)
+
+
+def _launches(context: Context, items: _Items, first: int, end: int) -> int:
+    """How many calls launch something while a thread is at some of the items."""
+    called = context.trace.launches.start_ns[context.links.calls]
+    return int(((called >= items.start_ns[first]) & (called < items.end_ns[end - 1])).sum())
+
+
+def _of_pauses(items: _Items, begins: I64) -> I64:
+    """Every second, third, ... repetition if the host pauses longer before these than before others; else all."""
+    before = begins[begins > 0]
+    pauses = items.start_ns[before] - items.end_ns[before - 1]
+    is_long = pauses > _LONGER * max(float(np.median(pauses)), 1.0)
+    longer = np.flatnonzero(is_long) + (len(begins) - len(before))
+    apart = np.diff(longer)
+    if len(longer) < PASSES - 1 or (apart != apart[0]).any() or apart[0] < 2:
+        return begins
+    size = int(apart[0])
+    is_everywhere = longer[0] <= size and len(begins) - longer[-1] <= size
+    return begins[longer[0] % size :: size] if is_everywhere else begins
+
+
+def _is_most(items: _Items, run: _Run) -> bool:
+    """Whether whole repetitions have at least half of the launches."""
+    first, second, last = items.number[run.begins[[0, 1, -1]]].tolist()
+    return bool(last + (second - first) - first >= _COVERS * (items.number[-1] + 1))
+
+
+def _is_all(items: _Items, run: _Run) -> bool:
+    """Whether the repetitions are all that was recorded, but for waits at the end and a first one that is unlike them.
+
+    A model begins and ends with something that its layers do not do.
+    """
+    size = int(run.begins[1] - run.begins[0])
+    head = items.kind[: run.first]
+    is_known = np.isin(head, items.kind[run.begins[0] : run.begins[1]])
+    is_cold_pass = not len(head) or (2 * len(head) >= size and is_known.mean() >= _ALIKE)
+    return bool(is_cold_pass and items.is_wait[run.end :].all())
+
+
+def _has_blocks(kind: I64) -> bool:
+    """Whether most of a repetition are parts that repeat themselves: the layers of a model."""
+    found = longest_run(kind)
+    if found is None:
+        return False
+    first, period, end = found
+    return (end - first) // period * period >= _COVERS * len(kind)
+
+
+def _is_model(context: Context, items: _Items, run: _Run, rows: I64) -> bool:
+    """Whether repetitions of launches are all there is, and embed tokens, update parameters, copy or have blocks.
 
     Args:
-        kind: The kind of each operator, a number from 0 on, in the order of time.
+        context: The trace.
+        items: Launches, and waits between them.
+        run: The repetitions.
+        rows: The device event of each launch.
     """
-    best: tuple[int, int, int, int] | None = None
-    for period in _periods(kind):
-        # a position is the same as one period earlier; the longest stretch of such positions, and the period before it
-        is_same = np.concatenate(([False], kind[period:] == kind[:-period], [False]))
-        change = np.flatnonzero(is_same[1:] != is_same[:-1])
-        if not len(change):
-            continue
-        begins, ends = change[::2], change[1::2]
-        longest = int(np.argmax(ends - begins))
-        first, end = int(begins[longest]), int(ends[longest]) + period
-        covered = (end - first) // period * period
-        if covered >= _PASSES * period and (best is None or covered > 1.05 * best[0]):
-            best = covered, first, period, end
-    return None if best is None else best[1:]
-
-
-def _periods(kind: I64) -> list[int]:
-    """Possible periods, ascending: usual distances between operators of one kind, the rarest first; that of the end."""
-    counts = np.bincount(kind)
-    rarest = [number for number in np.argsort(counts, kind="stable").tolist() if counts[number] >= _PASSES][:_TRIED]
-    distances = {_period_of_end(kind[-_LAST:])}
-    for number in rarest:
-        apart = np.diff(np.flatnonzero(kind == number))
-        distances.add(int(np.median(apart)))
-    return sorted(distance for distance in distances if distance >= _LEAST)
-
-
-def _period_of_end(kind: I64) -> int:
-    """The period with which the longest part at the end repeats, of those that repeat often enough; 0 without one.
-
-    From the end backwards, `border[n]` is the longest part that the last n operators begin and end with (the failure
-    function of Knuth, Morris and Pratt), so that they repeat with the period n - border[n].
-    """
-    backwards = kind[::-1].tolist()
-    border, length, period = [0] * (len(backwards) + 1), 0, 0
-    for number in range(1, len(backwards)):
-        while length and backwards[number] != backwards[length]:
-            length = border[length]
-        length += backwards[number] == backwards[length]
-        border[number + 1] = length
-        if number + 1 >= _PASSES * (number + 1 - length):
-            period = number + 1 - length
-    return period
+    if not _is_all(items, run):
+        return False
+    one = slice(*run.begins[:2].tolist())
+    names = context.trace.names
+    once = distinct(context.trace.device.name[rows[items.number[one][~items.is_wait[one]]]]).tolist()
+    is_sign = any(kernel_class(names[code]) in _OF_A_PASS or _is_input(names[code]) for code in once)
+    return is_sign or _has_blocks(items.kind[one])
 
 
 def _has_input_of_its_own(context: Context, rows: I64) -> bool:
@@ -228,11 +335,33 @@ def _has_input_of_its_own(context: Context, rows: I64) -> bool:
     return bool(first) and bool(first[0]) and first[0] not in taken
 
 
-def _waits_in_each(context: Context, thread: int | None, start_ns: I64, end_ns: int) -> bool:
-    """Whether the thread waits for the device in each pass, the last of which may wait after its last operator."""
+def _has_another_end(context: Context, rows: I64) -> bool:
+    """Whether the last of some operators takes a tensor of fewer axes than the first, as a classifier does."""
+    host, texts = context.trace.host, context.trace.shapes
+    first, last = ((Inputs(texts[host.shapes[row]], None).shapes or ((),))[0] for row in (rows[0], rows[-1]))
+    return 0 < len(last) < len(first) and context.trace.names[int(host.name[rows[-1]])] in _CLASSIFIERS
+
+
+def _is_embedding(name: str) -> bool:
+    return name in _EMBEDDINGS
+
+
+def _is_input(name: str) -> bool:
+    """Whether a name is that of a copy to the device."""
+    return host_activity.direction(name) == "HtoD"
+
+
+def _copies_in_each(context: Context, start_ns: I64, end_ns: int) -> bool:
+    """Whether data is copied to the device in each pass."""
+    copies = context.links.launch[context.trace.names.where(_is_input)[context.trace.device.name]]
+    return _in_each(context.trace.launches.start_ns[copies[copies != NO_PARENT]], start_ns, end_ns)
+
+
+def _waits_in_each(context: Context, threads: Sequence[int | None], start_ns: I64, end_ns: int) -> bool:
+    """Whether threads wait for the device in each pass, the last of which may wait after its last operator."""
     waits, host, rows = context.cached(host_activity.waits), context.trace.host, waits_for_mac(context)
-    of_mac = host.start_ns[rows[host.thread[rows] == thread]]
-    return _in_each(np.append(waits.start_ns[waits.thread == thread], of_mac), start_ns, end_ns)
+    of_mac = host.start_ns[rows[_of_threads(host.thread[rows], threads)]]
+    return _in_each(np.append(waits.start_ns[_of_threads(waits.thread, threads)], of_mac), start_ns, end_ns)
 
 
 def _trains_in_each(context: Context, start_ns: I64, end_ns: int) -> bool:

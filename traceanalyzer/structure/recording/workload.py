@@ -11,6 +11,7 @@ from traceanalyzer.knowledge import marks
 from traceanalyzer.knowledge.first_match import finds
 from traceanalyzer.knowledge.frameworks import FRAMEWORKS
 from traceanalyzer.structure import gap_causes, gaps, unrecorded_work
+from traceanalyzer.structure.autograd import backward
 from traceanalyzer.structure.context import Context, cached
 from traceanalyzer.structure.host_activity import first_uses, is_free, is_taking
 from traceanalyzer.structure.host_tree import NodeKind
@@ -34,6 +35,8 @@ STARTUP_SHARE = 0.5
 """A recording is start-up if loading or compiling code and allocating memory take at least this share of it."""
 _HOLES_SHARE = 0.5
 _FEW_OPERATORS = 10
+_OF_A_MODEL = 50
+"""Least functions in one backward pass that are those of a model (own choice: benchmarks call some layers)."""
 _FREES = 10
 """Least number of calls that free memory where that recurs (own choice)."""
 _PARTS, _IN_PARTS = 10, 8
@@ -141,7 +144,7 @@ def _micro_benchmark(context: Context) -> Iterator[WorkloadEvidence]:
         yield WorkloadEvidence("benchmark-marks", found.name, found.events)
     if len(context.trace.device) and is_hardly_any(context) and _trains(context):
         yield WorkloadEvidence("hardly-any-device-work", time_ns=device_busy_ns(context))
-    elif _has_operators(context) and _backward(context) is not None and not _is_repeated(context):
+    elif _has_operators(context) and _backward(context) is not None and not _is_of_training(context):
         yield WorkloadEvidence("backward-without-optimizer", _backward(context))
 
 
@@ -155,11 +158,14 @@ def _trains(context: Context) -> bool:
     return bool((context.kind == NodeKind.OPTIMIZER).any()) or _backward(context) is not None
 
 
-def _is_repeated(context: Context) -> bool:
-    """Whether something shows that the recording is part of a training: steps, an optimizer, a loader, a wrapper."""
+def _is_of_training(context: Context) -> bool:
+    """Whether something shows a part of a training: steps, an optimizer, a loader, a wrapper, or a whole model."""
     of_training = (NodeKind.STEP, NodeKind.OPTIMIZER, NodeKind.DATALOADER)
     wrapped = next(_of_role(context, "training", "parallel", "serving"), None)
     repeats = len(program_steps(context)) > 1
+    functions = int(context.cached(backward).functions.max(initial=0))
+    if functions >= _OF_A_MODEL:
+        return True
     return repeats or wrapped is not None or bool(np.isin(context.kind, of_training).any())
 
 
@@ -236,9 +242,9 @@ def _training(context: Context) -> Iterator[WorkloadEvidence]:
         yield WorkloadEvidence(
             "optimizer-steps", context.trace.names[int(context.trace.host.name[optimizer[0]])], len(optimizer)
         )
-    backward = _backward(context)
-    if backward is not None:
-        yield WorkloadEvidence("backward-operators", backward)
+    name = _backward(context)
+    if name is not None:
+        yield WorkloadEvidence("backward-operators", name)
     for found in _of_role(context, "training"):
         yield WorkloadEvidence("training-framework", found.name, found.events)
 
