@@ -167,6 +167,6 @@ def test_edge_floor_ns() -> None:
 
 
 def test_the_bus_is_no_memory_of_the_device() -> None:
-    """A copy of 100 MB over PCIe takes 40 ms, one of the same tensors on the device 0.3 ms: neither could be swapped."""
+    """A copy of 100 MB over PCIe takes 40 ms, one on the device 0.3 ms: the operands could not be swapped."""
     assert findings(trap_copy_over_the_bus(), RULE) == []
     assert findings(trap_copy_over_the_bus(1), RULE), "a call that only sends a scalar is judged by its kernel"
