@@ -106,11 +106,12 @@ def _loop(facts: Facts, row: loops.Repeat, limits: Limits) -> Drafts:
 def _without_loop(processor: Processor, row: loops.Repeat, removed: float) -> HostTime:
     """The host time of all turns but one, and what they launch beside a device."""
     facts = processor.facts
-    least, most, suffix = _KEPT, 1.0, "" if row.backward_ns else "-forward"
-    basis = _LOOP.text(f"basis{suffix}")()
+    least, most = _KEPT, 1.0
+    basis = (_LOOP.text("basis") if row.backward_ns else _LOOP.text("basis-forward"))()
     if _is_call_bound(row, is_cpu=processor.is_cpu):
         least, most = _WITH_GRADIENTS if row.backward_ns else _OF_SMALL
-        basis = _LOOP.text(f"basis-calls{suffix}")(least=least, most=most)
+        text = _LOOP.text("basis-calls") if row.backward_ns else _LOOP.text("basis-calls-forward")
+        basis = text(least=least, most=most)
     exposed = None
     if row.idle_ns is not None:
         idle = facts.per_step(row.idle_ns * (1 - row.runs / row.turns))

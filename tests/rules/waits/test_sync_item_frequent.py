@@ -72,7 +72,7 @@ def trap_log_now_and_then() -> TraceBuilder:
     return reading(1, every=6, gpu=3000)
 
 
-def trap_gpu_of_another_process(late: bool = True) -> TraceBuilder:
+def on_a_gpu_of_another_process(late: bool = True) -> TraceBuilder:
     """After each reading the next kernel is launched at once, and starts 3 ms later."""
     trace = TraceBuilder()
     host, stream = Host(trace, at=10), LateStream(lambda number: late and number % 8 == 4)
@@ -209,9 +209,10 @@ def test_what_keeps_a_launched_kernel_from_starting_is_not_the_wait() -> None:
     """Each reading costs the launch of the next kernel, 20 us or less, however late the device then starts it."""
     gains = []
     for late in (False, True):
-        (row, *_) = plain(report(trap_gpu_of_another_process(late), RULE))["synchronizations"]["rows"]
+        (row, *_) = plain(report(on_a_gpu_of_another_process(late), RULE))["synchronizations"]["rows"]
         gains.append(row["avoidable_ns"])
-    assert gains[0] == gains[1] < 24 * 30_000
+    assert abs(gains[1] - gains[0]) <= 24 * 1_000
+    assert gains[0] < 24 * 30_000
 
 
 @pytest.mark.parametrize("lines", [0, 3])

@@ -121,7 +121,7 @@ def _mixed(facts: Facts, limits: Limits) -> Drafts:
     every = _together(facts, (products, attention, tf32))
     if every.work.share <= limits["fp32_share"]:
         return
-    of_products = _MIXED.text("of-convolutions" if _are_convolutions(facts) else "of-products")
+    of_products = _MIXED.text("of-convolutions") if _are_convolutions(facts) else _MIXED.text("of-products")
     texts = (
         (of_products, products),
         (_MIXED.text("of-attention"), attention),
