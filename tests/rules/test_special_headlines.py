@@ -11,6 +11,7 @@ from tests.builders import TraceBuilder
 from tests.builders.hardware import A100
 from tests.builders.ranks import Meeting, run
 from tests.builders.timeline import Host, Stream, Work, finish
+from tests.rules.gpu_work import gpu_alone
 from tests.rules.judging import findings, report, skipped
 from tests.rules.ranks.test_comm_straggler import always, over_gloo
 from traceanalyzer import sections
@@ -418,3 +419,12 @@ def test_a_host_that_runs_ahead_is_no_host_that_was_not_recorded() -> None:
     assert headline.bound == "gpu-compute"
     assert "Only the GPU was recorded" not in headline.message.text
     assert found.result("recording", Recording).typical_step_ns == pytest.approx(2_000_000, rel=0.01)  # type: ignore[union-attr]
+
+
+def test_of_ranks_whose_hosts_were_not_recorded_it_is_said_too() -> None:
+    """Two ranks, each recorded with activities=[CUDA] alone; of one with its operators more is known."""
+    both = tuple(map(gpu_alone, late(0)))
+    (headline,) = report(both).headlines
+    assert "Only the GPU was recorded" in headline.message.text
+    (headline,) = report((both[0], late(0)[1])).headlines
+    assert "Only the GPU was recorded" not in headline.message.text

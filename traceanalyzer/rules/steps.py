@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from traceanalyzer.analyzers.loader import DataLoader
 from traceanalyzer.rules.engine.places import longest_steps
 from traceanalyzer.rules.engine.rule import Draft, Drafts, Facts, Limits, Missing, page
 from traceanalyzer.structure.recording import RecordedStep, Recording
@@ -38,6 +39,8 @@ def _outliers(facts: Facts, limits: Limits) -> Drafts:
         return
     longest = max(long, key=lambda step: (step.duration_ns, -step.start_ns))
     reason = _REASONS.get(longest.reason or "", _OUTLIERS.text("unknown"))
+    if longest.reason == "loader" and longest == recording.steps[0] and _may_start_workers(facts):
+        reason = _OUTLIERS.text("first-batch")
     ratio = longest.duration_ns / typical
     evidence = _OUTLIERS.evidence(limits, "ratio", ratio, longest_steps(long))
     params = {
@@ -49,6 +52,12 @@ def _outliers(facts: Facts, limits: Limits) -> Drafts:
         "reason": reason(),
     }
     yield Draft((evidence,), params=params, severity="info")
+
+
+def _may_start_workers(facts: Facts) -> bool:
+    """Whether some loader may have worker processes, which start with its first batch."""
+    loaders = facts.find("dataloader", DataLoader)
+    return loaders is not None and any(loader.in_process is False for loader in loaders.loaders)
 
 
 def _alike(facts: Facts, steps: Sequence[RecordedStep]) -> list[RecordedStep]:

@@ -295,7 +295,7 @@ def _computes_on_cpu(context: Context) -> bool:
     """Whether the CPU computes, as far as it shows, and no call of a device's runtime was recorded.
 
     It shows by operators that only a CPU computes or makes of others, by values that are read at once, by allocations,
-    of which each names its device, and by products of matrices: on a device they return at once, however large they are.
+    of which each names its device, and by products of matrices: on a device they return at once, however large.
     """
     trace = context.trace
     if len(trace.launches):
