@@ -39,7 +39,7 @@ def _outliers(facts: Facts, limits: Limits) -> Drafts:
         return
     longest = max(long, key=lambda step: (step.duration_ns, -step.start_ns))
     reason = _REASONS.get(longest.reason or "", _OUTLIERS.text("unknown"))
-    if longest.reason == "loader" and longest == recording.steps[0] and _may_start_workers(facts):
+    if longest.reason == "loader" and longest == recording.steps[0] and _may_start_workers(facts, recording):
         reason = _OUTLIERS.text("first-batch")
     ratio = longest.duration_ns / typical
     evidence = _OUTLIERS.evidence(limits, "ratio", ratio, longest_steps(long))
@@ -54,8 +54,10 @@ def _outliers(facts: Facts, limits: Limits) -> Drafts:
     yield Draft((evidence,), params=params, severity="info")
 
 
-def _may_start_workers(facts: Facts) -> bool:
-    """Whether some loader may have worker processes, which start with its first batch."""
+def _may_start_workers(facts: Facts, recording: Recording) -> bool:
+    """Whether some loader may have worker processes that start in the first step: no marks tell of others before."""
+    if recording.steps_from == "ProfilerStep" and recording.steps[0].name != "0":
+        return False
     loaders = facts.find("dataloader", DataLoader)
     return loaders is not None and any(loader.in_process is False for loader in loaders.loaders)
 

@@ -110,6 +110,12 @@ def test_a_first_batch_waits_for_workers_to_start(iterator: str, told: str) -> N
 
     (finding,) = findings(looping(body, steps=8), RULE)
     assert told in finding.summary.text
+    later = looping(body, steps=8)
+    for event in later.events:
+        if str(event["name"]).startswith("ProfilerStep#"):
+            event["name"] = f"ProfilerStep#{int(str(event['name'])[13:]) + 4}"
+    (finding,) = findings(later, RULE)
+    assert "longer for its batch" in finding.summary.text, "four steps were before it"
 
 
 def test_a_cold_first_pass_does_not_make_the_others_uneven() -> None:
