@@ -250,7 +250,8 @@ def verdict(facts: Facts) -> StepBound | None:
     if own.gpu_ns is None or not own.step_ns:
         return None
     is_busy = own.gpu_ns >= BUSY * own.step_ns
-    return _of_copies(facts, recording, own) or (_of_busy_gpu if is_busy else _of_waiting_gpu)(facts, recording, own)
+    found = _of_copies(facts, recording, own) or (_of_busy_gpu if is_busy else _of_waiting_gpu)(facts, recording, own)
+    return found.and_says(_COLD) if found.bound == "start-up" and program.is_cold_pass(facts) else found
 
 
 def _of_copies(facts: Facts, recording: Recording, own: StepResources) -> StepBound | None:
@@ -285,8 +286,6 @@ def _of_waiting_gpu(facts: Facts, recording: Recording, own: StepResources) -> S
     message = text(part=(time, step), **said)
     if bound in ("host", "input"):
         message = (_with_owners if bound == "host" else _with_loader)(facts, message, step)
-    if bound == "start-up" and program.is_cold_pass(facts):
-        message = _COLD(headline=message)
     unknown = facts.idle_per_step("unknown", "pending")
     if unknown >= WORTH * step:
         is_pending = 2 * facts.idle_per_step("pending") > unknown
