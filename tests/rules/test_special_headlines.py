@@ -8,8 +8,10 @@ from contextlib import nullcontext
 import pytest
 
 from tests.builders import TraceBuilder
+from tests.builders.hardware import A100
 from tests.builders.ranks import Meeting, run
 from tests.builders.timeline import Host, Stream, Work, finish
+from tests.rules.gpu_work import gpu_alone
 from tests.rules.judging import findings, report, skipped
 from tests.rules.ranks.test_comm_straggler import always, over_gloo
 from traceanalyzer import sections
@@ -308,9 +310,39 @@ def iterations(*, before: int = 0, marked: bool = False) -> TraceBuilder:
 
 def test_most_of_a_recording_may_lie_before_its_first_event() -> None:
     (headline,) = report(iterations(before=3_000_000)).headlines
-    assert (headline.bound, headline.message.id) == ("none", "headline-late")
-    assert "For all 3.0 s of the recording nothing was recorded" in headline.message.text
+    assert (headline.bound, headline.message.id) == ("none", "headline-late-2")
+    assert "The program waited for 3.0 s before the first event" in headline.message.text
+    assert "only 12 ms have events" in headline.message.text
+    assert "DataLoader" not in headline.message.text
     assert "After that: Bound by GPU compute" in headline.message.text
+
+
+def one_pass(*, before: int = 0, load: int = 0) -> TraceBuilder:
+    """A pass of ten kernels of 300 us, one after the other, whose input comes from pageable memory in 1 ms."""
+    trace = TraceBuilder(devices=(A100,), margins=(before, 0))
+    host, stream = Host(trace, at=10), Stream()
+    with host.op("aten::copy_"):
+        host.copy("HtoD", 4_000_000, stream, dur=1000)
+    for number in range(10):
+        with host.op(f"aten::layer_{number}", 5, 5):
+            host.launch(Work(KERNEL, 300), stream, call_dur=load if number == 5 and load else 5)
+    host.wait(stream)
+    return finish(trace)
+
+
+def test_a_pass_that_waited_for_its_request_is_worth_what_it_is_of_the_recording() -> None:
+    for before, severity in ((0, "high"), (3_000_000, "info")):
+        (finding,) = (each for each in report(one_pass(before=before)).findings if each.rule == "h2d-pageable")
+        assert finding.severity == severity
+
+
+def test_one_cold_pass_says_so_once_and_nothing_in_it_is_severe() -> None:
+    found = report(one_pass(load=4_000))
+    (headline,) = found.headlines
+    assert headline.bound == "start-up"
+    assert headline.message.text.count("one cold pass: record a warm one") == 1
+    assert {finding.severity for finding in found.findings} <= {"low", "info"}
+    assert "cold" not in report(one_pass()).headlines[0].message.text
 
 
 def test_the_start_and_the_warm_up_of_the_profiler_are_no_wait() -> None:
@@ -387,3 +419,12 @@ def test_a_host_that_runs_ahead_is_no_host_that_was_not_recorded() -> None:
     assert headline.bound == "gpu-compute"
     assert "Only the GPU was recorded" not in headline.message.text
     assert found.result("recording", Recording).typical_step_ns == pytest.approx(2_000_000, rel=0.01)  # type: ignore[union-attr]
+
+
+def test_of_ranks_whose_hosts_were_not_recorded_it_is_said_too() -> None:
+    """Two ranks, each recorded with activities=[CUDA] alone; of one with its operators more is known."""
+    both = tuple(map(gpu_alone, late(0)))
+    (headline,) = report(both).headlines
+    assert "Only the GPU was recorded" in headline.message.text
+    (headline,) = report((both[0], late(0)[1])).headlines
+    assert "Only the GPU was recorded" not in headline.message.text

@@ -99,16 +99,19 @@ def _loop(facts: Facts, row: loops.Repeat, limits: Limits) -> Drafts:
     where = at_line(row.python_line, "operator", " ".join(row.operators), row.host_ns, row.longest_start_ns)
     params = {"turns": row.most_turns, "operators": operators, "time": OfEvents(per_step(taken))}
     evidence = _LOOP.evidence(limits, "turns", row.most_turns, (where,))
-    yield Draft((evidence,), _without_loop(processor, row, removed), params, ceiling="high")
+    summary = None if row.backward_ns else _LOOP.text("summary-forward")
+    yield Draft((evidence,), _without_loop(processor, row, removed), params, ceiling="high", summary=summary)
 
 
 def _without_loop(processor: Processor, row: loops.Repeat, removed: float) -> HostTime:
     """The host time of all turns but one, and what they launch beside a device."""
     facts = processor.facts
-    least, most, basis = _KEPT, 1.0, _LOOP.text("basis")()
+    least, most = _KEPT, 1.0
+    basis = (_LOOP.text("basis") if row.backward_ns else _LOOP.text("basis-forward"))()
     if _is_call_bound(row, is_cpu=processor.is_cpu):
         least, most = _WITH_GRADIENTS if row.backward_ns else _OF_SMALL
-        basis = _LOOP.text("basis-calls")(least=least, most=most)
+        text = _LOOP.text("basis-calls") if row.backward_ns else _LOOP.text("basis-calls-forward")
+        basis = text(least=least, most=most)
     exposed = None
     if row.idle_ns is not None:
         idle = facts.per_step(row.idle_ns * (1 - row.runs / row.turns))
@@ -374,7 +377,7 @@ def _recorded_gaps(facts: Facts, limits: Limits) -> Iterator[_Gap]:
     floors = _floors(facts, limits["floor_ns"])
     for row in costs.rows:
         time, floor = row.device_ns, floors.get((row.name, row.input_shapes, row.input_types))
-        if time < limits["call_ns"] * row.calls:
+        if time < limits["call_ns"] * row.calls or 2 * row.bus_ns >= time:
             continue
         peer = _slower_than(row.peer, row.device_ns_per_call, limits["ratio"])
         if peer is not None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from traceanalyzer.analyzers.loader import DataLoader
+from traceanalyzer.report.message import Text
 from traceanalyzer.rules.engine.places import longest_steps
 from traceanalyzer.rules.engine.rule import Draft, Drafts, Facts, Limits, Missing, page
 from traceanalyzer.structure.recording import RecordedStep, Recording
@@ -37,7 +39,6 @@ def _outliers(facts: Facts, limits: Limits) -> Drafts:
     if not long:
         return
     longest = max(long, key=lambda step: (step.duration_ns, -step.start_ns))
-    reason = _REASONS.get(longest.reason or "", _OUTLIERS.text("unknown"))
     ratio = longest.duration_ns / typical
     evidence = _OUTLIERS.evidence(limits, "ratio", ratio, longest_steps(long))
     params = {
@@ -46,9 +47,24 @@ def _outliers(facts: Facts, limits: Limits) -> Drafts:
         "typical": typical,
         "name": longest.name,
         "longest": longest.duration_ns,
-        "reason": reason(),
+        "reason": _reason(facts, recording, longest)(),
     }
     yield Draft((evidence,), params=params, severity="info")
+
+
+def _reason(facts: Facts, recording: Recording, longest: RecordedStep) -> Text:
+    """Why the longest step is longer than the others."""
+    if longest.reason == "loader" and longest == recording.steps[0] and _may_start_workers(facts, recording):
+        return _OUTLIERS.text("first-batch")
+    return _REASONS.get(longest.reason or "", _OUTLIERS.text("unknown"))
+
+
+def _may_start_workers(facts: Facts, recording: Recording) -> bool:
+    """Whether some loader may have worker processes that start in the first step: no marks tell of others before."""
+    if recording.steps_from == "ProfilerStep" and recording.steps[0].name != "0":
+        return False
+    loaders = facts.find("dataloader", DataLoader)
+    return loaders is not None and any(loader.in_process is False for loader in loaders.loaders)
 
 
 def _alike(facts: Facts, steps: Sequence[RecordedStep]) -> list[RecordedStep]:

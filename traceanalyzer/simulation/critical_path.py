@@ -48,6 +48,8 @@ _OF_REASON = {Why.HOST: HOST, Why.WAKE_UP: WAKE_UP, Why.GAP: GAP, Why.LAUNCH: LA
 _CHAINS = {"loader": "loader", "host": "host", "launch": "host", "wake_up": "host", "communication": "communication"}
 """The resources that are grouped as `loader`, `host` or `communication`; all others count as that of the device."""
 _OWNERS = 30
+_BUSY = 0.8
+"""Share of a step that a device must work to bound it, as in headlines."""
 
 
 class CriticalPart(msgspec.Struct, frozen=True):
@@ -176,9 +178,21 @@ def _parts(resource: I64, times: I64, steps: int, total_ns: int) -> tuple[Critic
 
 
 def bottleneck(causal: Model, edits: Edits) -> str:
-    """The resource with most time on the path with some edits: `loader`, `host`, `gpu` or `communication`."""
+    """The resource with most time on the path with some edits: `loader`, `host`, `gpu` or `communication`.
+
+    A host that stands in a wait while the device works nearly all the time is on the path, but does not bound the step.
+    """
     times = chains(causal, edits)
-    return max(times, key=lambda name: times[name])
+    most = max(times, key=lambda name: times[name])
+    return "gpu" if most == "host" and _device_share(causal, edits) >= _BUSY else most
+
+
+def _device_share(causal: Model, edits: Edits) -> float:
+    """Part of the time of all steps in which the device works, with some edits."""
+    _, times, bounds = causal.changed(edits)
+    within = _times_of_steps(bounds, times)
+    works = Intervals.union(times.start_ns, times.end_ns) & within
+    return works.length / within.length if within.length else 0.0
 
 
 def chains(causal: Model, edits: Edits) -> dict[str, int]:
@@ -191,6 +205,9 @@ def chains(causal: Model, edits: Edits) -> dict[str, int]:
     chain_ns = dict.fromkeys(("gpu", "host", "loader", "communication"), 0)
     for name, ns in zip(RESOURCES, sums, strict=True):
         chain_ns[_CHAINS.get(name, "gpu")] += ns
+    if sums[GAP] > sums[COMPUTE] + sums[COPY]:  # then the device is not slow, but has many things to start
+        chain_ns["gpu"] -= sums[GAP]
+        chain_ns["host"] += sums[GAP]
     return chain_ns
 
 

@@ -11,6 +11,7 @@ from traceanalyzer.structure import gap_causes, gaps, host_activity
 from traceanalyzer.structure.context import Context, cached
 from traceanalyzer.structure.host_activity import HostWaits
 from traceanalyzer.structure.host_tree import NodeKind
+from traceanalyzer.structure.late_starts import LEAST_NS, TIMES
 from traceanalyzer.structure.sums import group, members, rows_by
 from traceanalyzer.trace.distinct import is_among
 from traceanalyzer.trace.intervals import Intervals
@@ -142,18 +143,29 @@ def costs(context: Context) -> I64 | None:
         return None
     waits = context.cached(host_activity.waits)
     idle = np.zeros(len(waits), np.int64)
-    drained = np.zeros(len(waits), np.int64)
+    drained, late = np.zeros(len(waits), np.int64), np.zeros(len(waits), np.int64)
     for number, rows in members(_devices(context, waits)):
         busy = gaps.busy(context, number)
         start, end = waits.start_ns[rows], waits.end_ns[rows]
         worked = busy.within(start, end)
         idle[rows] = end - start - worked
         drained[rows] = _until_next(busy, end, worked > 0)
+        late[rows] = _held_up(context, number).within(end, end + drained[rows])
     timeline = gap_causes.timelines(context)[gap_causes.EVERY_THREAD]
     explained = timeline.within(waits.end_ns, waits.end_ns + drained, gap_causes.EXPLICIT)
-    unexplained = drained - sum(explained)
+    unexplained = np.maximum(0, drained - sum(explained) - late)
     avoidable = np.minimum(waits.end_ns - waits.start_ns, unexplained)
     return np.column_stack((idle, drained > 0, drained, unexplained, avoidable))
+
+
+def _held_up(context: Context, number: int) -> Intervals:
+    """Time in which a device does nothing although work was launched: another process has it, or it saves power."""
+    found = gaps.of_device(context, number, (0, context.trace.info.span_ns))
+    found = found.take((found.launch >= 0) & found.is_first_of_launch & found.has_previous)
+    launched = np.maximum(found.whole_start_ns, context.trace.launches.end_ns[found.launch])
+    delay = np.maximum(found.whole_end_ns - launched, 0)
+    late = delay >= max(LEAST_NS, TIMES * float(np.median(delay)) if len(delay) else 0.0)
+    return Intervals.union(launched[late], found.whole_end_ns[late])
 
 
 def idle_after(context: Context, calls: I64) -> tuple[I64, I64, I64] | None:

@@ -46,6 +46,14 @@ _WAITS_FOR_MAC = frozenset({"aten::_copy_from", "aten::_local_scalar_dense"})
 _CPU = 0
 """`c10::DeviceType` of memory on the host."""
 _PRODUCTS = frozenset({"aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm"})
+_CELLS = frozenset({"aten::lstm", "aten::gru", "aten::lstm_cell", "aten::gru_cell"})
+"""Layers for which every device has a kernel of its own, which the CPU computes by products and elementwise ones."""
+_OF_CELLS = re.compile(r"cudnn|miopen|_thnn_fused|mps|mkldnn")
+_LOOKED_UP = frozenset({"aten::_embedding_bag", "aten::embedding"})
+"""Operators without a model of their bytes, which return at once on a device."""
+_READ = "aten::_local_scalar_dense"
+_READ_NS = 8_000
+"""Own choice: reading a value from a device takes a copy and a wait, 10 us or more even of an idle one."""
 _LARGE_FLOPS, _FEW_PRODUCTS = 1e7, 3
 """Own choice: a CPU needs far longer for such a product than for its call; a few of them are no first use."""
 _COMPUTED_NS = 100_000
@@ -286,16 +294,43 @@ def _only_asks(context: Context) -> bool:
 def _computes_on_cpu(context: Context) -> bool:
     """Whether the CPU computes, as far as it shows, and no call of a device's runtime was recorded.
 
-    It shows by operators that only a CPU computes, by allocations, of which each names its device, and by products of
-    matrices: on a device they return at once, however large they are.
+    It shows by operators that only a CPU computes or makes of others, by values that are read at once, by allocations,
+    of which each names its device, and by products of matrices: on a device they return at once, however large.
     """
     trace = context.trace
     if len(trace.launches):
         return False
     if trace.names.where(lambda name: _OF_CPU.search(name) is not None)[trace.host.name].any():
         return True
+    if _cells_are_made_of_others(trace) or _what_is_read_is_there(context):
+        return True
     kinds = trace.memory.device_type[trace.memory.device_type != UNKNOWN]
     return bool((kinds == _CPU).all()) if len(kinds) else _products_take_their_time(context)
+
+
+def _cells_are_made_of_others(trace: Trace) -> bool:
+    """Whether there are cells of recurrent layers, and no kernel of their own that computes them."""
+    names = trace.names
+    is_cell = names.where(lambda name: name in _CELLS)[trace.host.name]
+    return bool(
+        is_cell.any() and not names.where(lambda name: _OF_CELLS.search(name) is not None)[trace.host.name].any()
+    )
+
+
+def _what_is_read_is_there(context: Context) -> bool:
+    """Whether values are read at once, each of them, though operators before them take far longer than a launch.
+
+    Optimizers read values of their own, which are on the CPU beside a device as well.
+    """
+    host, trace = context.host, context.trace
+    is_operator = host.kind == NodeKind.OPERATOR
+    is_optimizer = host.kind == NodeKind.OPTIMIZER
+    reads = np.flatnonzero(is_operator & trace.names.where(lambda name: name == _READ)[host.name])
+    reads = reads[host.tree.nearest(is_optimizer)[reads] == NO_PARENT]
+    looks = np.flatnonzero(is_operator & trace.names.where(lambda name: name in _LOOKED_UP)[host.name])
+    if min(len(reads), len(looks)) < _FEW_PRODUCTS or host.tree.dur_ns[reads].max() > _READ_NS:
+        return False
+    return bool(np.median(host.tree.dur_ns[looks]) >= _COMPUTED_NS)
 
 
 def _products_take_their_time(context: Context) -> bool:

@@ -206,6 +206,16 @@ def test_edge_kernel_ns_in_a_table() -> None:
     assert findings(fires_in_a_table(), RULE, {"kernel_ns": 6_000_001}) == []
 
 
+def test_convolutions_are_no_matrix_products() -> None:
+    convolution = Call("aten::cudnn_convolution", [kernel("implicit_convolve_sgemm<float, float, 128, 6>", 6000)])
+    (finding,) = findings(training([convolution, addition(2000)], device=V100), RULE)
+    assert finding.title.text == "Convolutions run in fp32"
+    (finding,) = findings(fires(), RULE)
+    assert finding.title.text.startswith("Matrix")
+    (finding,) = findings(training([convolution, addition(2000)], device=A100), "mixed-precision-unused")
+    assert "in convolutions on ordinary cores" in finding.summary.text
+
+
 @pytest.mark.parametrize("device", [V100, A100])
 def test_exactly_one_rule_speaks_of_fp32_products(device: object) -> None:
     gemm = product("ampere_sgemm_128x64_nn", 6000)

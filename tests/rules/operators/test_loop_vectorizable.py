@@ -128,6 +128,13 @@ def test_all_turns_but_one_go_away() -> None:
     assert finding.saving.wall_ns_per_step[1] < high, "the GPU works while the loop begins"
 
 
+def test_a_program_without_a_backward_pass_is_not_told_of_one() -> None:
+    (forward,) = findings(fires(), RULE)
+    assert "backward" not in forward.summary.text
+    assert forward.saving is not None
+    assert "backward" not in forward.saving.basis.text
+
+
 def test_a_table_does_not_tell_who_calls() -> None:
     assert "does not show whether" in (skipped(trap_many_calls_in_a_table(), RULE) or "")
 
@@ -167,6 +174,7 @@ def test_on_a_cpu_gradients_of_small_pieces_are_added_up() -> None:
     (finding,) = findings(trace, RULE)
     assert finding.saving is not None
     removed = 11 * (8_000 + 5_000)
+    assert "including the backward pass" in finding.summary.text
     assert finding.saving.direct_ns_per_step == pytest.approx((removed, 1.6 * removed))
 
 

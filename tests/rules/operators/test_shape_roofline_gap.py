@@ -11,6 +11,7 @@ import pytest
 
 from tests.builders import TraceBuilder
 from tests.builders.hardware import A100
+from tests.builders.timeline import Host, Stream, finish
 from tests.rules.gpu_work import ADDITION, Call, addition, kernel, training
 from tests.rules.judging import findings, skipped
 from tests.rules.kernels.test_gemm_degenerate import printed
@@ -82,6 +83,23 @@ def trap_fused_attention() -> TraceBuilder:
     return training([call, addition(1000)], device=A100)
 
 
+def trap_copy_over_the_bus(dur: int = 40_000) -> TraceBuilder:
+    """One call copies a batch to the device, or a scalar beside a slow kernel; another one copies as much there."""
+    trace = TraceBuilder(devices=(A100,), options=("record_shapes",))
+    host, stream = Host(trace, at=10), Stream(7)
+    slow, fast = ([[32, 3, 512, 512], [32, 3, 512, 512], []], [[64, 3, 256, 512], [64, 3, 256, 512], []])
+    for number in range(3):
+        with host.annotation(f"ProfilerStep#{number}"):
+            with host.op("aten::copy_", shapes=slow, types=["float", "float", ""]):
+                host.copy("HtoD", 100_663_296, stream, dur=dur)
+                if dur < 1000:
+                    host.launch(kernel(ADDITION, 40_000), stream)
+            with host.op("aten::copy_", shapes=fast, types=["float", "float", ""]):
+                host.launch(kernel(ADDITION, 300), stream)
+            host.wait(stream)
+    return finish(trace)
+
+
 RULE = "shape-roofline-gap"
 
 
@@ -146,3 +164,9 @@ def test_edge_floor_ns() -> None:
     floor = 2**31 / 1555
     assert findings(fires_against_the_memory(), RULE, {"floor_ns": floor - 1})
     assert findings(fires_against_the_memory(), RULE, {"floor_ns": floor + 1}) == []
+
+
+def test_the_bus_is_no_memory_of_the_device() -> None:
+    """A copy of 100 MB over PCIe takes 40 ms, one on the device 0.3 ms: the operands could not be swapped."""
+    assert findings(trap_copy_over_the_bus(), RULE) == []
+    assert findings(trap_copy_over_the_bus(1), RULE), "a call that only sends a scalar is judged by its kernel"

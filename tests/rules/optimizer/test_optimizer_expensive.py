@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from tests.builders import TraceBuilder
-from tests.builders.timeline import Host, Stream, Work
+from tests.builders.timeline import Host, Stream, Work, finish
 from tests.rules.host_work import Body, compute, looping
 from tests.rules.judging import findings, report, skipped
 from tests.rules.loader.test_dataloader_bound import fires_in_a_table
@@ -108,3 +108,30 @@ def test_an_optimizer_on_the_cpu_moves_to_the_gpu() -> None:
     assert (finding.severity, finding.code) == ("critical", None)
     rules = {each.rule for each in report(fires_on_the_cpu()).findings}
     assert not rules & {"operators-on-cpu", "host-python-gap", "gpu-underutilized"}
+
+
+def in_a_cpu_program(update_us: int, name: str = "NAdam") -> TraceBuilder:
+    """Steps of 1000 us on a CPU, of which one call of an optimizer takes a part."""
+    trace = TraceBuilder(devices=())
+    host = Host(trace, at=10)
+    for number in range(4):
+        with host.annotation(f"ProfilerStep#{number}", 0, 0):
+            host.leaf("aten::mkldnn_convolution", 1000 - update_us)
+            with host.annotation(f"Optimizer.step#{name}.step", 0, 0):
+                host.leaf("aten::addcdiv_", update_us)
+    return finish(trace)
+
+
+def quiet_on_a_cpu() -> TraceBuilder:
+    """A third of a step on a CPU is nothing unusual, and nobody measured what a fused form would save of it."""
+    return in_a_cpu_program(300)
+
+
+def fires_on_a_cpu() -> TraceBuilder:
+    """Six tenths are."""
+    return in_a_cpu_program(600)
+
+
+def fires_with_preconditioners_on_a_cpu() -> TraceBuilder:
+    """A third of a step is worth a word where the matrices of Shampoo need not be new each time."""
+    return in_a_cpu_program(300, "Shampoo")

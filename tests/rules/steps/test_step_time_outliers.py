@@ -97,6 +97,27 @@ def test_steps_that_wait_for_a_loader_have_a_reason() -> None:
     assert [finding.summary.id for finding in found] != ["step-time-outliers-summary-uneven"]
 
 
+@pytest.mark.parametrize(
+    ("iterator", "told"),
+    [("MultiProcessing", "workers of the loader must start, once"), ("SingleProcess", "longer for")],
+)
+def test_a_first_batch_waits_for_workers_to_start(iterator: str, told: str) -> None:
+    def body(host: Host, stream: Stream, number: int) -> None:
+        with host.annotation(f"enumerate(DataLoader)#_{iterator}DataLoaderIter.__next__"):
+            host.work(100 if number else 50_000)
+        compute(host, stream, 1000)
+        host.wait(stream)
+
+    (finding,) = findings(looping(body, steps=8), RULE)
+    assert told in finding.summary.text
+    later = looping(body, steps=8)
+    for event in later.events:
+        if str(event["name"]).startswith("ProfilerStep#"):
+            event["name"] = f"ProfilerStep#{int(str(event['name'])[13:]) + 4}"
+    (finding,) = findings(later, RULE)
+    assert "longer for its batch" in finding.summary.text, "four steps were before it"
+
+
 def test_a_cold_first_pass_does_not_make_the_others_uneven() -> None:
     (finding,) = findings(passes(5000, *(1000,) * 9), RULE)
     assert finding.summary.id == "step-time-outliers-summary"

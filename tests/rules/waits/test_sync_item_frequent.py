@@ -8,9 +8,11 @@ from __future__ import annotations
 import pytest
 
 from tests.builders import TraceBuilder
-from tests.builders.timeline import Host, Stream, finish
+from tests.builders.timeline import Host, Stream, Work, finish
+from tests.reading import plain
 from tests.rules.host_work import compute, looping, read_value
 from tests.rules.judging import findings, report, skipped, table, varied
+from tests.rules.launches.test_gpu_shared import LateStream
 from tests.rules.optimizer.test_anomaly_mode import look_for_nan, training
 from traceanalyzer.structure.recording import Recording
 
@@ -68,6 +70,20 @@ def trap_busy_gpu() -> TraceBuilder:
 def trap_log_now_and_then() -> TraceBuilder:
     """A value is read for the log in one of six steps."""
     return reading(1, every=6, gpu=3000)
+
+
+def on_a_gpu_of_another_process(late: bool = True) -> TraceBuilder:
+    """After each reading the next kernel is launched at once, and starts 3 ms later."""
+    trace = TraceBuilder()
+    host, stream = Host(trace, at=10), LateStream(lambda number: late and number % 8 == 4)
+    for number in range(12):
+        with host.annotation(f"ProfilerStep#{number}"):
+            for kernel in range(8):
+                with host.op("aten::mm", 10, 5):
+                    host.launch(Work("gemm", 1000), stream)
+                if kernel in (3, 7):
+                    read_value(host, stream)
+    return finish(trace)
 
 
 def trap_gradient_scaler() -> TraceBuilder:
@@ -187,6 +203,16 @@ def trap_notes_of_data_parallel() -> TraceBuilder:
 
 
 RULE = "sync-item-frequent"
+
+
+def test_what_keeps_a_launched_kernel_from_starting_is_not_the_wait() -> None:
+    """Each reading costs the launch of the next kernel, 20 us or less, however late the device then starts it."""
+    gains = []
+    for late in (False, True):
+        (row, *_) = plain(report(on_a_gpu_of_another_process(late), RULE))["synchronizations"]["rows"]
+        gains.append(row["avoidable_ns"])
+    assert abs(gains[1] - gains[0]) <= 24 * 1_000
+    assert gains[0] < 24 * 30_000
 
 
 @pytest.mark.parametrize("lines", [0, 3])

@@ -214,6 +214,43 @@ def test_products_and_allocations_show_where_a_program_computes(trace: TraceBuil
     assert (unread_device(Context(read_built(trace))) is None) is computes
 
 
+def recurrent(*inner: str) -> TraceBuilder:
+    """A recurrent layer and what it calls, and a GPU that only the header names."""
+    trace = TraceBuilder()
+    trace.op("aten::lstm", 0, 100 * len(inner) + 10)
+    for number, name in enumerate(inner):
+        trace.op(name, 100 * number + 5, 50)
+    return trace
+
+
+def embedding(dur: float, read: float, within: str | None = None) -> TraceBuilder:
+    """Three lookups, and a value that is read after each."""
+    trace = TraceBuilder()
+    for number in range(3):
+        start = 10_000 * number
+        trace.op("aten::_embedding_bag", start, dur)
+        if within is not None:
+            trace.annotation(within, start + 5000, 200)
+        trace.op("aten::_local_scalar_dense", start + 5010, read)
+    return trace
+
+
+@pytest.mark.parametrize(
+    ("trace", "computes"),
+    [
+        (recurrent("aten::linear", "aten::sigmoid_"), True),
+        (recurrent("aten::_cudnn_rnn"), False),
+        (recurrent("aten::linear", "aten::_thnn_fused_lstm_cell"), False),
+        (embedding(1000, 1), True),
+        (embedding(1000, 12), False),  # a copy and a wait
+        (embedding(20, 1), False),  # a launch
+        (embedding(1000, 1, "Optimizer.step#Adam.step"), False),  # the number of its steps
+    ],
+)
+def test_layers_and_values_show_where_a_program_computes(trace: TraceBuilder, computes: bool) -> None:
+    assert (unread_device(Context(read_built(trace))) is None) is computes
+
+
 def test_a_call_of_the_runtime_proves_a_device_whatever_the_cpu_computes() -> None:
     trace = products(300)
     trace.launch_kernel("gemm", 10_010, 5, at=10_000)

@@ -18,7 +18,7 @@ import numpy as np
 from traceanalyzer.knowledge import op_models
 from traceanalyzer.knowledge.inputs import Inputs
 from traceanalyzer.knowledge.op_shapes import implied
-from traceanalyzer.structure import typical
+from traceanalyzer.structure import host_activity, typical
 from traceanalyzer.structure.analysis import KERNELS, OPERATORS, SHAPES, Analysis
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.events import Occurrences, event_set
@@ -29,8 +29,10 @@ from traceanalyzer.structure.sums import count_by, group, sum_by
 from traceanalyzer.trace.distinct import distinct, is_among
 from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.table import I64, Bool
+from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
+_OVER_THE_BUS = frozenset({"HtoD", "DtoH"})
 _ROWS = 200
 """Rows in the result (own choice: what comes after them is below a thousandth of the device time in real traces)."""
 
@@ -234,7 +236,10 @@ class ShapeCost(msgspec.Struct, frozen=True):
     bytes_moved: int | None
     """Number of bytes read and written; null where types were not recorded or the operator has no model."""
     peer: Peer | None
-    """The cheapest call of the same operator and size; null if none is cheaper."""
+    """The cheapest call of the same operator and size; null if none is cheaper, or if most of its device time is copies
+    between host and device, which the bus bounds."""
+    bus_ns: int = 0
+    """Part of `device_ns` in copies between host and device."""
 
 
 class ShapeCosts(msgspec.Struct, frozen=True):
@@ -248,8 +253,14 @@ def shape_costs(context: Context) -> ShapeCosts:
     """One row per operator, input shapes and input types that put something on the device."""
     ran = [row for row in context.cached(_rows_by_shape) if row.device_self_ns and row.input_shapes]
     sizes = [_size(row) for row in ran]
+    bus = _bus_times(context)
     priced = [
-        Priced((row.name, *size) if size else None, row.input_shapes, row.calls, row.device_self_ns)
+        Priced(
+            (row.name, *size) if size and 2 * bus.get(_key(row), 0) < row.device_self_ns else None,
+            row.input_shapes,
+            row.calls,
+            row.device_self_ns,
+        )
         for row, size in zip(ran, sizes, strict=True)
     ]
     rows = []
@@ -267,9 +278,36 @@ def shape_costs(context: Context) -> ShapeCosts:
                 elements_moved=moved,
                 bytes_moved=moved_bytes,
                 peer=peer,
+                bus_ns=bus.get(_key(row), 0),
             )
         )
     return ShapeCosts(tuple(rows))
+
+
+def _key(row: OperatorByShape) -> tuple[str, str, str]:
+    return row.name, row.input_shapes, row.input_types
+
+
+def _bus_times(context: Context) -> dict[tuple[str, str, str], int]:
+    """Device time in ns of copies between host and device that operators launch themselves, without those of none.
+
+    By operator, input shapes and input types, of calls in the chosen steps.
+    """
+    trace, host, tree = context.trace, context.host, context.host.tree
+    device, links = trace.device, context.links
+    crosses = trace.names.where(lambda name: host_activity.direction(name) in _OVER_THE_BUS)[device.name]
+    copies = np.flatnonzero((device.category == Category.MEMCPY) & crosses & (links.launch != NO_PARENT))
+    node = links.node[links.launch[copies]]
+    copies, node = copies[node != NO_PARENT], node[node != NO_PARENT]
+    by_node = sum_by(host.top[node], device.dur_ns[copies], len(tree))
+    found = np.flatnonzero(by_node)
+    found = found[is_among(found, context.cached(_calls)[0]) & context.in_scope(tree.start_ns[found])]
+    times: dict[tuple[str, str, str], int] = {}
+    for place, row, time in zip(found.tolist(), host.row[found].tolist(), by_node[found].tolist(), strict=True):
+        inputs = trace.shapes[int(trace.host.shapes[row])], trace.types[int(trace.host.types[row])]
+        key = (trace.names[int(host.name[place])], *inputs)
+        times[key] = times.get(key, 0) + time
+    return times
 
 
 def _size(row: OperatorByShape) -> tuple[int, int, int | None, int | None] | None:

@@ -54,6 +54,7 @@ def joint_recording(members: Sequence[Member]) -> Recording | None:
         has_hardly_any_work=all(recording.has_hardly_any_work for recording in recordings),
         device_busy_ns=sum(recording.device_busy_ns for recording in recordings),
         startup_ns=sum(recording.startup_ns for recording in recordings),
+        is_device_alone=all(recording.is_device_alone for recording in recordings),
     )
 
 

@@ -16,6 +16,7 @@ from traceanalyzer.knowledge.loaders import LoaderMaker, maker_named
 from traceanalyzer.rules.engine.facts import Facts, if_known
 from traceanalyzer.rules.engine.processor import Processor
 from traceanalyzer.structure.recording import Recording
+from traceanalyzer.structure.recording.program_steps import WHOLE
 
 _VERSION = re.compile(r"(<?)(\d{1,3})\.(\d{1,3})")
 _COLLECTION = re.compile(r"<built-in function collect>|^gc(\.py)?\b|\bgarbage.?collect", re.IGNORECASE)
@@ -24,6 +25,10 @@ _SCHEDULERS = frozenset({"megatron", "deepspeed", "torchtitan"})
 """Frameworks that run the stages of a pipeline in a schedule of their own settings."""
 _IN_GRAPHS = 0.5
 """Own choice: a program whose kernels mostly come from graphs uses graphs."""
+_LATE_NS = 100_000_000
+"""Least time before the first event that is more than the profiler itself takes to start (own choice)."""
+_COLD_SHARE = 0.2
+"""Share of a single step from which on first uses make it a cold one (own choice: what is worth a headline)."""
 
 
 def workload(facts: Facts) -> str | None:
@@ -183,3 +188,28 @@ def gaps_without_profiler(facts: Facts, device: DeviceInSteps) -> tuple[float, f
     step = device.time_ns / (1 + max(0.0, overhead))
     left = min(1.0, max(0.0, step - device.busy_ns) / idle)
     return 0.5 * left, left
+
+
+def is_cold_pass(facts: Facts) -> bool:
+    """Whether a trace has one step, in which first uses take a good part of the time: others take less."""
+    recording = facts.find("recording", Recording)
+    if recording is None or len(recording.steps) > 1 or not facts.step_ns:
+        return False
+    return facts.startup_per_step >= _COLD_SHARE * facts.step_ns
+
+
+def waited_before_ns(facts: Facts) -> int:
+    """Time before the first event of a trace, in ns, if it is most of the recording; else 0."""
+    recording = facts.find("recording", Recording)
+    before = (recording and recording.window and recording.window.before_first_event_ns) or 0
+    whole = before + (facts.summary.span_ns if facts.summary else before)
+    return before if 2 * before >= whole and before >= _LATE_NS else 0
+
+
+def share_of_recording(facts: Facts, share: float) -> float:
+    """A share of a step as one of the recording, if that is one step after a long wait for what comes but once."""
+    recording = facts.find("recording", Recording)
+    waited = waited_before_ns(facts)
+    if not waited or recording is None or recording.steps_from != WHOLE:
+        return share
+    return share * facts.step_ns / (facts.step_ns + waited)

@@ -13,7 +13,7 @@ from traceanalyzer.config import SEVERITIES
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Combined, Finding, Headline, Saving, Skipped
 from traceanalyzer.report.selection import Once, Selection
-from traceanalyzer.rules.engine import checks, detection, snippets, where
+from traceanalyzer.rules.engine import checks, detection, program, snippets, where
 from traceanalyzer.rules.engine import runs as document_runs
 from traceanalyzer.rules.engine.budget import GAIN_SHARE, Budget, combine, with_later_savings
 from traceanalyzer.rules.engine.change import (
@@ -79,6 +79,8 @@ _MOST_OF_LITTLE = "medium"
 """Greatest severity of a finding in a recording with hardly any work, or with most of its events removed."""
 _MOST_OF_SHORT_WORK = "low"
 """Greatest severity of a finding about device work that takes less than `GAIN_SHARE` of a step."""
+_MOST_OF_COLD = "low"
+"""Greatest severity of a saving in a single step that is mostly first uses: a warm one shows what it is worth."""
 _MOST_OF_ONCE = "medium"
 """Greatest severity of what a fix saves once (own choice: a longer run has no more of it)."""
 _OF_THE_REST, _HALF = 0.03, 0.5
@@ -349,11 +351,14 @@ def _severity(facts: Facts, draft: Draft, saving: Saving | None, once: Once | No
     If the recording does not show what bounds the program, no finding is severe; and none is for what it saves once, or
     about device work that takes next to nothing of a step, whatever its launches cost: that is another finding.
     """
-    gained = _likely_share(saving) if saving else once.share_of_recording if once else 0.0
+    gained = once.share_of_recording if once else 0.0
+    gained = program.share_of_recording(facts, _likely_share(saving)) if saving else gained
     gain = next((name for share, name in _STEPS_OF_SEVERITY if gained >= share), "info")
     gain = min(gain, _MOST_OF_ONCE, key=SEVERITIES.index) if once else gain
     worst = max(gain, draft.severity or "info", key=SEVERITIES.index)
     most = _MOST_OF_LITTLE if facts.tells_little else SEVERITIES[-1]
+    if saving and program.is_cold_pass(facts):
+        most = _MOST_OF_COLD
     if saving and saving.resource == "gpu" and saving.direct_ns_per_step[1] < GAIN_SHARE * facts.step_ns:
         most = min(most, _MOST_OF_SHORT_WORK, key=SEVERITIES.index)
     ceiling = draft.ceiling or most

@@ -121,8 +121,9 @@ def _mixed(facts: Facts, limits: Limits) -> Drafts:
     every = _together(facts, (products, attention, tf32))
     if every.work.share <= limits["fp32_share"]:
         return
+    of_products = _MIXED.text("of-convolutions") if _are_convolutions(facts) else _MIXED.text("of-products")
     texts = (
-        (_MIXED.text("of-products"), products),
+        (of_products, products),
         (_MIXED.text("of-attention"), attention),
         (_MIXED.text("of-tf32"), tf32),
     )
@@ -164,6 +165,7 @@ def _unused(facts: Facts, limits: Limits) -> Drafts:
         products.saved.removed(products.saved_ns, _UNUSED.text("basis")()),
         products.work.figures(),
         confidence="C" if used.capability is None else None,
+        title=_UNUSED.text("title-convolutions") if _are_convolutions(facts) else None,
         summary=summary,
         advice=advice,
         code=code,
@@ -274,6 +276,13 @@ def _most_ns(facts: Facts, row: roofline.RooflineRow | None, time_ns: float, nar
     size = row.bytes if narrower.is_tf32 else row.bytes / 2
     bound = max(row.flops / peak / 1000, size / bandwidth) * time_ns / row.device_ns
     return min(most, max(0.0, time_ns - bound))
+
+
+def _are_convolutions(facts: Facts) -> bool:
+    """Whether most of the time of products in fp32 on ordinary cores is that of convolutions."""
+    fp32 = [k for k in facts.kernels if k.kind in PRODUCTS and kernel_names.is_fp32(k.name, k.tensor_cores)]
+    of_convolutions = sum(kernel.total_ns for kernel in fp32 if kernel.kind is KernelClass.CONVOLUTION)
+    return 2 * of_convolutions > sum(kernel.total_ns for kernel in fp32)
 
 
 def _further(facts: Facts, limits: Limits, is_wanted: Callable[[str], bool]) -> _Fp32Work:

@@ -268,9 +268,8 @@ def _fused_code(call: str) -> str:
 
 def _expensive(facts: Facts, limits: Limits) -> Drafts:
     for row in facts.need("optimizers", optimizers.Optimizers).rows:
-        host = facts.per_step(row.host_ns)
-        share = host / facts.step_ns
-        if row.kind != "step" or row.closures or share <= limits["host_share"]:
+        share = facts.per_step(row.host_ns) / facts.step_ns
+        if row.kind != "step" or row.closures or share <= limits[_least_share(facts, row)]:
             continue
         if _is_loop(facts, row) or _is_hidden(facts, row):
             continue
@@ -280,13 +279,19 @@ def _expensive(facts: Facts, limits: Limits) -> Drafts:
         yield _of_its_host(facts, row, limits)
 
 
+def _least_share(facts: Facts, row: optimizers.Optimizer) -> str:
+    """The threshold for an optimizer: on a CPU any takes a good part of a step, so that only most of it tells much."""
+    is_plain = _SECOND_ORDER.search(row.name) is None and program.computes_on_cpu(facts)
+    return "cpu_share" if is_plain else "host_share"
+
+
 def _of_its_host(facts: Facts, row: optimizers.Optimizer, limits: Limits) -> Draft:
     """The optimizer takes long on the host, and it is no loop over single parameters."""
     host = facts.per_step(row.host_ns)
     is_second_order = _SECOND_ORDER.search(row.name) is not None
     is_fused = any("_fused_" in operator.name for operator in row.operators)
     return Draft(
-        (_EXPENSIVE.evidence(limits, "host_share", host / facts.step_ns, places(facts, (row,))),),
+        (_EXPENSIVE.evidence(limits, _least_share(facts, row), host / facts.step_ns, places(facts, (row,))),),
         None if is_second_order else _at_most_all(facts, row),
         {"optimizer": row.name, "host": OfEvents(host), "share": OfEvents(host, is_share=True)},
         severity="low",

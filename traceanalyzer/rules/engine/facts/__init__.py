@@ -17,6 +17,7 @@ from traceanalyzer.analyzers.compilation import CompiledCode
 from traceanalyzer.analyzers.compilation.logged import LogFigures
 from traceanalyzer.analyzers.idle import Idle
 from traceanalyzer.analyzers.idle.step_idle import StepIdle
+from traceanalyzer.analyzers.ranks.model import Ranks
 from traceanalyzer.analyzers.tables import is_hardly_any
 from traceanalyzer.analyzers.tables.grouping import RunView
 from traceanalyzer.analyzers.tables.kinds import RowKind
@@ -268,7 +269,9 @@ class Facts:
     def is_gpu_alone(self) -> bool:
         """Whether a trace has kernels without the operators that launched them, as by `activities=[CUDA]`."""
         recording = self.find("recording", Recording)
-        return recording is not None and recording.is_device_alone and bool(if_known(lambda: self.kernels))
+        if recording is None or not recording.is_device_alone:
+            return False
+        return self.find("ranks", Ranks) is not None or bool(if_known(lambda: self.kernels))
 
     @cached_property
     def gpu_total_ns(self) -> int:

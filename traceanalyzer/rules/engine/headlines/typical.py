@@ -16,7 +16,7 @@ from traceanalyzer.analyzers.copies import Copies
 from traceanalyzer.analyzers.host import HostOwner, HostOwners
 from traceanalyzer.analyzers.launches import LaunchFigures
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.rules.engine import host_owners, idle_time
+from traceanalyzer.rules.engine import host_owners, idle_time, program
 from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.rules.engine.headlines.kind_of_work import MOST, UNNAMED, gpu_bound
 from traceanalyzer.structure.recording import Recording
@@ -163,6 +163,11 @@ _ONE_STEP = Text("headline-unit-step", "the step", note="in the genitive: 35 of 
 _RECORDING = Text("headline-unit-recording", "the recording", note="in the genitive: 35 of the 152 ms of ...")
 _WORK = Text("headline-unit-work", "recorded work", note="in the genitive: 35 of the 152 ms of ...; a part of a trace")
 _OF_WORK = {"gpu-compute": _PRODUCTS, "gpu-memory": _MOVES, UNNAMED: _SOME_GPU}
+_COLD = Text(
+    "headline-cold-pass",
+    "{headline} This is one cold pass: record a warm one.",
+    note="headline is a sentence; a pass of the program that comes first, so that code is loaded or compiled in it",
+)
 _OF_LOSS = {"input": _INPUT, "host": _HOST, "communication": _COMMUNICATION, "start-up": _LOADING}
 _SHOWN = (_EARLIER, "unrecorded_work"), (_PAUSES, "device_gap"), (_LATE, "pending"), (_UNEXPLAINED, "unknown pending")
 """Texts about idle time that no resource causes, with the causes; of equal times the first."""
@@ -245,7 +250,8 @@ def verdict(facts: Facts) -> StepBound | None:
     if own.gpu_ns is None or not own.step_ns:
         return None
     is_busy = own.gpu_ns >= BUSY * own.step_ns
-    return _of_copies(facts, recording, own) or (_of_busy_gpu if is_busy else _of_waiting_gpu)(facts, recording, own)
+    found = _of_copies(facts, recording, own) or (_of_busy_gpu if is_busy else _of_waiting_gpu)(facts, recording, own)
+    return found.and_says(_COLD) if found.bound == "start-up" and program.is_cold_pass(facts) else found
 
 
 def _of_copies(facts: Facts, recording: Recording, own: StepResources) -> StepBound | None:

@@ -7,6 +7,7 @@ from traceanalyzer.analyzers.launches import LaunchFigures
 from traceanalyzer.analyzers.waits import Synchronizations
 from traceanalyzer.knowledge.first_match import finds
 from traceanalyzer.report.message import Text
+from traceanalyzer.rules.engine import program
 from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.rules.engine.headlines import little_work, printed, typical
 from traceanalyzer.rules.engine.headlines.kind_of_work import MOST
@@ -16,8 +17,6 @@ from traceanalyzer.structure.recording import Recording
 _is_call = finds(r"^(cuda|hip|cu|musa)[A-Z]")
 _HARDLY = 0.05
 """Greatest share of a step in waits for the device with which it is done when the host is (own choice)."""
-_LATE_NS = 100_000_000
-"""Least time before the first event that is more than the profiler itself takes to start (own choice)."""
 
 _CAPTURE = Text(
     "headline-capture",
@@ -68,10 +67,16 @@ _LEGACY_HOST = Text(
     note="vendor is a kind of device, such as CUDA; device is its number; part reads: 140 of the 152 ms",
 )
 _LATE = Text(
-    "headline-late",
-    "For {part:part} of the recording nothing was recorded: the program waited before the first event, most likely for "
-    "something that starts, such as the workers of its DataLoader. After that: {headline}",
-    note="headline is a sentence; part reads: 8.6 of the 8.7 s",
+    "headline-late-2",
+    "The program waited for {before:rounded_ns} before the first event, most likely for a request, or for something "
+    "that starts; only {rest:rounded_ns} have events. After that: {headline}",
+    note="headline is a sentence; before and rest are times",
+)
+_LATE_WITH_LOADER = Text(
+    "headline-late-loader",
+    "The program waited for {before:rounded_ns} before the first event, most likely for something that starts, such as "
+    "the workers of its DataLoader; only {rest:rounded_ns} have events. After that: {headline}",
+    note="headline is a sentence; before and rest are times",
 )
 _WAITS_FOR_UNSEEN = Text(
     "headline-waits-for-unseen",
@@ -157,10 +162,8 @@ def of_launches_alone(facts: Facts) -> StepBound | None:
 
 def with_late_start(facts: Facts, found: StepBound) -> StepBound:
     """Say first that most of the recording is before the first event, where it is; what is left bounds nothing then."""
-    recording = facts.find("recording", Recording)
-    window = None if recording is None else recording.window
-    before = (window and window.before_first_event_ns) or 0
-    if facts.summary is None or before < max(_LATE_NS, MOST * (before + facts.summary.span_ns)):
+    before = program.waited_before_ns(facts)
+    if not before or facts.summary is None:
         return found
-    part = (before, before + facts.summary.span_ns)
-    return StepBound("none", _LATE(part=part, headline=found.message), None)
+    text = _LATE_WITH_LOADER if program.has_loader(facts) else _LATE
+    return StepBound("none", text(before=before, rest=facts.summary.span_ns, headline=found.message), None)
