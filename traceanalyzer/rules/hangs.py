@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import Any
 
 from traceanalyzer.analyzers.hangs import Hangs, RankWait
+from traceanalyzer.report.model import Evidence
 from traceanalyzer.report.names import in_ranges
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Facts, Limits, page
 
@@ -15,6 +17,7 @@ _MISMATCH = page("hang-mismatch")
 _ALL_WAITING = page("hang-all-waiting")
 _NO_DUMP = page("dump-missing")
 _SLOW = page("slow-collective")
+_SHORT = page("timeout-too-short")
 _SHOWN = 5
 
 
@@ -28,7 +31,13 @@ def _figures(found: Hangs, ranks: Iterable[int], wait: RankWait | None) -> dict[
     if wait is None:
         return told
     called = wait.called
-    return told | {"operation": called.operation or "?", "group": called.title, "passed": len(wait.passed)}
+    passed = len(wait.passed)
+    return told | {
+        "operation": called.operation or "?",
+        "group": called.title,
+        "passed": passed,
+        "sequence": str(called.sequence),
+    }
 
 
 def _missing(facts: Facts, limits: Limits) -> Drafts:
@@ -45,10 +54,22 @@ def _missing(facts: Facts, limits: Limits) -> Drafts:
 
 def _stopped(facts: Facts, limits: Limits) -> Drafts:
     found = facts.need("hangs", Hangs)
-    if found.verdict != "stopped" or len(found.stopped) < limits["ranks"]:
+    text = _STOPPED.text
+    named = found.stopped if found.verdict == "stopped" else found.ranks
+    if found.verdict not in ("stopped", "unfinished", "not-begun") or len(named) < limits["ranks"]:
         return
-    evidence = _STOPPED.evidence(limits, "ranks", len(found.stopped), _places(found.stopped))
-    yield Draft((evidence,), None, _figures(found, found.stopped, found.decisive), severity="critical")
+    evidence = (_STOPPED.evidence(limits, "ranks", len(named), _places(named)),)
+    told = _figures(found, named, found.decisive)
+    if found.verdict == "unfinished":
+        said = (text("title-open"), text("open"), text("advice-open"))
+        yield Draft(evidence, None, told, "low", None, "C", *said)
+    elif found.verdict == "not-begun":
+        said = (text("title-busy"), text("busy"), text("advice-busy"))
+        yield Draft(evidence, None, told, "critical", None, "B", *said)
+    elif found.is_logged:
+        yield Draft(evidence, None, told, "critical", None, "C", text("title-logged"), text("logged"))
+    else:
+        yield Draft(evidence, None, told, severity="critical")
 
 
 def _mismatch(facts: Facts, limits: Limits) -> Drafts:
@@ -57,9 +78,7 @@ def _mismatch(facts: Facts, limits: Limits) -> Drafts:
         return
     evidence = _MISMATCH.evidence(limits, "ranks", len(found.ranks), _places(found.ranks))
     if found.verdict == "circle":
-        circle = {"ranks": " > ".join(map(str, (*found.ranks, found.ranks[0])))}
-        title, summary = _MISMATCH.text("title-circle"), _MISMATCH.text("circle")
-        yield Draft((evidence,), None, circle, severity="critical", confidence="B", title=title, summary=summary)
+        yield _of_circle(found, evidence)
         return
     calls = tuple(
         _MISMATCH.text("call")(
@@ -72,17 +91,51 @@ def _mismatch(facts: Facts, limits: Limits) -> Drafts:
     yield Draft((evidence,), None, params, severity="critical")
 
 
+def _of_circle(found: Hangs, evidence: Evidence) -> Draft:
+    """Ranks that wait for each other, in sends, in receives, or in operations of several groups."""
+    text = _MISMATCH.text
+    circle = (*found.circle, found.circle[0])
+    params = {"ranks": in_ranges(found.ranks), "circle": " > ".join(map(str, circle))}
+    called = {found.way_of(rank, other) for rank, other in pairwise(circle)}
+    ways = {"send": "circle-sends", "recv": "circle-recvs"}
+    summary = text(ways.get(next(iter(called)), "circle-2") if len(called) == 1 else "circle-2")
+    advice = None if summary.id == text("circle-2").id else text("advice-peers")
+    return Draft((evidence,), None, params, "critical", None, "B", text("title-circle"), summary, advice)
+
+
 def _all_waiting(facts: Facts, limits: Limits) -> Drafts:
     found = facts.need("hangs", Hangs)
     if found.verdict != "all-waiting" or found.waiting < limits["waiting"]:
         return
     wait = found.waits[0]
     evidence = _ALL_WAITING.evidence(limits, "waiting", found.waiting, _places(wait.waiting))
-    yield Draft((evidence,), None, _figures(found, wait.waiting, wait), severity="high")
+    told = _figures(found, wait.waiting, wait)
+    summary = _ALL_WAITING.text("logged") if found.is_logged else None
+    yield Draft((evidence,), None, told, severity="high", summary=summary)
+
+
+def _too_short(facts: Facts, limits: Limits) -> Drafts:
+    found = facts.need("hangs", Hangs)
+    near = found.near_limit
+    if near is None or near.share < limits["share"]:
+        return
+    evidence = _SHORT.evidence(limits, "share", near.share, _places(near.last))
+    params = {
+        "operation": near.called.operation or "?",
+        "group": near.called.title,
+        "ranks": in_ranges(near.last),
+        "taken": near.taken_ns,
+        "limit": near.limit_ns,
+    }
+    summary = _SHORT.text("late") if near.last else None
+    yield Draft((evidence,), None, params, severity="high" if near.last else "low", summary=summary)
 
 
 def _without_dump(facts: Facts, limits: Limits) -> Drafts:
     found = facts.need("hangs", Hangs)
+    if found.is_logged:
+        yield from _without_dumps(found, limits)
+        return
     if not found.without_dump or len(found.without_dump) < limits["ranks"]:
         return
     is_awaited = found.verdict == "no-dump"
@@ -93,6 +146,20 @@ def _without_dump(facts: Facts, limits: Limits) -> Drafts:
     confidence = "A" if not is_awaited else "B" if len(ranks) == 1 else "C"
     severity = "high" if is_awaited else "low"
     yield Draft((evidence,), None, params, severity=severity, confidence=confidence, summary=summary)
+
+
+def _without_dumps(found: Hangs, limits: Limits) -> Drafts:
+    """A log takes the place of dumps: what it does not show, and how the next hang leaves dumps."""
+    if found.world_size < limits["ranks"]:
+        return
+    text = _NO_DUMP.text
+    is_awaited = found.verdict == "no-dump"
+    evidence = _NO_DUMP.evidence(limits, "ranks", found.world_size, _places(found.ranks if is_awaited else ()))
+    params = {"ranks": in_ranges(found.ranks), "waiting": found.waiting}
+    summary = text("logged-awaited" if is_awaited else "logged")
+    confidence, severity = ("C", "high") if is_awaited else ("A", "low")
+    said = (text("title-logged"), summary, text("advice-logged"))
+    yield Draft((evidence,), None, params, severity, None, confidence, *said)
 
 
 def _slow(facts: Facts, limits: Limits) -> Drafts:
@@ -117,6 +184,7 @@ RULES = (
     _STOPPED.rule(dumps=_stopped),
     _MISMATCH.rule(dumps=_mismatch),
     _ALL_WAITING.rule(dumps=_all_waiting),
+    _SHORT.rule(dumps=_too_short),
     _NO_DUMP.rule(dumps=_without_dump),
     _SLOW.rule(dumps=_slow),
 )

@@ -22,9 +22,11 @@ _MOST_KINDS = 8
 """Kinds of groups whose waits are told in words."""
 _FIGURES = optional(
     known,
-    Column(Text("hangs-dumps", "Dumps"), "count", "dumps"),
+    Column(Text("hangs-dumps", "Dumps"), "count", lambda found: None if found.is_logged else found.dumps),
+    Column(Text("hangs-lines", "Ranks in the log"), "count", lambda found: found.dumps if found.is_logged else None),
     Column(Text("hangs-world", "Ranks of the run"), "count", "world_size"),
     Column(Text("hangs-operations", "Recorded operations"), "count", "operations"),
+    Column(Text("hangs-since", "Waits since", "a time by the clock of a log"), "", "since", is_name=True),
     Column(
         Text("hangs-timeout", "Time limit of the operations that wait"),
         "ns",
@@ -34,6 +36,8 @@ _FIGURES = optional(
 _ROLES = {
     "never-came": Text("hangs-role-never-came", "never came", "of a rank"),
     "stopped": Text("hangs-role-stopped", "device stopped", "of a rank"),
+    "not-begun": Text("hangs-role-not-begun", "device busy before it", "of a rank"),
+    "unfinished": Text("hangs-role-unfinished", "has not finished", "of a rank"),
     "disagrees": Text("hangs-role-disagrees", "called something else", "of a rank"),
     "waits": Text("hangs-role-waits", "waits", "of a rank"),
     "done": Text("hangs-role-done", "waits nowhere", "of a rank"),

@@ -169,6 +169,42 @@ def slow(ranks: int) -> tuple[FlightRun, tuple[int, ...]]:
     return run, (1,)
 
 
+def not_begun(ranks: int) -> tuple[FlightRun, tuple[int, ...]]:
+    run = begun(ranks)
+    run.collective(stuck=range(ranks), other={rank: {"state": "started"} for rank in range(ranks) if rank != 1})
+    return run, (1,)
+
+
+def unfinished(ranks: int) -> tuple[FlightRun, tuple[int, ...]]:
+    run = begun(ranks)
+    run.collective(stuck=(ranks - 1,))
+    return run, (ranks - 1,)
+
+
+def late(ranks: int) -> tuple[FlightRun, tuple[int, ...]]:
+    run = begun(ranks)
+    run.collective(stuck=range(ranks), late_ns={1: 599_000_000_000})
+    return run, (1,)
+
+
+def sends(ranks: int) -> tuple[FlightRun, tuple[int, ...]]:
+    run = begun(ranks)
+    for rank in range(ranks):
+        run.send(rank, (rank + 1) % ranks, only="send")
+    return run, tuple(range(ranks))
+
+
+def crossed_halves(ranks: int) -> tuple[FlightRun, tuple[int, ...]]:
+    run = begun(ranks)
+    every = tuple(range(ranks))
+    for group in ("8", "9"):
+        run.group(group, group, every)
+        run.collective(group=group)
+    run.collective(group="8", absent=every[: ranks // 2])
+    run.collective(group="9", absent=every[ranks // 2 :])
+    return run, every
+
+
 FAULTS: dict[str, tuple[Callable[[int], tuple[FlightRun, tuple[int, ...]]], str]] = {
     "a rank sleeps": (asleep, "missing"),
     "a rank sleeps, the others run ahead": (asleep_ahead, "missing"),
@@ -186,6 +222,11 @@ FAULTS: dict[str, tuple[Callable[[int], tuple[FlightRun, tuple[int, ...]]], str]
     "a healthy run": (healthy, "none"),
     "a healthy run with groups": (healthy_groups, "none"),
     "a slow rank": (slow, "slow"),
+    "a device has not begun": (not_begun, "not-begun"),
+    "a device is in its last operation": (unfinished, "unfinished"),
+    "a rank comes when the limit is over": (late, "timeout"),
+    "all send": (sends, "circle"),
+    "halves crossed": (crossed_halves, "circle"),
 }
 
 
@@ -306,3 +347,15 @@ def test_both_runs_of_field(corpus: Path, name: str, verdict: str, ranks: tuple[
 
 def test_the_first_group_is_all_ranks() -> None:
     assert FlightRun(3).groups[EVERY][1] == (0, 1, 2)
+
+
+def test_the_operation_is_the_one_that_waits_for_the_named_ranks_alone(tmp_path: Path) -> None:
+    run = begun(4)
+    run.group("8", "TENSOR", (2, 3))
+    run.collective(group="8")
+    run.collective(group="8", absent=(2,))
+    run.collective(absent=(2, 3))
+    found = judged(run, tmp_path)
+    assert (found.verdict, found.ranks) == ("missing", (2,))
+    assert found.decisive is not None
+    assert found.decisive.called.description == "TENSOR"

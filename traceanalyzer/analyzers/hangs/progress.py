@@ -206,7 +206,11 @@ def _meeting(run: Run, group: RecordedGroup, sequence: int, ranks: list[int]) ->
 
 
 def _of_peers(run: Run, identities: Mapping[int, tuple[RecordedGroup, ...]]) -> Iterator[Meeting]:
-    """Point-to-point operations that are not finished, by group and peer; the first of each rank counts."""
+    """Point-to-point operations that are not finished, by group and peer; the first of each rank counts.
+
+    Those of which no peer is known, as in a log, are one for all ranks that wait in them.
+    """
+    unknown: defaultdict[tuple[RecordedGroup, str], dict[int, int]] = defaultdict(dict)
     first: dict[tuple[int, RecordedGroup, str, int], int] = {}
     for rank, dump in run.dumps.items():
         operations = dump.operations
@@ -216,6 +220,10 @@ def _of_peers(run: Run, identities: Mapping[int, tuple[RecordedGroup, ...]]) -> 
                 peer = int(found[3])
                 peer = group.ranks[peer] if peer < len(group.ranks) else peer
                 first.setdefault((rank, group, found[1], peer), row)
+            elif dump.is_logged:
+                unknown[group, run.text(rank, row, "name")].setdefault(rank, row)
+    for (group, _), rows in unknown.items():
+        yield Meeting(group, -1, rows, undumped=tuple(rank for rank in group.ranks if rank not in run.dumps))
     for (rank, group, way, peer), row in sorted(first.items(), key=lambda item: (item[0][0], item[0][3], item[0][2])):
         answer = (peer, group, "recv" if way == "send" else "send", rank)
         is_known = peer in run.dumps

@@ -2,6 +2,7 @@
 
     plain_pickle    the opcodes of pickle, without those that run code
     values          entries and groups of a dump become columns
+    watchdog        what watchdogs say in the log of a job
 
 The format is that of `torch/csrc/distributed/c10d/FlightRecorderDetail.hpp`; versions 2.1 to 2.9 were seen. Fields that
 a version does not have are unknown; a dump of another version is read by its keys.

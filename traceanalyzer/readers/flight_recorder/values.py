@@ -30,6 +30,7 @@ _MOST_FRAMES = 60
 _MOST_RANKS = 1 << 20
 _LONGEST = 300
 """Letters of a name that are kept."""
+_LONGEST_MS = 1e12
 _NUMBER = re.compile(r"\d{1,7}")
 
 Entry = Mapping[str, Any]
@@ -108,6 +109,12 @@ def _whole(values: Iterable[Any]) -> np.ndarray:
     return np.array([v if type(v) is int and -1 <= v < _INT64 else -1 for v in values], dtype=np.int64)
 
 
+def _nanoseconds(milliseconds: Any) -> int:
+    """A time in ms, a whole number or not, in ns; -1 for all else."""
+    is_time = type(milliseconds) in (int, float) and 0 <= milliseconds < _LONGEST_MS
+    return round(milliseconds * 1e6) if is_time else -1
+
+
 def _operations(entries: Sequence[Entry], texts: _Codes, groups: _Codes) -> tuple[Operations, _GroupIds]:
     ids = _GroupIds()
     is_p2p = [entry.get("is_p2p") is True for entry in entries]
@@ -144,6 +151,7 @@ def _operations(entries: Sequence[Entry], texts: _Codes, groups: _Codes) -> tupl
         created_ns=_whole([entry.get("time_created_ns") for entry in entries]),
         completed_ns=_whole([entry.get("time_discovered_completed_ns") for entry in entries]),
         timeout_ms=_whole([entry.get("timeout_ms") for entry in entries]),
+        duration_ns=_whole([_nanoseconds(entry.get("duration_ms")) for entry in entries]),
     )
     return operations, ids
 

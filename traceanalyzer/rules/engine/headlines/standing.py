@@ -53,7 +53,49 @@ _NONE = Text(
     "Nothing waits: all {operations:count} recorded operations of {dumps:number} ranks are finished.",
     one="Nothing waits: the only recorded operation of {dumps:number} ranks is finished.",
 )
+_UNFINISHED = Text(
+    "headline-hang-unfinished",
+    "Nobody waits for others. {count:count} ranks have not finished {operation} of {group} yet: {ranks}.",
+    "ranks is a list of numbers such as 9, 14",
+    one="Nobody waits for others. {count:count} rank has not finished {operation} of {group} yet: {ranks}.",
+)
+_NOT_BEGUN = Text(
+    "headline-hang-not-begun",
+    "The devices of {count:count} ranks have not begun {operation} of {group}, unlike the others: {ranks}.",
+    "ranks is a list of numbers such as 9, 14",
+    one="The device of {count:count} rank has not begun {operation} of {group}, unlike the others: {ranks}.",
+)
+_TIMEOUT = Text(
+    "headline-hang-timeout",
+    "All came to {operation} of {group}, the last ({ranks}) {taken:ns} after the first; the limit is {limit:ns}.",
+    "ranks is a list of numbers such as 9, 14",
+)
+_LOGGED_STOPPED = Text(
+    "headline-hang-logged-stopped",
+    "{count:count} ranks did not finish {operation} of {group}, which others finished: {ranks}. {waiting:number} wait.",
+    "ranks is a list of numbers such as 9, 14",
+    one="{count:count} rank did not finish {operation} of {group}, which others finished: {ranks}. {waiting:number} "
+    "wait.",
+)
+_LOGGED_NO_LINE = Text(
+    "headline-hang-logged-no-line",
+    "{waiting:number} ranks wait in {operation} of {group}; only ranks without a line can be missing: {ranks}.",
+    "a line of a log; ranks is a list of numbers such as 9, 14",
+)
+_LOGGED_ALL = Text(
+    "headline-hang-logged-all",
+    "{waiting:number} ranks wait in {operation} of {group}: all that have a line in the log.",
+)
+_LOGGED_ALONE = Text(
+    "headline-hang-logged-alone",
+    "Rank {rank} waits in {operation} of {group}; the log has no line of other ranks.",
+    "rank is a number",
+)
 _COUNTED = {"stopped": _STOPPED, "mismatch": _MISMATCH, "circle": _CIRCLE, "missing": _MISSING}
+_COUNTED |= {"unfinished": _UNFINISHED, "not-begun": _NOT_BEGUN}
+_WAITING = {"no-dump": _NO_DUMP, "all-waiting": _ALL_WAITING}
+_LOGGED = {"stopped": _LOGGED_STOPPED, "no-dump": _LOGGED_NO_LINE, "all-waiting": _LOGGED_ALL}
+"""Sentences of what a log says."""
 
 
 def of_dumps(found: Hangs) -> Message:
@@ -71,14 +113,14 @@ def of_dumps(found: Hangs) -> Message:
     if found.disagreements:
         told["group"] = found.disagreements[0].called.title
     if found.dumps == 1 and found.waits:
-        return _ALONE(rank=str(found.waits[0].waiting[0]), operation=told["operation"], group=told["group"])
+        alone = _LOGGED_ALONE if found.is_logged else _ALONE
+        return alone(rank=str(found.waits[0].waiting[0]), operation=told["operation"], group=told["group"])
     if found.late is not None:
         late = found.late
         return _SLOW(rank=str(late.rank), last=late.last, collectives=late.collectives, late=late.late_ns)
-    if found.verdict in _COUNTED:
-        return _COUNTED[found.verdict](**told)
-    if found.verdict == "no-dump":
-        return _NO_DUMP(**told)
-    if found.verdict == "all-waiting":
-        return _ALL_WAITING(**told)
+    if found.verdict == "timeout" and (near := found.near_limit) is not None:
+        return _TIMEOUT(**told | {"taken": near.taken_ns, "limit": near.limit_ns})
+    texts = _COUNTED | _WAITING | (_LOGGED if found.is_logged else {})
+    if found.verdict in texts:
+        return texts[found.verdict](**told)
     return _NONE(operations=found.operations, dumps=found.dumps)
