@@ -54,20 +54,19 @@ def _missing(facts: Facts, limits: Limits) -> Drafts:
 
 def _stopped(facts: Facts, limits: Limits) -> Drafts:
     found = facts.need("hangs", Hangs)
-    text = _STOPPED.text
     named = found.stopped if found.verdict == "stopped" else found.ranks
     if found.verdict not in ("stopped", "unfinished", "not-begun") or len(named) < limits["ranks"]:
         return
     evidence = (_STOPPED.evidence(limits, "ranks", len(named), _places(named)),)
     told = _figures(found, named, found.decisive)
     if found.verdict == "unfinished":
-        said = (text("title-open"), text("open"), text("advice-open"))
+        said = (_STOPPED.text("title-open"), _STOPPED.text("open"), _STOPPED.text("advice-open"))
         yield Draft(evidence, None, told, "low", None, "C", *said)
     elif found.verdict == "not-begun":
-        said = (text("title-busy"), text("busy"), text("advice-busy"))
+        said = (_STOPPED.text("title-busy"), _STOPPED.text("busy"), _STOPPED.text("advice-busy"))
         yield Draft(evidence, None, told, "critical", None, "B", *said)
     elif found.is_logged:
-        yield Draft(evidence, None, told, "critical", None, "C", text("title-logged"), text("logged"))
+        yield Draft(evidence, None, told, "critical", None, "C", _STOPPED.text("title-logged"), _STOPPED.text("logged"))
     else:
         yield Draft(evidence, None, told, severity="critical")
 
@@ -93,14 +92,14 @@ def _mismatch(facts: Facts, limits: Limits) -> Drafts:
 
 def _of_circle(found: Hangs, evidence: Evidence) -> Draft:
     """Ranks that wait for each other, in sends, in receives, or in operations of several groups."""
-    text = _MISMATCH.text
     circle = (*found.circle, found.circle[0])
     params = {"ranks": in_ranges(found.ranks), "circle": " > ".join(map(str, circle))}
-    called = {found.way_of(rank, other) for rank, other in pairwise(circle)}
-    ways = {"send": "circle-sends", "recv": "circle-recvs"}
-    summary = text(ways.get(next(iter(called)), "circle-2") if len(called) == 1 else "circle-2")
-    advice = None if summary.id == text("circle-2").id else text("advice-peers")
-    return Draft((evidence,), None, params, "critical", None, "B", text("title-circle"), summary, advice)
+    ways = {found.way_of(rank, other) for rank, other in pairwise(circle)}
+    title, summary, advice = _MISMATCH.text("title-circle"), _MISMATCH.text("circle-2"), None
+    if ways in ({"send"}, {"recv"}):
+        summary = _MISMATCH.text("circle-sends") if ways == {"send"} else _MISMATCH.text("circle-recvs")
+        advice = _MISMATCH.text("advice-peers")
+    return Draft((evidence,), None, params, "critical", None, "B", title, summary, advice)
 
 
 def _all_waiting(facts: Facts, limits: Limits) -> Drafts:
@@ -119,16 +118,16 @@ def _too_short(facts: Facts, limits: Limits) -> Drafts:
     near = found.near_limit
     if near is None or near.share < limits["share"]:
         return
-    evidence = _SHORT.evidence(limits, "share", near.share, _places(near.last))
+    evidence = _SHORT.evidence(limits, "share", near.share, _places(near.ranks))
     params = {
         "operation": near.called.operation or "?",
         "group": near.called.title,
-        "ranks": in_ranges(near.last),
+        "ranks": in_ranges(near.ranks),
         "taken": near.taken_ns,
         "limit": near.limit_ns,
     }
-    summary = _SHORT.text("late") if near.last else None
-    yield Draft((evidence,), None, params, severity="high" if near.last else "low", summary=summary)
+    summary = None if near.is_finished else _SHORT.text("late")
+    yield Draft((evidence,), None, params, severity="low" if near.is_finished else "high", summary=summary)
 
 
 def _without_dump(facts: Facts, limits: Limits) -> Drafts:
@@ -152,13 +151,12 @@ def _without_dumps(found: Hangs, limits: Limits) -> Drafts:
     """A log takes the place of dumps: what it does not show, and how the next hang leaves dumps."""
     if found.world_size < limits["ranks"]:
         return
-    text = _NO_DUMP.text
     is_awaited = found.verdict == "no-dump"
     evidence = _NO_DUMP.evidence(limits, "ranks", found.world_size, _places(found.ranks if is_awaited else ()))
     params = {"ranks": in_ranges(found.ranks), "waiting": found.waiting}
-    summary = text("logged-awaited" if is_awaited else "logged")
+    summary = _NO_DUMP.text("logged-awaited") if is_awaited else _NO_DUMP.text("logged")
     confidence, severity = ("C", "high") if is_awaited else ("A", "low")
-    said = (text("title-logged"), summary, text("advice-logged"))
+    said = (_NO_DUMP.text("title-logged"), summary, _NO_DUMP.text("advice-logged"))
     yield Draft((evidence,), None, params, severity, None, confidence, *said)
 
 

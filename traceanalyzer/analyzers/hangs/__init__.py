@@ -232,7 +232,7 @@ def _operation(run: Run, rank: int, row: int, group: RecordedGroup, sequence: in
 def _near_limit(run: Run, near: limits.Near) -> NearLimit:
     sequence = -1 if near.is_p2p else near.sequence
     called = _operation(run, near.rank, near.row, near.group, sequence)
-    return NearLimit(called, near.taken_ns, near.limit_ns, near.last)
+    return NearLimit(called, near.taken_ns, near.limit_ns, near.last or (near.rank,), not near.last)
 
 
 def _wait(run: Run, meeting: Meeting, start: int | None) -> RankWait:

@@ -32,7 +32,7 @@ class Near:
     taken_ns: int
     limit_ns: int
     last: tuple[int, ...] = ()
-    """The ranks that came last; empty if it has finished."""
+    """The ranks that came last, unless it has finished."""
 
     @property
     def share(self) -> float:

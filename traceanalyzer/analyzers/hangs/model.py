@@ -108,8 +108,10 @@ class NearLimit(msgspec.Struct, frozen=True):
     """Time in ns from the first call to the last, or to its end if it has finished."""
     limit_ns: int
     """Its time limit in ns."""
-    last: tuple[int, ...]
-    """The ranks that came last; empty if it has finished."""
+    ranks: tuple[int, ...]
+    """The ranks that came last; if it has finished, the one whose ring shows it."""
+    is_finished: bool
+    """Whether it has finished."""
 
     @property
     def share(self) -> float:
