@@ -30,6 +30,7 @@ _MOST_FRAMES = 60
 _MOST_RANKS = 1 << 20
 _LONGEST = 300
 """Letters of a name that are kept."""
+_PEERS = re.compile(r":(?:send|recv) \d")
 _LONGEST_MS = 1e12
 _NUMBER = re.compile(r"\d{1,7}")
 
@@ -45,6 +46,8 @@ def dump_of(content: Any, name: str, rank: int | None, size_bytes: int | None) -
         rank: The rank that the name says.
         size_bytes: Size of the file.
     """
+    if isinstance(content, list) and any(isinstance(entry, dict) and "profiling_name" in entry for entry in content):
+        content = {"entries": content}  # as the first versions wrote them
     if not isinstance(content, dict) or not {"entries", "pg_status", "pg_config"} & content.keys():
         return None
     given = content.get("entries")
@@ -95,9 +98,15 @@ class _GroupIds:
             name = _short(entry.get("pg_name")) or _short(number)
         if number is not None:
             self.names.setdefault(_short(number), name)
-        if entry.get("is_p2p") is True:
+        if _is_p2p(entry):
             self.with_p2p.add(name)
         return name
+
+
+def _is_p2p(entry: Entry) -> bool:
+    """Whether it is a point-to-point operation; the first versions show that by its name alone."""
+    given = entry.get("is_p2p")
+    return given is True or (given is None and _PEERS.search(_short(entry.get("profiling_name"))) is not None)
 
 
 def _short(value: Any) -> str:
@@ -117,7 +126,7 @@ def _nanoseconds(milliseconds: Any) -> int:
 
 def _operations(entries: Sequence[Entry], texts: _Codes, groups: _Codes) -> tuple[Operations, _GroupIds]:
     ids = _GroupIds()
-    is_p2p = [entry.get("is_p2p") is True for entry in entries]
+    is_p2p = [_is_p2p(entry) for entry in entries]
     numbers = [
         entry.get("p2p_seq_id" if p2p else "collective_seq_id", entry.get("seq_id"))
         for entry, p2p in zip(entries, is_p2p, strict=True)
