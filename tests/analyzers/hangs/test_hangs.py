@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests.builders.flight_recorder import EVERY, FlightRun
+from traceanalyzer import pipeline
 from traceanalyzer.analyzers.hangs import Hangs, analyze
 from traceanalyzer.inputs.opening import open_source
 from traceanalyzer.readers import flight_recorder
+from traceanalyzer.sections import hangs as hangs_section
 from traceanalyzer.trace.flight_recorder import FlightDump
 
 SIZES = (2, 4, 8, 16, 64)
@@ -359,3 +361,10 @@ def test_the_operation_is_the_one_that_waits_for_the_named_ranks_alone(tmp_path:
     assert (found.verdict, found.ranks) == ("missing", (2,))
     assert found.decisive is not None
     assert found.decisive.called.description == "TENSOR"
+
+
+def test_the_chain_of_waits_is_told() -> None:
+    run, _ = chained(4)
+    report = pipeline.analyze_dumps(run.dumps(), "run")
+    (section,) = hangs_section.build(report, 10)
+    assert section.messages[0].text == "The chain of waits: 0 > 1, 2 > 3."

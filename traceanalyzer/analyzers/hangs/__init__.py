@@ -275,7 +275,11 @@ def _groups(run: Run) -> tuple[FlightGroup, ...]:
         least, most = min(enqueued.values()), max(enqueued.values())
         last = tuple(sorted(rank for rank, number in enqueued.items() if number == least)) if least < most else ()
         first, final = min(completed, default=None), max(completed, default=None)
-        rows.append(FlightGroup(group.name, group.description, group.ranks, least, most, first, final, last))
+        members = group.ranks or tuple(sorted(progress))
+        called = tuple(enqueued.get(rank) for rank in members)
+        done = tuple(None if (own := progress.get(rank)) is None else own.completed for rank in members)
+        described = (group.name, group.description, members)
+        rows.append(FlightGroup(*described, least, most, first, final, last, called, done))
     return tuple(sorted(rows, key=_order))
 
 

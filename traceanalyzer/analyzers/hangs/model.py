@@ -97,6 +97,10 @@ class FlightGroup(msgspec.Struct, frozen=True):
     """Number of the last collective that the device of any member has finished; null if unknown."""
     last: tuple[int, ...]
     """Members that have called least, if not all have called as many."""
+    enqueued: tuple[int | None, ...] = ()
+    """Number of the last collective that each of `ranks` has called; null without a dump."""
+    completed: tuple[int | None, ...] = ()
+    """Number of the last one that its device has finished."""
 
 
 class NearLimit(msgspec.Struct, frozen=True):
