@@ -104,11 +104,16 @@ def _of_circle(found: Hangs, evidence: Evidence) -> Draft:
 
 def _all_waiting(facts: Facts, limits: Limits) -> Drafts:
     found = facts.need("hangs", Hangs)
-    if found.verdict != "all-waiting" or found.waiting < limits["waiting"]:
+    if found.verdict not in ("all-waiting", "unknown") or found.waiting < limits["waiting"]:
         return
     wait = found.waits[0]
     evidence = _ALL_WAITING.evidence(limits, "waiting", found.waiting, _places(wait.waiting))
     told = _figures(found, wait.waiting, wait)
+    if found.verdict == "unknown":
+        said = (_ALL_WAITING.text("title-unknown"), _ALL_WAITING.text("unknown"), _ALL_WAITING.text("advice-unknown"))
+        told["ranks"] = in_ranges(wait.waiting)
+        yield Draft((evidence,), None, told, "high", None, None, *said)
+        return
     summary = _ALL_WAITING.text("logged") if found.is_logged else None
     yield Draft((evidence,), None, told, severity="high", summary=summary)
 

@@ -12,6 +12,7 @@ from traceanalyzer import pipeline
 from traceanalyzer.analyzers.hangs import Hangs, analyze
 from traceanalyzer.inputs.opening import open_source
 from traceanalyzer.readers import flight_recorder
+from traceanalyzer.readers.flight_recorder import values
 from traceanalyzer.sections import hangs as hangs_section
 from traceanalyzer.trace.flight_recorder import FlightDump
 
@@ -368,3 +369,50 @@ def test_the_chain_of_waits_is_told() -> None:
     report = pipeline.analyze_dumps(run.dumps(), "run")
     (section,) = hangs_section.build(report, 10)
     assert section.messages[0].text == "The chain of waits: 0 > 1, 2 > 3."
+
+
+def without_members(run: FlightRun) -> dict[int, FlightDump]:
+    """The dumps as gloo writes them: groups have no members, and the other ones no name that people gave."""
+    dumps = {}
+    for rank in range(len(run.ranks)):
+        if rank not in run.without:
+            content = run.dump(rank) | {"pg_config": {"": {"name": "", "desc": "", "ranks": "[]"}}}
+            for entry in content["entries"]:
+                name, described = entry["process_group"]
+                entry["process_group"] = (name, described if name == EVERY else "undefined")
+            dump = values.dump_of(content, "x", rank, 1)
+            assert dump is not None
+            dumps[rank] = dump
+    return dumps
+
+
+def test_groups_without_members() -> None:
+    run, named = asleep(4)
+    found = analyze(without_members(run))
+    assert (found.verdict, found.ranks) == ("missing", named)
+    assert [group.group for group in found.groups] == ["0"]
+    run = begun(4)
+    run.collective(absent=(1,))
+    found = analyze(without_members(run.killed(1)))
+    assert (found.verdict, found.ranks) == ("no-dump", (1,))
+
+
+def test_who_belongs_to_a_group_without_members_is_unknown() -> None:
+    run = begun(4)
+    run.group("1", "", (0, 1, 2, 3))
+    run.group("2", "", (0, 1, 2, 3))
+    run.collective(group="1", absent=(2, 3))
+    run.collective(group="2", absent=(0, 1))
+    dumps = without_members(run)
+    found = analyze(dumps)
+    assert (found.verdict, found.ranks, found.waits[0].called.title) == ("unknown", (), "group 1")
+    report = pipeline.analyze_dumps(dumps, "run")
+    assert report.headlines[0].message.text == (
+        "4 ranks wait, 0, 1 of them in all_reduce of group 1; the dumps do not say who else belongs to it."
+    )
+    (finding,) = report.findings
+    assert (finding.rule, finding.confidence, finding.summary.id) == (
+        "hang-all-waiting",
+        "C",
+        "hang-all-waiting-unknown",
+    )

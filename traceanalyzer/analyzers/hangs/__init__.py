@@ -67,7 +67,7 @@ def analyze(dumps: Mapping[int, FlightDump]) -> Hangs:
         **dict.fromkeys(without, "no-dump"),
         **dict.fromkeys(run.waiting, "waits"),
         **dict.fromkeys(not_begun, "not-begun"),
-        **dict.fromkeys(unfinished, "unfinished"),
+        **dict.fromkeys(unfinished if verdict == "unfinished" else (), "unfinished"),
         **dict.fromkeys(never_came, "never-came"),
         **dict.fromkeys(stopped, "unfinished" if is_logged else "stopped"),
         **dict.fromkeys(disagree, "disagrees"),
@@ -120,8 +120,17 @@ def _verdict(
         return "no-dump", tuple(sorted(shared or set(undumped)))
     if knot:
         return "circle", knot
+    return _of_presence(run)
+
+
+def _of_presence(run: Run) -> tuple[str, tuple[int, ...]]:
+    """The verdict where nobody is known to be missing, and the ranks that it names."""
     not_begun = _not_begun(run)
-    return ("not-begun", not_begun) if not_begun else ("all-waiting" if run.meetings else "none", ())
+    if not_begun or not run.meetings:
+        return "not-begun" if not_begun else "none", not_begun
+    is_known = any(meeting.group.ranks or meeting.sequence < 0 for meeting in run.meetings)
+    is_logged = any(dump.is_logged for dump in run.dumps.values())  # a log is judged by what it says
+    return "all-waiting" if is_known or is_logged or len(run.dumps) == 1 else "unknown", ()
 
 
 def _disagreements(run: Run) -> tuple[Disagreement, ...]:

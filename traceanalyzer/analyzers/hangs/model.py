@@ -128,7 +128,7 @@ class Hangs(msgspec.Struct, frozen=True):
 
     verdict: str
     """`mismatch`, `stopped`, `missing`, `no-dump`, `circle`, `unfinished`, `not-begun`, `timeout`, `all-waiting`,
-    `slow` or `none`; the first that holds."""
+    `unknown`, `slow` or `none`; the first that holds."""
     ranks: tuple[int, ...]
     """The ranks that hold up the others; all that could, if it is not known which."""
     never_came: tuple[int, ...]

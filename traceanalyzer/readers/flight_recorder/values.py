@@ -93,7 +93,7 @@ class _GroupIds:
         number, named = entry.get("pg_id"), entry.get("process_group")
         if isinstance(named, list | tuple) and named:
             name = _short(named[0])
-            self.descriptions.setdefault(name, _short(named[1]) if len(named) > 1 else "")
+            self.descriptions.setdefault(name, _described(named[1]) if len(named) > 1 else "")
         else:
             name = _short(entry.get("pg_name")) or _short(number)
         if number is not None:
@@ -101,6 +101,11 @@ class _GroupIds:
         if _is_p2p(entry):
             self.with_p2p.add(name)
         return name
+
+
+def _described(value: Any) -> str:
+    """What the program calls a group; torch writes `undefined` if nothing."""
+    return "" if value == "undefined" else _short(value)
 
 
 def _is_p2p(entry: Entry) -> bool:
@@ -197,7 +202,8 @@ def _configured(value: Any) -> dict[str, RecordedGroup]:
         if isinstance(config, dict):
             name = _short(config.get("name")) or key[:_LONGEST]
             members = _members(_listed(config.get("ranks")))
-            found[name] = RecordedGroup(name, _short(config.get("desc")), members)
+            if name:  # gloo writes one without a name
+                found[name] = RecordedGroup(name, _described(config.get("desc")), members)
     return found
 
 

@@ -31,9 +31,10 @@ _CIRCLE = Text(
     one="{count:count} rank waits for itself: {ranks}.",
 )
 _NO_DUMP = Text(
-    "headline-hang-no-dump",
-    "{waiting:number} ranks wait; only ranks without a dump can be missing: {ranks}.",
+    "headline-hang-no-dump-2",
+    "{count:count} ranks wait; only ranks without a dump can be missing: {ranks}.",
     "ranks is a list of numbers such as 9, 14",
+    one="{count:count} rank waits; only ranks without a dump can be missing: {ranks}.",
 )
 _ALONE = Text(
     "headline-hang-alone",
@@ -42,6 +43,12 @@ _ALONE = Text(
 )
 _ALL_WAITING = Text(
     "headline-hang-all-waiting", "{waiting:number} ranks came to {operation} of {group}, and none finished."
+)
+_UNKNOWN = Text(
+    "headline-hang-unknown",
+    "{waiting:number} ranks wait, {ranks} of them in {operation} of {group}; the dumps do not say who else belongs to "
+    "it.",
+    "ranks is a list of numbers such as 9, 14",
 )
 _SLOW = Text(
     "headline-hang-slow",
@@ -93,7 +100,7 @@ _LOGGED_ALONE = Text(
 )
 _COUNTED = {"stopped": _STOPPED, "mismatch": _MISMATCH, "circle": _CIRCLE, "missing": _MISSING}
 _COUNTED |= {"unfinished": _UNFINISHED, "not-begun": _NOT_BEGUN}
-_WAITING = {"no-dump": _NO_DUMP, "all-waiting": _ALL_WAITING}
+_WAITING = {"all-waiting": _ALL_WAITING}
 _LOGGED = {"stopped": _LOGGED_STOPPED, "no-dump": _LOGGED_NO_LINE, "all-waiting": _LOGGED_ALL}
 """Sentences of what a log says."""
 
@@ -120,6 +127,10 @@ def of_dumps(found: Hangs) -> Message:
         return _SLOW(rank=str(late.rank), last=late.last, collectives=late.collectives, late=late.late_ns)
     if found.verdict == "timeout" and (near := found.near_limit) is not None:
         return _TIMEOUT(**told | {"taken": near.taken_ns, "limit": near.limit_ns})
+    if found.verdict == "unknown" and wait is not None:
+        return _UNKNOWN(**told | {"ranks": in_ranges(wait.waiting)})
+    if found.verdict == "no-dump" and not found.is_logged:
+        return _NO_DUMP(count=found.waiting, ranks=told["ranks"])
     texts = _COUNTED | _WAITING | (_LOGGED if found.is_logged else {})
     if found.verdict in texts:
         return texts[found.verdict](**told)
