@@ -100,7 +100,7 @@ _LOGGED_ALONE = Text(
 )
 _COUNTED = {"stopped": _STOPPED, "mismatch": _MISMATCH, "circle": _CIRCLE, "missing": _MISSING}
 _COUNTED |= {"unfinished": _UNFINISHED, "not-begun": _NOT_BEGUN}
-_WAITING = {"all-waiting": _ALL_WAITING}
+_WAITING = {"no-dump": _NO_DUMP, "all-waiting": _ALL_WAITING, "unknown": _UNKNOWN}
 _LOGGED = {"stopped": _LOGGED_STOPPED, "no-dump": _LOGGED_NO_LINE, "all-waiting": _LOGGED_ALL}
 """Sentences of what a log says."""
 
@@ -117,6 +117,10 @@ def of_dumps(found: Hangs) -> Message:
         "operation": called.operation or "?" if called else "?",
         "group": called.title if called else "?",
     }
+    if found.verdict == "no-dump":
+        told["count"] = found.waiting
+    if found.verdict == "unknown" and wait is not None:
+        told["ranks"] = in_ranges(wait.waiting)
     if found.disagreements:
         told["group"] = found.disagreements[0].called.title
     if found.dumps == 1 and found.waits:
@@ -127,10 +131,6 @@ def of_dumps(found: Hangs) -> Message:
         return _SLOW(rank=str(late.rank), last=late.last, collectives=late.collectives, late=late.late_ns)
     if found.verdict == "timeout" and (near := found.near_limit) is not None:
         return _TIMEOUT(**told | {"taken": near.taken_ns, "limit": near.limit_ns})
-    if found.verdict == "unknown" and wait is not None:
-        return _UNKNOWN(**told | {"ranks": in_ranges(wait.waiting)})
-    if found.verdict == "no-dump" and not found.is_logged:
-        return _NO_DUMP(count=found.waiting, ranks=told["ranks"])
     texts = _COUNTED | _WAITING | (_LOGGED if found.is_logged else {})
     if found.verdict in texts:
         return texts[found.verdict](**told)
