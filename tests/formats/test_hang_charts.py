@@ -101,3 +101,17 @@ def test_names_of_columns_are_shortened_to_their_room() -> None:
         assert all(len(label.text) * 7 < width / 3 for label in below)
         names = [label for label in picture.labels if label.anchor == "end"]
         assert all(label.x >= len(label.text) * 6 for label in names)
+
+
+def test_a_rank_that_called_something_else_differs_where_all_came_equally_far() -> None:
+    run = begun()
+    run.collective(stuck=range(4), other={1: {"input_sizes": [[7]]}})
+    found = chart(run)
+    assert [role for _, column, role, _ in shown(found) if column == 0] == [
+        "runtime",
+        "communication",
+        "runtime",
+        "runtime",
+    ]
+    assert found is not None
+    assert [series.label for series in found.series] == ["Differs from the others", "Waits", "Has finished"]

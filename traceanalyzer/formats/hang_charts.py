@@ -36,11 +36,14 @@ _MORE = Text(
 )
 _RANK = Text("figure-hang-rank", "Rank {rank}", "rank is a number; name of a row")
 _HELD = Text("figure-hang-behind", "Behind the others")
+_DIFFERS = Text("figure-hang-differs", "Differs from the others")
 _WAITS = Text("figure-hang-waits", "Waits")
 _DONE = Text("figure-hang-done", "Has finished")
-_COLORS = (("dataloader", _HELD), ("runtime", _WAITS), ("kernel", _DONE))
+_COLORS = (("dataloader", _HELD), ("communication", _DIFFERS), ("runtime", _WAITS), ("kernel", _DONE))
 _BY_END = ("stopped", "unfinished")
 """Verdicts in which ranks part in what their devices finished, and not in what they called."""
+_DIFFERENT = ("mismatch", "not-begun", "timeout")
+"""Verdicts in which all came equally far."""
 _MOST_RANKS, _MOST_KINDS = 32, 4
 """Most rows and columns (own choice: what a screen and a phone show)."""
 
@@ -75,8 +78,8 @@ def of_report(report: Report, language: Language) -> Iterator[Lanes]:
 
 
 def _description(found: Hangs, more: int, language: Language) -> str:
-    decisive = found.decisive.called.group if found.decisive is not None else None
-    first = next((group for group in found.groups if group.group == decisive), found.groups[0])
+    place = _place(found)
+    first = next((group for group in found.groups if group.group == place), found.groups[0])
     least, most = first.least_enqueued, first.most_enqueued
     if found.verdict in _BY_END:
         least, most = first.least_completed, first.most_completed
@@ -87,6 +90,13 @@ def _description(found: Hangs, more: int, language: Language) -> str:
         text = _SAY_FINISHED if found.verdict in _BY_END else _SAY_CALLED
         said = language.text(text, group=name, least=str(least), most=str(most))
     return f"{said} {language.text(_MORE, count=more)}" if more else said
+
+
+def _place(found: Hangs) -> str | None:
+    """The group in which ranks part."""
+    if found.disagreements:
+        return found.disagreements[0].called.group
+    return found.decisive.called.group if found.decisive is not None else None
 
 
 def _shown(found: Hangs) -> list[int]:
@@ -110,5 +120,7 @@ def _boxes(groups: list[FlightGroup], rank: int, row: int, column: int, found: H
         number, most = (done, group.most_completed) if is_by_end else (called, group.most_enqueued)
         is_back = number is not None and most is not None and number < most
         role = "dataloader" if is_back else "kernel" if done is not None and done >= called else "runtime"
+        if rank in found.ranks and found.verdict in _DIFFERENT and group.group == _place(found):
+            role = "communication"
         yield LaneBox(row, 0.08, 0.92, column + 0.02, column + 0.98, role, text="" if number is None else str(number))
         return
