@@ -111,7 +111,7 @@ def _shown(found: Hangs) -> list[int]:
 def _boxes(groups: list[FlightGroup], rank: int, row: int, column: int, found: Hangs) -> Iterator[LaneBox]:
     """The box of a rank in the first group of a kind that it belongs to; none without a dump."""
     for group in groups:
-        at = group.ranks.index(rank) if rank in group.ranks else None
+        at = group.dumped.index(rank) if rank in group.dumped else None
         called = None if at is None else group.enqueued[at]
         if at is None or called is None:
             continue

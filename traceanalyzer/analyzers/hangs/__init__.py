@@ -284,11 +284,11 @@ def _groups(run: Run) -> tuple[FlightGroup, ...]:
         least, most = min(enqueued.values()), max(enqueued.values())
         last = tuple(sorted(rank for rank, number in enqueued.items() if number == least)) if least < most else ()
         first, final = min(completed, default=None), max(completed, default=None)
-        members = group.ranks or tuple(sorted(progress))
-        called = tuple(enqueued.get(rank) for rank in members)
-        done = tuple(None if (own := progress.get(rank)) is None else own.completed for rank in members)
-        described = (group.name, group.description, members)
-        rows.append(FlightGroup(*described, least, most, first, final, last, called, done))
+        dumped = tuple(sorted(progress))
+        called = tuple(enqueued.get(rank) for rank in dumped)
+        done = tuple(progress[rank].completed for rank in dumped)
+        described = (group.name, group.description, group.ranks or dumped)
+        rows.append(FlightGroup(*described, least, most, first, final, last, dumped, called, done))
     return tuple(sorted(rows, key=_order))
 
 

@@ -97,8 +97,10 @@ class FlightGroup(msgspec.Struct, frozen=True):
     """Number of the last collective that the device of any member has finished; null if unknown."""
     last: tuple[int, ...]
     """Members that have called least, if not all have called as many."""
+    dumped: tuple[int, ...] = ()
+    """Its members with a dump, which the next two are of."""
     enqueued: tuple[int | None, ...] = ()
-    """Number of the last collective that each of `ranks` has called; null without a dump."""
+    """Number of the last collective that each of them has called; null if unknown."""
     completed: tuple[int | None, ...] = ()
     """Number of the last one that its device has finished."""
 
