@@ -32,7 +32,7 @@ from traceanalyzer.simulation import what_if_ranks
 from traceanalyzer.simulation.what_if import WhatIf
 from traceanalyzer.trace.compile_log import CompileLog
 from traceanalyzer.trace.document import TableDocument
-from traceanalyzer.trace.flight_recorder import FlightDump
+from traceanalyzer.trace.flight_recorder import FlightDump, LoggedHang
 from traceanalyzer.trace.model import Loss, Trace
 from traceanalyzer.urls import shown
 
@@ -78,7 +78,7 @@ class MeasuredRun:
 
 @dataclass(frozen=True)
 class DumpedRun:
-    """The dumps of the flight recorders of one run."""
+    """The dumps of the flight recorders of one run, or the logs of its job."""
 
     name: str
     """Name of the folder, or of the first and the last file."""
@@ -86,15 +86,19 @@ class DumpedRun:
     """The dumps by rank."""
     left_out: tuple[str, ...]
     """Files that are not among them: name and reason, a sentence each."""
+    logs: tuple[LoggedHang, ...] = ()
+    """The logs, if there are no dumps."""
 
     def report(self, config: Config | None = None) -> Report:
         """The report on who holds up the run."""
+        if self.logs:
+            return pipeline.analyze_hang_logs(self.logs, self.name, config)
         return pipeline.analyze_dumps(self.dumps, self.name, config)
 
     @property
     def summary(self) -> Iterable[str]:
         """A summary of the files that were left out, in a few lines."""
-        return summary_of(self.left_out, len(self.dumps))
+        return summary_of(self.left_out, len(self.logs or self.dumps))
 
 
 def summary_of(left_out: Sequence[str], used: int) -> Iterable[str]:
@@ -208,7 +212,7 @@ def find(
 ) -> MeasuredRun | DumpedRun:
     """Read the ranks of a run, or the dumps of their flight recorders; the arguments and errors are those of `collect`.
 
-    Dumps count where there are no traces.
+    Dumps count where there are no traces, and logs of a hang where there are neither.
     """
     given = list(inputs)
     if dumps := _dump_files(given):
@@ -217,19 +221,20 @@ def find(
 
 
 def _dump_files(given: list[str]) -> list[FoundFile]:
-    """The files that count, if they are dumps of flight recorders."""
+    """The files that count, if they are dumps of flight recorders or logs of a hang."""
     counted = sniffing.that_count(map(sniffing.sniff, opening.files(given)))
-    return [file.found for file in counted if file.is_a(FileKind.FLIGHT_DUMP)]
+    return [file.found for file in counted if file.is_a(FileKind.FLIGHT_DUMP) or file.is_a(FileKind.HANG_LOG)]
 
 
 def _dumped(given: list[str], files: list[FoundFile], progress: FileProgress) -> DumpedRun:
-    """Read the dumps of a run, one after another.
+    """Read the dumps or logs of a run, one after another.
 
     Raises:
         UnusableInputError: None can be read.
         UsageError: Two are of one rank, so that they are of several runs.
     """
     dumps: dict[int, FlightDump] = {}
+    logs: list[LoggedHang] = []
     reasons = []
     for file in files:
         try:
@@ -237,7 +242,9 @@ def _dumped(given: list[str], files: list[FoundFile], progress: FileProgress) ->
         except UnusableInputError as error:
             reasons.append(_with_name(file, str(error)))
             continue
-        if not isinstance(content, FlightDump) or content.rank is None:
+        if isinstance(content, LoggedHang):
+            logs.append(content)
+        elif not isinstance(content, FlightDump) or content.rank is None:
             reasons.append(f"{file.name}: its rank is not known; its name must end with it, as nccl_trace_rank_3 does")
         elif content.rank in dumps:
             raise UsageError(
@@ -245,6 +252,8 @@ def _dumped(given: list[str], files: list[FoundFile], progress: FileProgress) ->
             )
         else:
             dumps[content.rank] = content
+    if logs:
+        return DumpedRun(opening.name_of(given, [log.name for log in logs]), {}, tuple(reasons), tuple(logs))
     if not dumps:
         raise UnusableInputError(reasons[0])
     ordered = {rank: dumps[rank] for rank in sorted(dumps)}
@@ -376,6 +385,8 @@ def _measured(file: FoundFile, reading: _Reading) -> list[_MeasuredFile]:
         raise UnusableInputError(f"{file.location}: contains printed tables, which cannot be compared between ranks")
     if isinstance(content, FlightDump):
         raise UnusableInputError(f"{file.location}: is a dump of the flight recorder, which has no steps to compare")
+    if isinstance(content, LoggedHang):
+        raise UnusableInputError(f"{file.location}: is the log of a hang, which has no steps to compare")
     if isinstance(content, CompileLog):
         raise UnusableInputError(f"{file.location}: is a compile log, which cannot be compared between ranks")
     if isinstance(content, Trace):

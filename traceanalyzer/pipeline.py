@@ -15,6 +15,7 @@ from traceanalyzer import analyzers, simulation
 from traceanalyzer._version import __version__
 from traceanalyzer.analyzers import compilation, hangs, tables
 from traceanalyzer.analyzers.compilation import logged
+from traceanalyzer.analyzers.hangs import watchdog_logs
 from traceanalyzer.analyzers.steps import trace_doubts
 from traceanalyzer.config import Config
 from traceanalyzer.errors import UnusableInputError, UsageError
@@ -37,7 +38,7 @@ from traceanalyzer.structure.steps import Steps
 from traceanalyzer.trace.compile_log import CompileLog
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.document import TableDocument
-from traceanalyzer.trace.flight_recorder import FlightDump
+from traceanalyzer.trace.flight_recorder import FlightDump, LoggedHang
 from traceanalyzer.trace.graph_stacks import GraphStacks
 from traceanalyzer.trace.model import Device, Loss, Trace, TraceInfo, all_tables
 
@@ -90,7 +91,7 @@ class SideRecordings:
 
 
 def analyze(
-    measured: Trace | TableDocument | CompileLog | FlightDump,
+    measured: Trace | TableDocument | CompileLog | FlightDump | LoggedHang,
     steps: StepChoice | None = None,
     config: Config | None = None,
     compile_logs: Sequence[CompileLog] = (),
@@ -99,7 +100,7 @@ def analyze(
     graph_stacks: str | Path | None = None,
     jobs: int = 1,
 ) -> model.Report:
-    """Analyze a trace, the tables of a text, a compile log, or a dump of the flight recorder.
+    """Analyze a trace, the tables of a text, a compile log, a dump of the flight recorder, or the log of a hang.
 
     Args:
         measured: What `load` returned.
@@ -122,7 +123,7 @@ def analyze(
 
 
 def _analyze(
-    measured: Trace | TableDocument | CompileLog | FlightDump,
+    measured: Trace | TableDocument | CompileLog | FlightDump | LoggedHang,
     steps: StepChoice | None,
     config: Config,
     side: SideRecordings,
@@ -141,12 +142,15 @@ def _analyze(
         raise UsageError(f"{measured.name}: {what}; steps can only be chosen of a trace")
     if isinstance(measured, FlightDump):
         return analyze_dumps({measured.rank or 0: measured}, measured.name, config)
+    if isinstance(measured, LoggedHang):
+        return analyze_hang_logs([measured], measured.name, config)
     return _analyze_log(measured, config) if isinstance(measured, CompileLog) else _analyze_document(measured, config)
 
 
 _WITHOUT_EVENTS = {
     CompileLog: "is a compile log",
     FlightDump: "is a dump of the flight recorder",
+    LoggedHang: "is the log of a hang",
     TableDocument: "contains printed tables",
 }
 
@@ -284,12 +288,32 @@ def analyze_dumps(dumps: Mapping[int, FlightDump], name: str, config: Config | N
         name: Name of the run.
         config: Settings of a project.
     """
+    return _of_hang(dumps, list(dumps.values()), ReportSource(name, "flight_recorder", None), config)
+
+
+def analyze_hang_logs(logs: Sequence[LoggedHang], name: str, config: Config | None = None) -> model.Report:
+    """Report on what the watchdogs of a run said in the logs of its job.
+
+    Args:
+        logs: The logs, at least one.
+        name: Name of the run.
+        config: Settings of a project.
+    """
+    return _of_hang(watchdog_logs.dumps_of(logs), logs, ReportSource(name, "watchdog", None), config)
+
+
+def _of_hang(
+    dumps: Mapping[int, FlightDump],
+    files: Sequence[FlightDump | LoggedHang],
+    source: ReportSource,
+    config: Config | None,
+) -> model.Report:
     found = hangs.analyze(dumps)
     advice = judge(sources.of_dumps(found), selection.choose(config or Config()))
-    sizes = [dump.size_bytes for dump in dumps.values()]
-    source = ReportSource(name, "flight_recorder", sum(size or 0 for size in sizes) if all(sizes) else None)
-    losses = [loss for dump in dumps.values() for loss in dump.losses]
-    return report_of(source, None, {"hangs": found}, {}, losses, advice)
+    sizes = [file.size_bytes for file in files]
+    size = sum(size or 0 for size in sizes) if all(sizes) else None
+    losses = [loss for file in files for loss in file.losses]
+    return report_of(replace(source, size_bytes=size), None, {"hangs": found}, {}, losses, advice)
 
 
 def report_of(

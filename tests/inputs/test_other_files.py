@@ -14,7 +14,9 @@ from pathlib import Path
 import pytest
 
 from tests.cli.running import FIXTURES, assert_one_line, call
+from traceanalyzer.errors import UnusableInputError
 from traceanalyzer.inputs import other_files
+from traceanalyzer.inputs.opening import load
 
 
 def _zip(*names: str) -> bytes:
@@ -152,3 +154,26 @@ def test_no_fixture_is_taken_for_another_file() -> None:
     assert files
     for path in files:
         assert other_files.described(path.read_bytes()[: other_files.HEAD], path.name) is None, path
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[2024-11-07 02:58:01] INFO: step 100 loss 2.1",
+        "Epoch 1: 100%|#####| 10/10 [00:10<00:00, 1.0it/s, v_num=0]",
+        "epoch: 3, lr: 0.1, loss: 0.25",
+        "train loss=0.31 at iter 400",
+    ],
+)
+def test_a_log_of_a_training_is_named(line: str, tmp_path: Path) -> None:
+    file = tmp_path / "train.log"
+    file.write_text(f"{line}\n" * 3)
+    with pytest.raises(UnusableInputError, match="contains a log of a training, in which nothing says what takes"):
+        load(file)
+
+
+def test_a_text_about_something_else_is_no_log_of_a_training(tmp_path: Path) -> None:
+    file = tmp_path / "notes.txt"
+    file.write_text("The first step is to look at the table.\nA loss of time is no loss of data.\n")
+    with pytest.raises(UnusableInputError, match="contains neither a profiler trace"):
+        load(file)

@@ -15,6 +15,7 @@ import pytest
 
 from tests.builders.flight_recorder import FlightRun, as_torch
 from traceanalyzer.errors import UnusableInputError
+from traceanalyzer.inputs import sniffing
 from traceanalyzer.inputs.opening import open_source
 from traceanalyzer.readers import flight_recorder
 from traceanalyzer.readers.flight_recorder import plain_pickle
@@ -198,3 +199,32 @@ def test_traces_and_reports_are_no_dumps() -> None:
     assert not flight_recorder.begins(b'{"traceEvents": [], "pg_config": 1}')
     assert not flight_recorder.begins(json.dumps({"entries": []}).encode())
     assert not flight_recorder.begins(struct.pack("<Q", 5))
+
+
+@pytest.mark.parametrize("form", ["pickle", "json"])
+@pytest.mark.parametrize("is_list", [False, True])
+def test_dumps_of_the_first_versions_have_entries_alone(tmp_path: Path, form: str, is_list: bool) -> None:
+    kept = ("frames", "profiling_name", "time_created_ns", "input_sizes", "output_sizes", "state", "retired", "pg_id")
+    entries = [
+        {key: entry[key] for key in kept if key in entry} | {"seq_id": entry["collective_seq_id"]}
+        for entry in run_of_two().dump(0)["entries"]
+    ]
+    content: Any = entries if is_list else {"version": "2.0", "entries": entries}
+    file = tmp_path / "nccl_trace_rank_0"
+    file.write_bytes(pickle.dumps(content, protocol=2) if form == "pickle" else json.dumps(content).encode())
+    with file.open("rb") as opened:
+        assert sniffing.peek(opened, file.name, file.stat().st_size).kind is sniffing.FileKind.FLIGHT_DUMP
+    found = read(file)
+    assert [loss.id for loss in found.losses] == (["read-flight-version"] if is_list else [])
+    assert list(found.operations.sequence) == [41, 41, 41]
+    assert list(found.operations.is_p2p) == [False, False, True]
+    assert [group.name for group in found.groups] == ["0", "1"]
+
+
+def test_the_time_of_the_device_is_read(tmp_path: Path) -> None:
+    content = run_of_two().dump(0)
+    for entry, duration in zip(content["entries"], (1.5, 3, "x"), strict=True):
+        entry["duration_ms"] = duration
+    file = tmp_path / "_dump_0"
+    file.write_bytes(pickle.dumps(content, protocol=2))
+    assert list(read(file).operations.duration_ns) == [1_500_000, 3_000_000, -1]

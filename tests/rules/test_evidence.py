@@ -46,6 +46,7 @@ REACHED: Mapping[str, frozenset[str]] = {
         "hang-mismatch": "ranks",
         "hang-rank-missing": "waiting",
         "slow-collective": "late_share",
+        "timeout-too-short": "share",
         "distribution-checks": "calls_per_step",
         "experts-uneven": "wait_share",
         "gpu-unused": "step",

@@ -135,7 +135,7 @@ def peak_bytes(peek: Peek) -> int:
     """An upper bound of the memory of a worker that analyzes the file."""
     if peek.kind is FileKind.FLIGHT_DUMP:
         return PROCESS_BYTES + _PER_DUMP_BYTE * peek.plain_bytes
-    if peek.kind in (FileKind.DOCUMENT, FileKind.COMPILE_LOG, FileKind.REPORT, FileKind.DIFFERENCE):
+    if peek.kind in (FileKind.DOCUMENT, FileKind.HANG_LOG, FileKind.COMPILE_LOG, FileKind.REPORT, FileKind.DIFFERENCE):
         return PROCESS_BYTES + _PER_TEXT_BYTE * min(peek.plain_bytes, LONGEST_TEXT)
     events = peek.plain_bytes * peek.events_per_byte
     return PROCESS_BYTES + int(max(_PER_TRACE_BYTE * peek.plain_bytes, _PER_EVENT * events))

@@ -23,7 +23,7 @@ from traceanalyzer.pipeline import StepChoice, report_on
 from traceanalyzer.report.model import Report
 from traceanalyzer.trace.compile_log import CompileLog
 from traceanalyzer.trace.document import TableDocument
-from traceanalyzer.trace.flight_recorder import FlightDump
+from traceanalyzer.trace.flight_recorder import FlightDump, LoggedHang
 from traceanalyzer.urls import shown, without_secrets_of
 
 
@@ -56,7 +56,7 @@ def _report(task: Job, folder: Folder, progress: Callable[[int], None]) -> bytes
     is_saved = isinstance(content, Report)
     choice = (
         None
-        if isinstance(content, TableDocument | CompileLog | FlightDump)
+        if isinstance(content, TableDocument | CompileLog | FlightDump | LoggedHang)
         else StepChoice(skip_warmup=options.skip_warmup)
     )
     report = report_on(content, task.location, choice, options.config)

@@ -60,8 +60,8 @@ def input_of(given: str, command: str) -> FolderInput:
 
 
 def _runs(files: list[SniffedFile]) -> tuple[rank_groups.RankGroup, ...]:
-    """The runs that the files are ranks of; only the whole of a saved report says which rank it is of."""
-    if len(files) < 2 or files[0].is_a(FileKind.REPORT):
+    """The runs that the files are ranks of; a saved report and a log say later which they are of."""
+    if len(files) < 2 or files[0].is_a(FileKind.REPORT) or files[0].is_a(FileKind.HANG_LOG):
         return ()
     if files[0].is_a(FileKind.COMPILE_LOG):  # each is of one process, and reported on by itself
         return tuple(rank_groups.group([rank_groups.RankFile(file.found.name)])[0] for file in files)

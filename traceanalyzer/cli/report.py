@@ -23,7 +23,7 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report
 from traceanalyzer.trace.compile_log import CompileLog
 from traceanalyzer.trace.document import TableDocument
-from traceanalyzer.trace.flight_recorder import FlightDump
+from traceanalyzer.trace.flight_recorder import FlightDump, LoggedHang
 from traceanalyzer.trace.graph_stacks import GraphStacks
 from traceanalyzer.trace.model import Trace
 
@@ -193,7 +193,7 @@ class _Made:
     """A report, and the input from which it was made."""
 
     report: Report
-    measured: Trace | TableDocument | CompileLog | FlightDump | Report | None = None
+    measured: Trace | TableDocument | CompileLog | FlightDump | LoggedHang | Report | None = None
     """None: several traces."""
     file: str = ""
     """Where it was read."""

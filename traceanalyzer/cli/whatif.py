@@ -19,7 +19,7 @@ from traceanalyzer.report.model import Report
 from traceanalyzer.simulation.edits import LEAST_FACTOR, MOST_FACTOR
 from traceanalyzer.trace.compile_log import CompileLog
 from traceanalyzer.trace.document import TableDocument
-from traceanalyzer.trace.flight_recorder import FlightDump
+from traceanalyzer.trace.flight_recorder import FlightDump, LoggedHang
 from traceanalyzer.trace.model import Trace
 
 _FORMATS = {name: formats.EVERY[name] for name in FORMATS}
@@ -29,6 +29,7 @@ _WITHOUT_EVENTS = {
     TableDocument: "contains printed tables",
     CompileLog: "is a compile log",
     FlightDump: "is a dump of the flight recorder",
+    LoggedHang: "is the log of a hang",
     Report: "is a saved report",
     Difference: "is a saved difference",
 }

@@ -136,6 +136,8 @@ class LaneBox:
     role: str
     strength: float = 1.0
     """How opaque it is, from 0 to 1."""
+    text: str = ""
+    """What stands in it, if it fits."""
 
 
 @dataclass(frozen=True)

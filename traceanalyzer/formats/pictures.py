@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from traceanalyzer.formats.charts import WIDE, Bars, Chart, Curves, Lanes, StackedBars
 from traceanalyzer.formats.language import Language, scale
+from traceanalyzer.report.names import shorten
 
 SIZE = 11.5
 """Font size of labels in CSS pixels."""
@@ -27,6 +28,12 @@ _BASELINE = 4
 """Distance from the middle of a line of text to its baseline."""
 _HALF = 0.4
 """Half the width of a vertical bar, in steps; the rest is the gap."""
+_LETTER = 6.5
+"""Width of a letter or digit in pixels, in the mean."""
+_CAPITAL = 7.5
+"""That of a capital letter."""
+_LEAST_LETTERS = 8
+"""Letters for which a column has room, so that each column has its name, shortened if need be."""
 _LANE, _LANE_NAMES = 22, 20
 """Height of a row of boxes, and what its name needs in a wide picture beyond the usual margin, in pixels."""
 _MOST_TICKS = 4
@@ -138,7 +145,8 @@ def _horizontal(chart: Bars, width: int) -> Picture:
 
 def _lanes(chart: Lanes, language: Language, width: int) -> Picture:
     """Rows of boxes with their names at the left, and times or names of columns below."""
-    left = _LEFT + (_LANE_NAMES if width >= WIDE else 0)
+    longest = max(map(len, chart.labels), default=0)
+    left = max(_LEFT + (_LANE_NAMES if width >= WIDE else 0), math.ceil(longest * _LETTER) + 10)
     reach = width - left - _RIGHT
     bottom = _TOP + _LANE * len(chart.labels)
     scaled = reach / (chart.length or 1.0)
@@ -150,9 +158,20 @@ def _lanes(chart: Lanes, language: Language, width: int) -> Picture:
         Label(left + position * scaled, bottom + 14, text, "muted", "middle")
         for position, text in _lane_marks(chart, language, reach)
     ]
+    inside = [
+        Label(
+            left + (box.begin + box.end) / 2 * scaled,
+            _TOP + _LANE * (box.row + 0.5) + _BASELINE,
+            box.text,
+            "paper",
+            "middle",
+        )
+        for box in chart.boxes
+        if box.text and len(box.text) * _LETTER <= (box.end - box.begin) * scaled
+    ]
     ground = Shape("muted", f"M{left} {px(bottom + 1)}H{px(width - _RIGHT)}")
     areas = tuple(_lane_areas(chart, left, scaled))
-    return Picture(bottom + _BOTTOM, areas=areas, lines=(ground,), labels=(*names, *below))
+    return Picture(bottom + _BOTTOM, areas=areas, lines=(ground,), labels=(*names, *below, *inside))
 
 
 def _lane_areas(chart: Lanes, left: float, scaled: float) -> Iterator[Shape]:
@@ -173,6 +192,10 @@ def _lane_marks(chart: Lanes, language: Language, reach: int) -> Iterator[tuple[
     """Positions and texts below the rows: as many names of columns as fit, or times."""
     if not chart.columns:
         yield from _ticks(language, 0.0, chart.length, chart.length, "ns")
+        return
+    letters = int((reach / len(chart.columns) - 8) / _CAPITAL)
+    if letters >= _LEAST_LETTERS:
+        yield from ((column + 0.5, shorten(text, letters)) for column, text in enumerate(chart.columns))
         return
     room = len(chart.columns) * 44
     every = max(1, -(-room // max(1, reach)))

@@ -8,7 +8,7 @@ from math import fsum
 from traceanalyzer.analyzers.idle import DeviceIdle, Idle
 from traceanalyzer.analyzers.memory import DeviceMemory, MemoryUse
 from traceanalyzer.analyzers.memory.levels import Curve
-from traceanalyzer.formats import rank_charts
+from traceanalyzer.formats import hang_charts, rank_charts
 from traceanalyzer.formats.charts import Bars, Chart, Curves, Series, StackedBars
 from traceanalyzer.formats.language import Language
 from traceanalyzer.report.message import Text
@@ -48,6 +48,8 @@ def of_report(report: Report, language: Language) -> Iterator[tuple[str, Chart]]
     """Prepare each chart, with the id of its section."""
     for ranks in rank_charts.of_report(report, language):
         yield "ranks", ranks
+    for hang in hang_charts.of_report(report, language):
+        yield "hangs", hang
     yield from _of_steps(report, language)
     idle = report.result("idle", Idle)
     if idle is not None:

@@ -24,12 +24,12 @@ from traceanalyzer.report.difference import Difference
 from traceanalyzer.report.model import Report
 from traceanalyzer.trace.compile_log import CompileLog
 from traceanalyzer.trace.document import TableDocument
-from traceanalyzer.trace.flight_recorder import FlightDump
+from traceanalyzer.trace.flight_recorder import FlightDump, LoggedHang
 from traceanalyzer.trace.graph_stacks import GraphStacks
 from traceanalyzer.trace.model import Trace
 from traceanalyzer.urls import has_wildcard, is_url, path_of, shown
 
-Content = Trace | TableDocument | CompileLog | FlightDump | Report | Difference
+Content = Trace | TableDocument | CompileLog | FlightDump | LoggedHang | Report | Difference
 """The content of an input file."""
 
 FileProgress = Callable[[str], Callable[[int], None]]
@@ -160,7 +160,7 @@ _NOT_SAVED = "is not a report that traceanalyzer saved (report -o x.json); trace
 
 def load(
     path: str | Path, progress: Callable[[int], None] | None = None, *, jobs: int = 1
-) -> Trace | TableDocument | CompileLog | FlightDump:
+) -> Trace | TableDocument | CompileLog | FlightDump | LoggedHang:
     """Read a trace, a text with tables of `key_averages()`, a compile log of torch or a dump of its flight recorder.
 
     The content decides.

@@ -16,13 +16,14 @@ from traceanalyzer.inputs import saved_reports
 from traceanalyzer.inputs.discovery import TEXT_SUFFIXES, FoundFile, looks_like_trace, plain_name
 from traceanalyzer.inputs.storage import open_input
 from traceanalyzer.readers import compile_log, encodings, flight_recorder
+from traceanalyzer.readers.flight_recorder import watchdog
 
 HEAD = 1 << 18
 """Number of decompressed bytes to examine: the header of a trace and a few hundred events."""
 
 NOTHING = (
     "contains no trace (.json, .json.gz), no text with a profiler table, no compile log of torch (TORCH_TRACE), no "
-    "dump of the flight recorder (nccl_trace_rank_0) and no saved report (report -o x.json)"
+    "dump of the flight recorder (nccl_trace_rank_0), no log of a hang and no saved report (report -o x.json)"
 )
 """Error text of every command for an input without readable files."""
 
@@ -55,6 +56,7 @@ class FileKind(Enum):
     DOCUMENT = "document"
     COMPILE_LOG = "compile log"
     FLIGHT_DUMP = "dump of the flight recorder"
+    HANG_LOG = "log of a hang"
     REPORT = "saved report"
     DIFFERENCE = "saved difference"
     OTHER = "other"
@@ -102,12 +104,19 @@ def sniff(file: FoundFile) -> SniffedFile:
 def that_count(files: Iterable[SniffedFile]) -> list[SniffedFile]:
     """The files of a folder, a pattern or a URL that are to be analyzed.
 
-    These are the traces; without traces, the dumps of flight recorders; without these, the texts with tables; then the
-    compile logs; without all, the saved reports, since reports are usually those of the traces beside them. Files that
-    cannot be read or have another kind never count.
+    These are the traces; without traces, the dumps of flight recorders; without these, the logs of a hang; then the
+    texts with tables; then the compile logs; without all, the saved reports, since reports are usually those of the
+    traces beside them. Files that cannot be read or have another kind never count.
     """
     every = list(files)
-    for kind in (FileKind.TRACE, FileKind.FLIGHT_DUMP, FileKind.DOCUMENT, FileKind.COMPILE_LOG, FileKind.REPORT):
+    for kind in (
+        FileKind.TRACE,
+        FileKind.FLIGHT_DUMP,
+        FileKind.HANG_LOG,
+        FileKind.DOCUMENT,
+        FileKind.COMPILE_LOG,
+        FileKind.REPORT,
+    ):
         if of_kind := [file for file in every if file.is_a(kind)]:
             return of_kind
     return []
@@ -136,8 +145,8 @@ def peek(file: IO[bytes], name: str, size: int, *, is_named: bool = False) -> Pe
         is_dump = kind is FileKind.FLIGHT_DUMP
         return Peek(kind, plain, rank=flight_recorder.rank_of_name(name.rpartition("/")[2]) if is_dump else None)
     if not _EVENTS.search(head) and plain_name(name).endswith(TEXT_SUFFIXES):
-        has_table = is_named or _finds_table(head, None if is_compressed else file, recode)
-        return Peek(FileKind.DOCUMENT if has_table else FileKind.OTHER, plain)
+        kind = _kind_of_text(head, None if is_compressed else file, recode)
+        return Peek(FileKind.DOCUMENT if kind is FileKind.OTHER and is_named else kind, plain)
     if is_named or looks_like_trace(name) or _may_be_trace(head, name, is_whole=is_whole):
         return Peek(FileKind.TRACE, plain, len(_EVENT.findall(head)) / in_file, *_ranks(head))
     return Peek(FileKind.OTHER, plain)
@@ -193,16 +202,19 @@ def _recoder(head: bytes) -> Callable[[bytes], bytes]:
     return encodings.recoder(encoding) if encoding else bytes
 
 
-def _finds_table(head: bytes, file: IO[bytes] | None, recode: Callable[[bytes], bytes]) -> bool:
-    """Whether a text contains a table; tables often stand at the end of a long log."""
+def _kind_of_text(head: bytes, file: IO[bytes] | None, recode: Callable[[bytes], bytes]) -> FileKind:
+    """Whether a text contains a table, or what watchdogs said; both often stand at the end of a long log."""
+    kind = FileKind.OTHER
     kept, done = b"", 0
     piece = head
     while piece:
         if _TABLE.search(kept + piece):
-            return True
+            return FileKind.DOCUMENT
+        if watchdog.MARKS.search(kept + piece):
+            kind = FileKind.HANG_LOG
         kept, done = piece[-_OVERLAP:], done + len(piece)
         piece = recode(file.read(_TEXT_CHUNK)) if file is not None and done < LONGEST_TEXT else b""
-    return False
+    return kind
 
 
 def _ranks(head: bytes) -> tuple[int | None, int | None]:

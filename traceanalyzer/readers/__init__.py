@@ -7,7 +7,8 @@
     forms            what other tools print becomes part of it
     compile_log      structured logs of torch.compile become a CompileLog
     graph_stacks     lines that made the nodes of graphs, from a file beside a trace
-    flight_recorder  dumps of torch's flight recorder become a FlightDump, and nothing in a pickle is run
+    flight_recorder  dumps of torch's flight recorder become a FlightDump, and nothing in a pickle is run; what
+                     watchdogs say in a log becomes a LoggedHang
     other_tools      what else a text is, for an error that says what to record instead
 
 A reader goes on after damage, and counts what it lost.
@@ -26,7 +27,7 @@ from traceanalyzer.readers.kineto.header import EVENTS_KEY
 from traceanalyzer.readers.source import Source
 from traceanalyzer.trace.compile_log import CompileLog
 from traceanalyzer.trace.document import TableDocument
-from traceanalyzer.trace.flight_recorder import FlightDump
+from traceanalyzer.trace.flight_recorder import FlightDump, LoggedHang
 from traceanalyzer.trace.model import Loss, Trace
 
 _HEAD = 1 << 20
@@ -36,7 +37,7 @@ _LONGEST_TEXT = 256 << 20
 _ARRAY_OF_OBJECTS = re.compile(rb"\A\s*+\[\s*+(\{\s*\"|\]|$)")
 
 
-def read(source: Source, jobs: int = 1) -> Trace | TableDocument | CompileLog | FlightDump:
+def read(source: Source, jobs: int = 1) -> Trace | TableDocument | CompileLog | FlightDump | LoggedHang:
     """Read whatever the source holds.
 
     Args:
@@ -45,7 +46,7 @@ def read(source: Source, jobs: int = 1) -> Trace | TableDocument | CompileLog | 
 
     Raises:
         UnusableInputError: Neither a trace, nor a compile log, nor a dump of the flight recorder, nor a text with a
-            table.
+            table or with what the watchdogs of a hang said.
     """
     if flight_recorder.begins(source.peek(_HEAD)):
         return flight_recorder.read(source)
@@ -62,19 +63,24 @@ def _is_trace(source: Source) -> bool:
     return head.startswith(b"{") and (EVENTS_KEY.search(head) is not None or len(head) > _HEAD - 64)
 
 
-def _read_text(source: Source) -> TableDocument:
+def _read_text(source: Source) -> TableDocument | LoggedHang:
     from traceanalyzer.readers import forms, key_averages, other_tools  # noqa: PLC0415 - only for texts
+    from traceanalyzer.readers.flight_recorder import watchdog  # noqa: PLC0415
 
     data = source.peek(_LONGEST_TEXT)
     rest = len(source.peek(_LONGEST_TEXT + 1)) > len(data)
     text = key_averages.decode(data)
     document = key_averages.read(text, source.name, source.size_bytes)
+    hang = watchdog.read(text, source.name, source.size_bytes) if watchdog.MARKS.search(data) else None
+    if hang is not None and not document.tables:  # what a trainer logged before it hung is not why the log was given
+        return replace(hang, losses=tuple(source.losses))
     document = forms.with_forms(document, key_averages.lines_of(text))
     if not document.tables and not document.figures:
         known = other_tools.described(text, document)
         raise UnusableInputError(f"{source.name}: {known or _why_not(source, data)}")
     cut = (Loss("read-text-too-long", 1, {"limit": _LONGEST_TEXT}),) if rest else ()
-    return replace(document, losses=(*document.losses, *source.losses, *cut))
+    beside = (Loss("read-hang-beside", 1),) if hang is not None else ()
+    return replace(document, losses=(*document.losses, *source.losses, *cut, *beside))
 
 
 def _why_not(source: Source, data: bytes) -> str:

@@ -47,6 +47,12 @@ _PARTS: tuple[tuple[str, str], ...] = (
     ),
 )
 """What is left of a profiler's output in many texts."""
+_LOG = re.compile(
+    r"\b(?:step|iter|iteration|epoch)\b[\s:=\[/]{0,4}\d[^\n]{0,200}\bloss\b|\bloss\b[^\n]{0,200}\b(?:step|iter|epoch)\b"
+    r"|\|\s?\d{1,9}/\d{1,9} \[[\d:]{4,9}<",
+    re.IGNORECASE,
+)
+"""Lines of a trainer, or a bar of tqdm."""
 
 
 def described(text: str, document: TableDocument) -> str | None:
@@ -67,4 +73,6 @@ def described(text: str, document: TableDocument) -> str | None:
     for pattern, name in _PARTS:
         if re.search(pattern, head):
             return f"contains {name}. {_TABLE}"
+    if _LOG.search(head):
+        return f"contains a log of a training, in which nothing says what takes the time. {_TRACE}"
     return None

@@ -113,6 +113,10 @@ TEXTS = (
         "{name} is of version {version} of the flight recorder, which was never seen; it was read by its keys.",
     ),
     Text(
+        "read-hang-beside",
+        "The text also has lines of the watchdog of a hang; give them without the tables to see who holds up the run.",
+    ),
+    Text(
         "read-compile-log-damaged",
         "{count:count} lines of the compile log {name} are damaged and were not read, the first of them line {line}.",
         one="{count:count} line of the compile log {name} is damaged and was not read: line {line}.",

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import Any
 
 from traceanalyzer.analyzers.hangs import Hangs, RankWait
+from traceanalyzer.report.model import Evidence
 from traceanalyzer.report.names import in_ranges
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Facts, Limits, page
 
@@ -15,6 +17,7 @@ _MISMATCH = page("hang-mismatch")
 _ALL_WAITING = page("hang-all-waiting")
 _NO_DUMP = page("dump-missing")
 _SLOW = page("slow-collective")
+_SHORT = page("timeout-too-short")
 _SHOWN = 5
 
 
@@ -28,7 +31,13 @@ def _figures(found: Hangs, ranks: Iterable[int], wait: RankWait | None) -> dict[
     if wait is None:
         return told
     called = wait.called
-    return told | {"operation": called.operation or "?", "group": called.title, "passed": len(wait.passed)}
+    passed = len(wait.passed)
+    return told | {
+        "operation": called.operation or "?",
+        "group": called.title,
+        "passed": passed,
+        "sequence": str(called.sequence),
+    }
 
 
 def _missing(facts: Facts, limits: Limits) -> Drafts:
@@ -45,10 +54,21 @@ def _missing(facts: Facts, limits: Limits) -> Drafts:
 
 def _stopped(facts: Facts, limits: Limits) -> Drafts:
     found = facts.need("hangs", Hangs)
-    if found.verdict != "stopped" or len(found.stopped) < limits["ranks"]:
+    named = found.stopped if found.verdict == "stopped" else found.ranks
+    if found.verdict not in ("stopped", "unfinished", "not-begun") or len(named) < limits["ranks"]:
         return
-    evidence = _STOPPED.evidence(limits, "ranks", len(found.stopped), _places(found.stopped))
-    yield Draft((evidence,), None, _figures(found, found.stopped, found.decisive), severity="critical")
+    evidence = (_STOPPED.evidence(limits, "ranks", len(named), _places(named)),)
+    told = _figures(found, named, found.decisive)
+    if found.verdict == "unfinished":
+        said = (_STOPPED.text("title-open"), _STOPPED.text("open"), _STOPPED.text("advice-open"))
+        yield Draft(evidence, None, told, "low", None, "C", *said)
+    elif found.verdict == "not-begun":
+        said = (_STOPPED.text("title-busy"), _STOPPED.text("busy"), _STOPPED.text("advice-busy"))
+        yield Draft(evidence, None, told, "critical", None, "B", *said)
+    elif found.is_logged:
+        yield Draft(evidence, None, told, "critical", None, "C", _STOPPED.text("title-logged"), _STOPPED.text("logged"))
+    else:
+        yield Draft(evidence, None, told, severity="critical")
 
 
 def _mismatch(facts: Facts, limits: Limits) -> Drafts:
@@ -57,9 +77,7 @@ def _mismatch(facts: Facts, limits: Limits) -> Drafts:
         return
     evidence = _MISMATCH.evidence(limits, "ranks", len(found.ranks), _places(found.ranks))
     if found.verdict == "circle":
-        circle = {"ranks": " > ".join(map(str, (*found.ranks, found.ranks[0])))}
-        title, summary = _MISMATCH.text("title-circle"), _MISMATCH.text("circle")
-        yield Draft((evidence,), None, circle, severity="critical", confidence="B", title=title, summary=summary)
+        yield _of_circle(found, evidence)
         return
     calls = tuple(
         _MISMATCH.text("call")(
@@ -72,17 +90,56 @@ def _mismatch(facts: Facts, limits: Limits) -> Drafts:
     yield Draft((evidence,), None, params, severity="critical")
 
 
+def _of_circle(found: Hangs, evidence: Evidence) -> Draft:
+    """Ranks that wait for each other, in sends, in receives, or in operations of several groups."""
+    circle = (*found.circle, found.circle[0])
+    params = {"ranks": in_ranges(found.ranks), "circle": " > ".join(map(str, circle))}
+    ways = {found.way_of(rank, other) for rank, other in pairwise(circle)}
+    title, summary, advice = _MISMATCH.text("title-circle"), _MISMATCH.text("circle-2"), None
+    if ways in ({"send"}, {"recv"}):
+        summary = _MISMATCH.text("circle-sends") if ways == {"send"} else _MISMATCH.text("circle-recvs")
+        advice = _MISMATCH.text("advice-peers")
+    return Draft((evidence,), None, params, "critical", None, "B", title, summary, advice)
+
+
 def _all_waiting(facts: Facts, limits: Limits) -> Drafts:
     found = facts.need("hangs", Hangs)
-    if found.verdict != "all-waiting" or found.waiting < limits["waiting"]:
+    if found.verdict not in ("all-waiting", "unknown") or found.waiting < limits["waiting"]:
         return
     wait = found.waits[0]
     evidence = _ALL_WAITING.evidence(limits, "waiting", found.waiting, _places(wait.waiting))
-    yield Draft((evidence,), None, _figures(found, wait.waiting, wait), severity="high")
+    told = _figures(found, wait.waiting, wait)
+    if found.verdict == "unknown":
+        said = (_ALL_WAITING.text("title-unknown"), _ALL_WAITING.text("unknown"), _ALL_WAITING.text("advice-unknown"))
+        told["ranks"] = in_ranges(wait.waiting)
+        yield Draft((evidence,), None, told, "high", None, None, *said)
+        return
+    summary = _ALL_WAITING.text("logged") if found.is_logged else None
+    yield Draft((evidence,), None, told, severity="high", summary=summary)
+
+
+def _too_short(facts: Facts, limits: Limits) -> Drafts:
+    found = facts.need("hangs", Hangs)
+    near = found.near_limit
+    if near is None or near.share < limits["share"]:
+        return
+    evidence = _SHORT.evidence(limits, "share", near.share, _places(near.ranks))
+    params = {
+        "operation": near.called.operation or "?",
+        "group": near.called.title,
+        "ranks": in_ranges(near.ranks),
+        "taken": near.taken_ns,
+        "limit": near.limit_ns,
+    }
+    summary = None if near.is_finished else _SHORT.text("late")
+    yield Draft((evidence,), None, params, severity="low" if near.is_finished else "high", summary=summary)
 
 
 def _without_dump(facts: Facts, limits: Limits) -> Drafts:
     found = facts.need("hangs", Hangs)
+    if found.is_logged:
+        yield from _without_dumps(found, limits)
+        return
     if not found.without_dump or len(found.without_dump) < limits["ranks"]:
         return
     is_awaited = found.verdict == "no-dump"
@@ -93,6 +150,19 @@ def _without_dump(facts: Facts, limits: Limits) -> Drafts:
     confidence = "A" if not is_awaited else "B" if len(ranks) == 1 else "C"
     severity = "high" if is_awaited else "low"
     yield Draft((evidence,), None, params, severity=severity, confidence=confidence, summary=summary)
+
+
+def _without_dumps(found: Hangs, limits: Limits) -> Drafts:
+    """A log takes the place of dumps: what it does not show, and how the next hang leaves dumps."""
+    if found.world_size < limits["ranks"]:
+        return
+    is_awaited = found.verdict == "no-dump"
+    evidence = _NO_DUMP.evidence(limits, "ranks", found.world_size, _places(found.ranks if is_awaited else ()))
+    params = {"ranks": in_ranges(found.ranks), "waiting": found.waiting}
+    summary = _NO_DUMP.text("logged-awaited") if is_awaited else _NO_DUMP.text("logged")
+    confidence, severity = ("C", "high") if is_awaited else ("A", "low")
+    said = (_NO_DUMP.text("title-logged"), summary, _NO_DUMP.text("advice-logged"))
+    yield Draft((evidence,), None, params, severity, None, confidence, *said)
 
 
 def _slow(facts: Facts, limits: Limits) -> Drafts:
@@ -117,6 +187,7 @@ RULES = (
     _STOPPED.rule(dumps=_stopped),
     _MISMATCH.rule(dumps=_mismatch),
     _ALL_WAITING.rule(dumps=_all_waiting),
+    _SHORT.rule(dumps=_too_short),
     _NO_DUMP.rule(dumps=_without_dump),
     _SLOW.rule(dumps=_slow),
 )

@@ -18,13 +18,20 @@ _CHAIN = Text(
     "{group}: {waiting} wait for {awaited}.",
     "group is a name; waiting and awaited are lists of ranks such as 0-7, 9",
 )
+_LEVELS = Text(
+    "hangs-levels",
+    "The chain of waits: {chain}.",
+    "chain is such as 0, 1 > 3 > 2: 0 and 1 wait for 3, and 3 waits for 2",
+)
 _MOST_KINDS = 8
 """Kinds of groups whose waits are told in words."""
 _FIGURES = optional(
     known,
-    Column(Text("hangs-dumps", "Dumps"), "count", "dumps"),
+    Column(Text("hangs-dumps", "Dumps"), "count", lambda found: None if found.is_logged else found.dumps),
+    Column(Text("hangs-lines", "Ranks in the log"), "count", lambda found: found.dumps if found.is_logged else None),
     Column(Text("hangs-world", "Ranks of the run"), "count", "world_size"),
     Column(Text("hangs-operations", "Recorded operations"), "count", "operations"),
+    Column(Text("hangs-since", "Waits since", "a time by the clock of a log"), "", "since", is_name=True),
     Column(
         Text("hangs-timeout", "Time limit of the operations that wait"),
         "ns",
@@ -34,6 +41,8 @@ _FIGURES = optional(
 _ROLES = {
     "never-came": Text("hangs-role-never-came", "never came", "of a rank"),
     "stopped": Text("hangs-role-stopped", "device stopped", "of a rank"),
+    "not-begun": Text("hangs-role-not-begun", "device busy before it", "of a rank"),
+    "unfinished": Text("hangs-role-unfinished", "has not finished", "of a rank"),
     "disagrees": Text("hangs-role-disagrees", "called something else", "of a rank"),
     "waits": Text("hangs-role-waits", "waits", "of a rank"),
     "done": Text("hangs-role-done", "waits nowhere", "of a rank"),
@@ -135,6 +144,19 @@ def _chain(found: Hangs) -> Iterator[Message]:
         yield _CHAIN(group=group, waiting=in_ranges(waiting), awaited=in_ranges(others))
 
 
+def _levels(found: Hangs) -> str:
+    """The chain of waits, those first that wait for most: `0, 1 > 3 > 2`; empty without one of three or more parts."""
+    waits = {row.rank: set(row.waits_for) for row in found.per_rank}
+    levels: list[list[int]] = []
+    left = set(waits)
+    while ready := [rank for rank in left if waits[rank].isdisjoint(left)]:
+        levels.append(ready)
+        left.difference_update(ready)
+    named = set(found.ranks)
+    chained = [named, *([rank for rank in level if waits[rank]] for level in levels[1:])]
+    return " > ".join(in_ranges(level) for level in reversed(chained)) if len(levels) > 2 and named else ""
+
+
 def build(report: Report, top: int) -> Iterator[Section]:
     """Build the tables of waits, ranks and groups."""
     found = report.result("hangs", Hangs)
@@ -152,5 +174,6 @@ def build(report: Report, top: int) -> Iterator[Section]:
         if rows
     )
     figures = facts(_FIGURES, found)
-    chain = tuple(_chain(found))
+    levels = _levels(found)
+    chain = (*((_LEVELS(chain=levels),) if levels else ()), *_chain(found))
     yield Section("hangs", TITLE(), chain, figures, tables=tables, terms=_TERMS, topic=Topic.RANKS, is_essential=True)

@@ -1,4 +1,7 @@
-"""The content of a dump of torch's flight recorder: the last collectives of one rank, and how far each group came."""
+"""The content of a dump of torch's flight recorder: the last collectives of one rank, and how far each group came.
+
+What the watchdogs wrote into the log of a job is kept the same way: as a dump of each rank that they spoke of.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,8 @@ from traceanalyzer.trace.model import Loss
 
 SCHEDULED, STARTED, COMPLETED = 0, 1, 2
 """States of an operation: the host has called it, the device has begun it, the device has finished it."""
+UNNAMED = "?"
+"""Name of a group that a log does not name."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +66,8 @@ class Operations:
     """When the watchdog saw that it was finished, in ns since 1970."""
     timeout_ms: np.ndarray
     """How long it may take."""
+    duration_ns: np.ndarray
+    """How long the device worked on it, which torch measures with TORCH_NCCL_ENABLE_TIMING=1 alone."""
 
     def __len__(self) -> int:
         return len(self.sequence)
@@ -80,5 +87,20 @@ class FlightDump:
     """By the name of the group."""
     texts: tuple[str, ...]
     operations: Operations
+    size_bytes: int | None = None
+    losses: tuple[Loss, ...] = field(default=())
+    is_logged: bool = False
+    """Whether the log of a job says it, so that the ring is not known."""
+
+
+@dataclass(frozen=True)
+class LoggedHang:
+    """What the watchdogs of ranks said in the log of a job."""
+
+    name: str
+    dumps: Mapping[int, FlightDump]
+    """What it says of each rank; times are since the beginning of a year, by the clock of the log."""
+    world_size: int | None
+    """Number of ranks that the log names; None if it does not."""
     size_bytes: int | None = None
     losses: tuple[Loss, ...] = field(default=())

@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 
 from tests.builders.flight_recorder import EVERY, FlightRun
+from traceanalyzer import pipeline
 from traceanalyzer.analyzers.hangs import Hangs, analyze
 from traceanalyzer.inputs.opening import open_source
 from traceanalyzer.readers import flight_recorder
+from traceanalyzer.readers.flight_recorder import values
+from traceanalyzer.sections import hangs as hangs_section
 from traceanalyzer.trace.flight_recorder import FlightDump
 
 SIZES = (2, 4, 8, 16, 64)
@@ -169,6 +172,42 @@ def slow(ranks: int) -> tuple[FlightRun, tuple[int, ...]]:
     return run, (1,)
 
 
+def not_begun(ranks: int) -> tuple[FlightRun, tuple[int, ...]]:
+    run = begun(ranks)
+    run.collective(stuck=range(ranks), other={rank: {"state": "started"} for rank in range(ranks) if rank != 1})
+    return run, (1,)
+
+
+def unfinished(ranks: int) -> tuple[FlightRun, tuple[int, ...]]:
+    run = begun(ranks)
+    run.collective(stuck=(ranks - 1,))
+    return run, (ranks - 1,)
+
+
+def late(ranks: int) -> tuple[FlightRun, tuple[int, ...]]:
+    run = begun(ranks)
+    run.collective(stuck=range(ranks), late_ns={1: 599_000_000_000})
+    return run, (1,)
+
+
+def sends(ranks: int) -> tuple[FlightRun, tuple[int, ...]]:
+    run = begun(ranks)
+    for rank in range(ranks):
+        run.send(rank, (rank + 1) % ranks, only="send")
+    return run, tuple(range(ranks))
+
+
+def crossed_halves(ranks: int) -> tuple[FlightRun, tuple[int, ...]]:
+    run = begun(ranks)
+    every = tuple(range(ranks))
+    for group in ("8", "9"):
+        run.group(group, group, every)
+        run.collective(group=group)
+    run.collective(group="8", absent=every[: ranks // 2])
+    run.collective(group="9", absent=every[ranks // 2 :])
+    return run, every
+
+
 FAULTS: dict[str, tuple[Callable[[int], tuple[FlightRun, tuple[int, ...]]], str]] = {
     "a rank sleeps": (asleep, "missing"),
     "a rank sleeps, the others run ahead": (asleep_ahead, "missing"),
@@ -186,6 +225,11 @@ FAULTS: dict[str, tuple[Callable[[int], tuple[FlightRun, tuple[int, ...]]], str]
     "a healthy run": (healthy, "none"),
     "a healthy run with groups": (healthy_groups, "none"),
     "a slow rank": (slow, "slow"),
+    "a device has not begun": (not_begun, "not-begun"),
+    "a device is in its last operation": (unfinished, "unfinished"),
+    "a rank comes when the limit is over": (late, "timeout"),
+    "all send": (sends, "circle"),
+    "halves crossed": (crossed_halves, "circle"),
 }
 
 
@@ -306,3 +350,69 @@ def test_both_runs_of_field(corpus: Path, name: str, verdict: str, ranks: tuple[
 
 def test_the_first_group_is_all_ranks() -> None:
     assert FlightRun(3).groups[EVERY][1] == (0, 1, 2)
+
+
+def test_the_operation_is_the_one_that_waits_for_the_named_ranks_alone(tmp_path: Path) -> None:
+    run = begun(4)
+    run.group("8", "TENSOR", (2, 3))
+    run.collective(group="8")
+    run.collective(group="8", absent=(2,))
+    run.collective(absent=(2, 3))
+    found = judged(run, tmp_path)
+    assert (found.verdict, found.ranks) == ("missing", (2,))
+    assert found.decisive is not None
+    assert found.decisive.called.description == "TENSOR"
+
+
+def test_the_chain_of_waits_is_told() -> None:
+    run, _ = chained(4)
+    report = pipeline.analyze_dumps(run.dumps(), "run")
+    (section,) = hangs_section.build(report, 10)
+    assert section.messages[0].text == "The chain of waits: 0 > 1, 2 > 3."
+
+
+def without_members(run: FlightRun) -> dict[int, FlightDump]:
+    """The dumps as gloo writes them: groups have no members, and the other ones no name that people gave."""
+    dumps = {}
+    for rank in range(len(run.ranks)):
+        if rank not in run.without:
+            content = run.dump(rank) | {"pg_config": {"": {"name": "", "desc": "", "ranks": "[]"}}}
+            for entry in content["entries"]:
+                name, described = entry["process_group"]
+                entry["process_group"] = (name, described if name == EVERY else "undefined")
+            dump = values.dump_of(content, "x", rank, 1)
+            assert dump is not None
+            dumps[rank] = dump
+    return dumps
+
+
+def test_groups_without_members() -> None:
+    run, named = asleep(4)
+    found = analyze(without_members(run))
+    assert (found.verdict, found.ranks) == ("missing", named)
+    assert [group.group for group in found.groups] == ["0"]
+    run = begun(4)
+    run.collective(absent=(1,))
+    found = analyze(without_members(run.killed(1)))
+    assert (found.verdict, found.ranks) == ("no-dump", (1,))
+
+
+def test_who_belongs_to_a_group_without_members_is_unknown() -> None:
+    run = begun(4)
+    run.group("1", "", (0, 1, 2, 3))
+    run.group("2", "", (0, 1, 2, 3))
+    run.collective(group="1", absent=(2, 3))
+    run.collective(group="2", absent=(0, 1))
+    dumps = without_members(run)
+    found = analyze(dumps)
+    assert (found.verdict, found.ranks, found.waits[0].called.title) == ("unknown", (), "group 1")
+    report = pipeline.analyze_dumps(dumps, "run")
+    assert report.headlines[0].message.text == (
+        "4 ranks wait, 0, 1 of them in all_reduce of group 1; the dumps do not say who else belongs to it."
+    )
+    (finding,) = report.findings
+    assert (finding.rule, finding.confidence, finding.summary.id) == (
+        "hang-all-waiting",
+        "C",
+        "hang-all-waiting-unknown",
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.builders import watchdog
 from tests.builders.flight_recorder import FlightRun
 from tests.rules.judging import findings
 
@@ -29,6 +30,10 @@ def fires_beside_another_cause() -> FlightRun:
     return run.killed(1)
 
 
+def fires_for_a_log() -> str:
+    return watchdog.caught(0, 7) + watchdog.caught(2, 7)
+
+
 def quiet() -> FlightRun:
     return begun()
 
@@ -45,3 +50,12 @@ def test_how_severe_it_is() -> None:
     assert (found.severity, found.confidence, found.summary.id) == ("high", "B", "dump-missing-awaited")
     (other,) = findings(fires_beside_another_cause(), RULE)
     assert (other.severity, other.confidence, other.summary.id) == ("low", "A", "dump-missing-summary")
+
+
+def test_a_log_is_no_dump() -> None:
+    (found,) = findings(fires_for_a_log(), RULE)
+    assert (found.severity, found.confidence, found.summary.id) == ("high", "C", "dump-missing-logged-awaited")
+    assert found.summary.params | {"ranks": "1", "waiting": 2} == found.summary.params
+    (alone,) = findings(watchdog.caught(0, 7), RULE)
+    assert (alone.severity, alone.summary.id) == ("low", "dump-missing-logged")
+    assert "TORCH_NCCL_TRACE_BUFFER_SIZE=2000" in alone.advice.text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.builders import watchdog
 from tests.builders.flight_recorder import FlightRun
 from tests.rules.judging import findings
 
@@ -35,3 +36,8 @@ def trap_somebody_is_missing() -> FlightRun:
 def test_it_is_a_guess() -> None:
     (found,) = findings(fires(), RULE)
     assert (found.severity, found.confidence, found.evidence[0].observed) == ("high", "C", 4)
+
+
+def test_of_a_log_only_those_with_a_line_are_known() -> None:
+    (found,) = findings(watchdog.caught(0, 7) + watchdog.caught(1, 7), RULE)
+    assert (found.confidence, found.summary.id) == ("C", "hang-all-waiting-logged")

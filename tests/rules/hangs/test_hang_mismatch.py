@@ -60,4 +60,30 @@ def test_what_is_said() -> None:
     )
     (circle,) = findings(fires_in_a_circle(), RULE)
     assert circle.title.text == "Ranks wait for each other in a circle"
-    assert circle.summary.params["ranks"] == "0 > 1 > 0"
+    assert circle.summary.text == (
+        "0, 1 wait for each other, as in 0 > 1 > 0: each waits in an operation that the next one calls only later."
+    )
+
+
+def test_all_ranks_of_two_crossed_pairs_are_named() -> None:
+    run = begun()
+    run.group("8", "TENSOR", (0, 1, 2, 3))
+    run.group("9", "DATA", (0, 1, 2, 3))
+    for group in ("8", "9"):
+        run.collective(group=group)
+    run.collective(group="8", absent=(2, 3))
+    run.collective(group="9", absent=(0, 1))
+    (found,) = findings(run, RULE)
+    assert found.summary.params == {"ranks": "0-3", "circle": "0 > 2 > 0"}
+
+
+def test_two_sends_that_wait_for_each_other() -> None:
+    run = begun(2)
+    run.send(0, 1, only="send")
+    run.send(1, 0, only="send")
+    (found,) = findings(run, RULE)
+    assert (found.summary.id, found.advice.id) == ("hang-mismatch-circle-sends", "hang-mismatch-advice-peers")
+    run = begun(2)
+    run.send(0, 1, only="recv")
+    run.send(1, 0, only="recv")
+    assert findings(run, RULE)[0].summary.id == "hang-mismatch-circle-recvs"

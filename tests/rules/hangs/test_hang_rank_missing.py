@@ -63,12 +63,13 @@ def test_beside_a_device_that_stopped() -> None:
     run.group("8", "TWO", (3, 4, 5))
     run.collective()
     run.collective("barrier", "7", stuck=(1,))
+    run.collective("barrier", "7", stuck=(0, 1, 2))
     run.collective("all_gather", "8", absent=(5,))
     (found,) = findings(run, RULE)
     assert found.summary.params["ranks"] == "5"
     assert found.summary.params["group"] == "TWO (8)"
     (headline,) = report(run).headlines
-    assert headline.message.text == "The device of 1 rank stopped: 1. 2 other ranks wait."
+    assert headline.message.text == "The device of 1 rank stopped: 1. 4 other ranks wait."
 
 
 def test_more_absent_than_waiting_is_unsure() -> None:

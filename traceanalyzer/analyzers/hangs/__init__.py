@@ -1,8 +1,8 @@
 """Who holds up a run that hangs, by the dumps that torch's flight recorder wrote on each rank?
 
 A rank holds up the others if they wait for it and it waits for nobody: its host is elsewhere (it never came), or its
-device stopped (others finished what it did not). Where ranks called different operations, these hold up the run. All
-others only wait, in a chain from group to group.
+device stopped (others finished what it did not, and wait). Where ranks called different operations, these hold up the
+run. All others only wait, in a chain from group to group.
 """
 
 from __future__ import annotations
@@ -10,171 +10,30 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers.hangs import lateness
-from traceanalyzer.analyzers.hangs.lateness import LateRank
+from traceanalyzer.analyzers.hangs import lateness, limits
+from traceanalyzer.analyzers.hangs.model import (
+    CalledOperation,
+    Disagreement,
+    FlightGroup,
+    FlightRank,
+    Hangs,
+    NearLimit,
+    RankWait,
+)
 from traceanalyzer.analyzers.hangs.progress import Meeting, Run, join, row_of
+from traceanalyzer.analyzers.hangs.watchdog_logs import clock
 from traceanalyzer.knowledge import collectives
-from traceanalyzer.trace.flight_recorder import COMPLETED, FlightDump, RecordedGroup
+from traceanalyzer.trace.flight_recorder import COMPLETED, SCHEDULED, STARTED, FlightDump, RecordedGroup
+
+__all__ = ["FlightGroup", "FlightRank", "Hangs", "RankWait", "analyze"]
 
 _UNEVEN = frozenset(("all_to_all", "gather", "scatter"))
 """Operations whose inputs may differ in size from rank to rank."""
 _COMPARED = ("name", "shape", "dtype")
 _MOST_WAITS = 200
 """Waits that a result keeps, the earliest first."""
-
-
-class CalledOperation(msgspec.Struct, frozen=True):
-    """An operation as a rank called it."""
-
-    operation: str
-    """Name of the operation; empty if no ring has it any more."""
-    group: str
-    """Name of the process group, as torch counts them."""
-    description: str
-    """What the program calls the group; empty if nothing."""
-    sequence: int | None
-    """Number of the collective in its group; null for point-to-point operations."""
-    shape: str
-    """Sizes of its inputs; empty if unknown."""
-    dtype: str
-    """Types of its inputs; empty if unknown."""
-    line: str | None
-    """Innermost line of the program that called it; null without recorded frames."""
-
-    @property
-    def title(self) -> str:
-        """The group as people know it: what the program calls it, with torch's name."""
-        return f"{self.description} ({self.group})" if self.description else f"group {self.group}"
-
-
-class RankWait(msgspec.Struct, frozen=True):
-    """An operation in which ranks wait, and whom for."""
-
-    called: CalledOperation
-    """The operation, as one of them called it."""
-    waiting: tuple[int, ...]
-    """The ranks that wait in it."""
-    absent: tuple[int, ...]
-    """Ranks that have not called it."""
-    behind: tuple[int, ...]
-    """Ranks whose device has not finished an earlier one of the group."""
-    undumped: tuple[int, ...]
-    """Its members without a dump."""
-    passed: tuple[int, ...]
-    """Ranks whose device has finished it."""
-    called_ns: int | None
-    """When the last of the waiting ranks called it, in ns since the first operation in any ring; null if unknown."""
-
-
-class Disagreement(msgspec.Struct, frozen=True):
-    """Ranks that called something else than the others at the same place of a group."""
-
-    ranks: tuple[int, ...]
-    """The ranks that called this."""
-    called: CalledOperation
-    """What they called."""
-
-
-class FlightRank(msgspec.Struct, frozen=True):
-    """What one rank did last."""
-
-    rank: int
-    """Number of the rank."""
-    role: str
-    """`never-came`, `stopped`, `disagrees`, `waits`, `done` (waits nowhere) or `no-dump`."""
-    last: CalledOperation | None
-    """The last operation that it called; null if its ring is empty."""
-    is_finished: bool
-    """Whether its device has finished that."""
-    called_ns: int | None
-    """When it called that, in ns since the first operation in any ring; null if unknown."""
-    waits_for: tuple[int, ...]
-    """The ranks that it waits for."""
-
-
-class FlightGroup(msgspec.Struct, frozen=True):
-    """How far the members of a group came."""
-
-    group: str
-    """Name of the process group, as torch counts them."""
-    description: str
-    """What the program calls it; empty if nothing."""
-    ranks: tuple[int, ...]
-    """The ranks that are its members."""
-    least_enqueued: int | None
-    """Number of the last collective that all members with a dump have called; null if unknown."""
-    most_enqueued: int | None
-    """Number of the last collective that any member has called; null if unknown."""
-    least_completed: int | None
-    """Number of the last collective that the devices of all members with a dump have finished; null if unknown."""
-    most_completed: int | None
-    """Number of the last collective that the device of any member has finished; null if unknown."""
-    last: tuple[int, ...]
-    """Members that have called least, if not all have called as many."""
-
-
-class Hangs(msgspec.Struct, frozen=True):
-    """Why a run stands still, or that it does not."""
-
-    verdict: str
-    """`mismatch`, `stopped`, `missing`, `no-dump`, `circle`, `all-waiting`, `slow` or `none`; the first that holds."""
-    ranks: tuple[int, ...]
-    """The ranks that hold up the others; all that could, if it is not known which."""
-    never_came: tuple[int, ...]
-    """Ranks that others wait for and that wait nowhere."""
-    stopped: tuple[int, ...]
-    """Ranks whose device did not finish what others finished."""
-    disagreements: tuple[Disagreement, ...]
-    """What ranks called at the first place where they called different things; empty if they agree."""
-    circle: tuple[int, ...]
-    """Ranks that wait for each other in a circle."""
-    without_dump: tuple[int, ...]
-    """Ranks of the run without a dump."""
-    world_size: int
-    """Number of ranks of the run."""
-    dumps: int
-    """Number of dumps."""
-    operations: int
-    """Number of operations in all rings."""
-    timeout_ms: int | None
-    """How long the operations in which ranks wait may take, in ms; the shortest; null if unknown."""
-    waits: tuple[RankWait, ...]
-    """Where ranks wait, the earliest call first; the first that do."""
-    per_rank: tuple[FlightRank, ...]
-    """What each rank did last, by rank."""
-    groups: tuple[FlightGroup, ...]
-    """How far each group came, those first whose members differ."""
-    late: LateRank | None
-    """The rank that comes last again and again in a run that does not stand still; null if there is none."""
-
-    @property
-    def decisive(self) -> RankWait | None:
-        """The wait that shows the verdict best."""
-        return self.held_by(self.stopped) if self.verdict == "stopped" else self.for_ranks(self.ranks)
-
-    def held_by(self, ranks: Iterable[int]) -> RankWait | None:
-        """Where most of some ranks did not finish what others finished; the earliest of equals."""
-        named = set(ranks)
-        held = (wait for wait in self.waits if wait.passed)
-        return max(held, key=lambda wait: len(named & set(wait.waiting)), default=None)
-
-    def for_ranks(self, ranks: Iterable[int]) -> RankWait | None:
-        """The wait that is for most of some ranks, of most others; the earliest of equals."""
-        named = set(ranks)
-
-        def weight(wait: RankWait) -> tuple[int, bool, int]:
-            awaited = named & {*wait.absent, *wait.behind, *wait.undumped}
-            return len(awaited), wait.called.sequence is not None, len(wait.waiting)
-
-        return max(self.waits, key=weight, default=None)
-
-    @property
-    def waiting(self) -> int:
-        """How many ranks wait and hold up nobody."""
-        return sum(row.role == "waits" for row in self.per_rank)
 
 
 def analyze(dumps: Mapping[int, FlightDump]) -> Hangs:
@@ -185,22 +44,32 @@ def analyze(dumps: Mapping[int, FlightDump]) -> Hangs:
     """
     run = join(dumps)
     start = _start(dumps.values())
+    is_logged = any(dump.is_logged for dump in dumps.values())
     differing = _disagreements(run)
     disagree = _minority(differing)
-    stopped = tuple(sorted({rank for meeting in run.meetings for rank in run.stopped(meeting)}))
+    behind = tuple(sorted({rank for meeting in run.meetings for rank in run.stopped(meeting)}))
+    stopped, unfinished = (behind, ()) if _is_awaited(run, behind) else ((), behind)
     came_late = {rank for others in run.edges.values() for rank in others} - run.waiting - set(stopped)
     never_came = tuple(sorted(came_late))
     without = tuple(rank for rank in run.members if rank not in dumps)
-    circle = _circle(run.edges)
+    knot = _knot(run.edges)
     late = lateness.find(run) if not run.meetings else None
-    verdict, ranks = _verdict(run, disagree, stopped, never_came, circle)
+    near = limits.nearest(run)
+    verdict, ranks = _verdict(run, disagree, stopped, never_came, knot)
+    not_begun = ranks if verdict == "not-begun" else ()
+    if verdict == "all-waiting" and unfinished:
+        verdict, ranks = "unfinished", unfinished
+    elif verdict == "all-waiting" and near is not None and near.last and near.share >= limits.NEAR:
+        verdict, ranks = "timeout", near.last
     if late is not None:
         verdict, ranks = "slow", (late.rank,)
     roles = {
         **dict.fromkeys(without, "no-dump"),
         **dict.fromkeys(run.waiting, "waits"),
+        **dict.fromkeys(not_begun, "not-begun"),
+        **dict.fromkeys(unfinished if verdict == "unfinished" else (), "unfinished"),
         **dict.fromkeys(never_came, "never-came"),
-        **dict.fromkeys(stopped, "stopped"),
+        **dict.fromkeys(stopped, "unfinished" if is_logged else "stopped"),
         **dict.fromkeys(disagree, "disagrees"),
     }
     return Hangs(
@@ -209,7 +78,7 @@ def analyze(dumps: Mapping[int, FlightDump]) -> Hangs:
         never_came,
         stopped,
         differing,
-        circle if verdict == "circle" else (),
+        _circle(run.edges, knot) if verdict == "circle" else (),
         without,
         len(run.members),
         len(dumps),
@@ -219,11 +88,22 @@ def analyze(dumps: Mapping[int, FlightDump]) -> Hangs:
         tuple(_rank(run, rank, roles.get(rank, "done"), start) for rank in run.members),
         _groups(run),
         late,
+        None if near is None else _near_limit(run, near),
+        is_logged,
+        clock(start) if is_logged and start is not None else None,
     )
 
 
+def _is_awaited(run: Run, ranks: tuple[int, ...]) -> bool:
+    """Whether others wait for some ranks; without, these may only be in their last operation, as in a healthy run."""
+    named = set(ranks)
+    if any(not named.isdisjoint(others) for rank, others in run.edges.items() if rank not in named):
+        return True
+    return any(not named.isdisjoint(meeting.rows) and not named.issuperset(meeting.rows) for meeting in run.meetings)
+
+
 def _verdict(
-    run: Run, disagree: tuple[int, ...], stopped: tuple[int, ...], never_came: tuple[int, ...], circle: tuple[int, ...]
+    run: Run, disagree: tuple[int, ...], stopped: tuple[int, ...], never_came: tuple[int, ...], knot: tuple[int, ...]
 ) -> tuple[str, tuple[int, ...]]:
     """The first verdict that holds, the most certain first, and the ranks that it names."""
     if disagree:
@@ -238,9 +118,19 @@ def _verdict(
         others = [set(meeting.undumped) for meeting in whole if meeting.undumped]
         shared = set.intersection(*others)
         return "no-dump", tuple(sorted(shared or set(undumped)))
-    if circle:
-        return "circle", circle
-    return ("all-waiting", ()) if run.meetings else ("none", ())
+    if knot:
+        return "circle", knot
+    return _of_presence(run)
+
+
+def _of_presence(run: Run) -> tuple[str, tuple[int, ...]]:
+    """The verdict where nobody is known to be missing, and the ranks that it names."""
+    not_begun = _not_begun(run)
+    if not_begun or not run.meetings:
+        return "not-begun" if not_begun else "none", not_begun
+    is_known = any(meeting.group.ranks or meeting.sequence < 0 for meeting in run.meetings)
+    is_logged = any(dump.is_logged for dump in run.dumps.values())  # a log is judged by what it says
+    return "all-waiting" if is_known or is_logged or len(run.dumps) == 1 else "unknown", ()
 
 
 def _disagreements(run: Run) -> tuple[Disagreement, ...]:
@@ -276,19 +166,37 @@ def _minority(differing: tuple[Disagreement, ...]) -> tuple[int, ...]:
     return tuple(sorted(rank for row in differing[is_clear:] for rank in row.ranks))
 
 
-def _circle(edges: Mapping[int, frozenset[int]]) -> tuple[int, ...]:
-    """The ranks of the first circle of waits, in its order; empty without one."""
-    done: set[int] = set()
-    for first in sorted(edges):
-        path: list[int] = []
-        at: int | None = first
-        while at is not None and at not in done and at not in path:
-            path.append(at)
-            at = min((rank for rank in edges.get(at, ()) if rank in edges), default=None)
-        if at in path:
-            return tuple(path[path.index(at) :])
-        done.update(path)
+def _not_begun(run: Run) -> tuple[int, ...]:
+    """Ranks whose device has not begun an operation that those of others have begun: earlier work keeps it busy."""
+    for meeting in run.meetings:
+        states = {rank: run.dumps[rank].operations.state[row] for rank, row in meeting.rows.items() if row >= 0}
+        waiting = [rank for rank, state in states.items() if state == SCHEDULED]
+        elsewhere = {rank for other in run.meetings if other is not meeting for rank in other.rows}
+        held = sorted(set(waiting) - elsewhere)
+        if held and meeting.sequence >= 0 and any(state == STARTED for state in states.values()):
+            return tuple(held)
     return ()
+
+
+def _knot(edges: Mapping[int, frozenset[int]]) -> tuple[int, ...]:
+    """All ranks that wait for each other in circles: those left if all are taken out that nobody or nothing holds."""
+    left = set(edges)
+    while True:
+        awaited = {rank for other in left for rank in edges[other] if rank in left}
+        kept = {rank for rank in awaited if not edges[rank].isdisjoint(awaited)}
+        if kept == left:
+            return tuple(sorted(left))
+        left = kept
+
+
+def _circle(edges: Mapping[int, frozenset[int]], knot: tuple[int, ...]) -> tuple[int, ...]:
+    """One circle of waits among these ranks, in its order."""
+    path = [knot[0]]
+    while True:
+        after = min(edges[path[-1]].intersection(knot))
+        if after in path:
+            return tuple(path[path.index(after) :])
+        path.append(after)
 
 
 def _start(dumps: Iterable[FlightDump]) -> int | None:
@@ -328,6 +236,12 @@ def _operation(run: Run, rank: int, row: int, group: RecordedGroup, sequence: in
     return CalledOperation(
         name.partition(":")[2] or name, group.name, group.description, number, shape, dtype, line or None
     )
+
+
+def _near_limit(run: Run, near: limits.Near) -> NearLimit:
+    sequence = -1 if near.is_p2p else near.sequence
+    called = _operation(run, near.rank, near.row, near.group, sequence)
+    return NearLimit(called, near.taken_ns, near.limit_ns, near.last or (near.rank,), not near.last)
 
 
 def _wait(run: Run, meeting: Meeting, start: int | None) -> RankWait:
@@ -370,7 +284,11 @@ def _groups(run: Run) -> tuple[FlightGroup, ...]:
         least, most = min(enqueued.values()), max(enqueued.values())
         last = tuple(sorted(rank for rank, number in enqueued.items() if number == least)) if least < most else ()
         first, final = min(completed, default=None), max(completed, default=None)
-        rows.append(FlightGroup(group.name, group.description, group.ranks, least, most, first, final, last))
+        dumped = tuple(sorted(progress))
+        called = tuple(enqueued.get(rank) for rank in dumped)
+        done = tuple(progress[rank].completed for rank in dumped)
+        described = (group.name, group.description, group.ranks or dumped)
+        rows.append(FlightGroup(*described, least, most, first, final, last, dumped, called, done))
     return tuple(sorted(rows, key=_order))
 
 

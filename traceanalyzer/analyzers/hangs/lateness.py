@@ -45,14 +45,14 @@ class LateRank(msgspec.Struct, frozen=True):
 def find(run: Run) -> LateRank | None:
     """The rank that comes last again and again in the largest group where one does; None if there is none."""
     for group in sorted(run.progress, key=lambda one: (-len(one.ranks), one.name)):
-        ranks = [rank for rank in sorted(run.progress[group]) if group in run.dumps[rank].groups]
+        ranks = sorted(run.progress[group])
         if len(ranks) > 1 and (found := _of_group(run, group, ranks)) is not None:
             return found
     return None
 
 
 def _of_group(run: Run, group: RecordedGroup, ranks: list[int]) -> LateRank | None:
-    columns = [_times(run.dumps[rank], group) for rank in ranks]
+    columns = [_times(run.dumps[rank], run.progress[group][rank].code) for rank in ranks]
     shared = columns[0][0]
     for sequences, _, _ in columns[1:]:
         shared = np.intersect1d(shared, sequences, assume_unique=True)
@@ -77,10 +77,9 @@ def _of_group(run: Run, group: RecordedGroup, ranks: list[int]) -> LateRank | No
     return LateRank(ranks[late], group.name, group.description, len(shared), int(counts[late]), gap, interval, has_ends)
 
 
-def _times(dump: FlightDump, group: RecordedGroup) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _times(dump: FlightDump, code: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Numbers of a group's collectives in a ring in their order, and when each was called and finished."""
     operations = dump.operations
-    code = dump.groups.index(group)
     mine = np.flatnonzero((operations.group == code) & ~operations.is_p2p & (operations.created_ns >= 0))
     sequences, at = np.unique(operations.sequence[mine], return_index=True)
     return sequences, operations.created_ns[mine][at], operations.completed_ns[mine][at]

@@ -17,6 +17,8 @@ from traceanalyzer.knowledge import collectives
 from traceanalyzer.trace.flight_recorder import COMPLETED, FlightDump, RecordedGroup
 
 _P2P = re.compile(r"(send|recv) (\d{1,7})(?:->|<-)(\d{1,7})\Z")
+_EVERY = "default_pg"
+"""What torch calls the group of all ranks."""
 _TOGETHER = frozenset(("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier"))
 """Operations that no member finishes before all have taken part; the root of a broadcast may."""
 
@@ -137,12 +139,19 @@ def join(dumps: Mapping[int, FlightDump]) -> Run:
 
 
 def _identities(dumps: Mapping[int, FlightDump]) -> dict[int, tuple[RecordedGroup, ...]]:
-    """The groups of each dump as the run has them: a group whose members a dump does not say is the one of its name."""
+    """The groups of each dump as the run has them: a group whose members a dump does not say is the one of its name.
+
+    The members of the group of all ranks are known where no dump says them: gloo and old versions write none.
+    """
     known: dict[str, RecordedGroup] = {}
     for dump in dumps.values():
         for group in dump.groups:
             if group.ranks:
                 known.setdefault(group.name, group)
+    if len(dumps) > 1:
+        every = tuple(range(max(dumps) + 1))
+        for group in (group for dump in dumps.values() for group in dump.groups if group.description == _EVERY):
+            known.setdefault(group.name, RecordedGroup(group.name, _EVERY, every))
     return {
         rank: tuple(group if group.ranks else known.get(group.name, group) for group in dump.groups)
         for rank, dump in dumps.items()
@@ -206,7 +215,11 @@ def _meeting(run: Run, group: RecordedGroup, sequence: int, ranks: list[int]) ->
 
 
 def _of_peers(run: Run, identities: Mapping[int, tuple[RecordedGroup, ...]]) -> Iterator[Meeting]:
-    """Point-to-point operations that are not finished, by group and peer; the first of each rank counts."""
+    """Point-to-point operations that are not finished, by group and peer; the first of each rank counts.
+
+    Those of which no peer is known, as in a log, are one for all ranks that wait in them.
+    """
+    unknown: defaultdict[tuple[RecordedGroup, str], dict[int, int]] = defaultdict(dict)
     first: dict[tuple[int, RecordedGroup, str, int], int] = {}
     for rank, dump in run.dumps.items():
         operations = dump.operations
@@ -216,6 +229,10 @@ def _of_peers(run: Run, identities: Mapping[int, tuple[RecordedGroup, ...]]) -> 
                 peer = int(found[3])
                 peer = group.ranks[peer] if peer < len(group.ranks) else peer
                 first.setdefault((rank, group, found[1], peer), row)
+            elif dump.is_logged:
+                unknown[group, run.text(rank, row, "name")].setdefault(rank, row)
+    for (group, _), rows in unknown.items():
+        yield Meeting(group, -1, rows, undumped=tuple(rank for rank in group.ranks if rank not in run.dumps))
     for (rank, group, way, peer), row in sorted(first.items(), key=lambda item: (item[0][0], item[0][3], item[0][2])):
         answer = (peer, group, "recv" if way == "send" else "send", rank)
         is_known = peer in run.dumps

@@ -2,6 +2,7 @@
 
     plain_pickle    the opcodes of pickle, without those that run code
     values          entries and groups of a dump become columns
+    watchdog        what watchdogs say in the log of a job
 
 The format is that of `torch/csrc/distributed/c10d/FlightRecorderDetail.hpp`; versions 2.1 to 2.9 were seen. Fields that
 a version does not have are unknown; a dump of another version is read by its keys.
@@ -25,8 +26,10 @@ __all__ = ["begins", "rank_of_name", "read"]
 _LARGEST = 512 << 20
 """Bytes of the largest dump that is read (own choice; 20,000 entries with frames are a tenth of it)."""
 _PROTOCOLS = tuple(bytes((0x80, version)) for version in range(2, 6))
-_KEYS = re.compile(rb"pg_config|pg_status|nccl_version|collective_seq_id|comm_lib_version|hccl_version")
-_JSON_KEYS = re.compile(rb'"(?:pg_config|pg_status|collective_seq_id|nccl_version|hccl_version|comm_lib_version)"\s*:')
+_KEYS = re.compile(
+    rb"pg_config|pg_status|nccl_version|collective_seq_id|comm_lib_version|hccl_version|profiling_name|time_created_ns"
+)
+_JSON_KEYS = re.compile(rb'"(?:' + _KEYS.pattern + rb')"\s*:')
 _EVENTS = re.compile(rb'"traceEvents"\s*:')
 _RANK = re.compile(r"(?:rank|dump)[-_]?(\d{1,7})(?:\.[a-z.]*)?\Z", re.IGNORECASE)
 _OWN_NAME = re.compile(r"(?:(?:nccl|hccl|xccl|comm_lib)_)?(?:trace_rank|dump)[-_]?\d{1,7}.*", re.IGNORECASE)
@@ -38,8 +41,8 @@ def begins(head: bytes) -> bool:
     """Whether a file begins like a dump of the flight recorder."""
     if head.startswith(_PROTOCOLS):
         return _KEYS.search(head) is not None
-    is_object = head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{")
-    return is_object and _JSON_KEYS.search(head) is not None and not _EVENTS.search(head)
+    is_json = head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith((b"{", b"["))
+    return is_json and _JSON_KEYS.search(head) is not None and not _EVENTS.search(head)
 
 
 def rank_of_name(name: str) -> int | None:

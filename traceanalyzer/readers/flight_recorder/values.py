@@ -30,6 +30,8 @@ _MOST_FRAMES = 60
 _MOST_RANKS = 1 << 20
 _LONGEST = 300
 """Letters of a name that are kept."""
+_PEERS = re.compile(r":(?:send|recv) \d")
+_LONGEST_MS = 1e12
 _NUMBER = re.compile(r"\d{1,7}")
 
 Entry = Mapping[str, Any]
@@ -44,6 +46,8 @@ def dump_of(content: Any, name: str, rank: int | None, size_bytes: int | None) -
         rank: The rank that the name says.
         size_bytes: Size of the file.
     """
+    if isinstance(content, list) and any(isinstance(entry, dict) and "profiling_name" in entry for entry in content):
+        content = {"entries": content}  # as the first versions wrote them
     if not isinstance(content, dict) or not {"entries", "pg_status", "pg_config"} & content.keys():
         return None
     given = content.get("entries")
@@ -89,14 +93,25 @@ class _GroupIds:
         number, named = entry.get("pg_id"), entry.get("process_group")
         if isinstance(named, list | tuple) and named:
             name = _short(named[0])
-            self.descriptions.setdefault(name, _short(named[1]) if len(named) > 1 else "")
+            self.descriptions.setdefault(name, _described(named[1]) if len(named) > 1 else "")
         else:
             name = _short(entry.get("pg_name")) or _short(number)
         if number is not None:
             self.names.setdefault(_short(number), name)
-        if entry.get("is_p2p") is True:
+        if _is_p2p(entry):
             self.with_p2p.add(name)
         return name
+
+
+def _described(value: Any) -> str:
+    """What the program calls a group; torch writes `undefined` if nothing."""
+    return "" if value == "undefined" else _short(value)
+
+
+def _is_p2p(entry: Entry) -> bool:
+    """Whether it is a point-to-point operation; the first versions show that by its name alone."""
+    given = entry.get("is_p2p")
+    return given is True or (given is None and _PEERS.search(_short(entry.get("profiling_name"))) is not None)
 
 
 def _short(value: Any) -> str:
@@ -108,9 +123,15 @@ def _whole(values: Iterable[Any]) -> np.ndarray:
     return np.array([v if type(v) is int and -1 <= v < _INT64 else -1 for v in values], dtype=np.int64)
 
 
+def _nanoseconds(milliseconds: Any) -> int:
+    """A time in ms, a whole number or not, in ns; -1 for all else."""
+    is_time = type(milliseconds) in (int, float) and 0 <= milliseconds < _LONGEST_MS
+    return round(milliseconds * 1e6) if is_time else -1
+
+
 def _operations(entries: Sequence[Entry], texts: _Codes, groups: _Codes) -> tuple[Operations, _GroupIds]:
     ids = _GroupIds()
-    is_p2p = [entry.get("is_p2p") is True for entry in entries]
+    is_p2p = [_is_p2p(entry) for entry in entries]
     numbers = [
         entry.get("p2p_seq_id" if p2p else "collective_seq_id", entry.get("seq_id"))
         for entry, p2p in zip(entries, is_p2p, strict=True)
@@ -144,6 +165,7 @@ def _operations(entries: Sequence[Entry], texts: _Codes, groups: _Codes) -> tupl
         created_ns=_whole([entry.get("time_created_ns") for entry in entries]),
         completed_ns=_whole([entry.get("time_discovered_completed_ns") for entry in entries]),
         timeout_ms=_whole([entry.get("timeout_ms") for entry in entries]),
+        duration_ns=_whole([_nanoseconds(entry.get("duration_ms")) for entry in entries]),
     )
     return operations, ids
 
@@ -180,7 +202,8 @@ def _configured(value: Any) -> dict[str, RecordedGroup]:
         if isinstance(config, dict):
             name = _short(config.get("name")) or key[:_LONGEST]
             members = _members(_listed(config.get("ranks")))
-            found[name] = RecordedGroup(name, _short(config.get("desc")), members)
+            if name:  # gloo writes one without a name
+                found[name] = RecordedGroup(name, _described(config.get("desc")), members)
     return found
 
 

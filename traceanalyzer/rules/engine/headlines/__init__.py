@@ -164,7 +164,14 @@ _SILENT_WORKS = Text(
 def headline(facts: Facts, combined: Combined | None) -> Headline:
     """What bounds a run: the GPU if it works nearly all the time, else what the GPU waits for."""
     if (standing := facts.find("hangs", Hangs)) is not None:
-        return Headline(facts.run, "hang" if standing.waits else "none", of_dumps(standing), None, None, None)
+        return Headline(
+            facts.run,
+            "none" if standing.verdict in ("none", "slow", "unfinished") else "hang",
+            of_dumps(standing),
+            None,
+            None,
+            None,
+        )
     if facts.log is not None:
         found = compile_log.of_log(facts.need("compilation", CompiledCode), facts.log)
         return Headline(facts.run, found.bound, found.message, found.share, None, None)

@@ -31,9 +31,10 @@ _CIRCLE = Text(
     one="{count:count} rank waits for itself: {ranks}.",
 )
 _NO_DUMP = Text(
-    "headline-hang-no-dump",
-    "{waiting:number} ranks wait; only ranks without a dump can be missing: {ranks}.",
+    "headline-hang-no-dump-2",
+    "{count:count} ranks wait; only ranks without a dump can be missing: {ranks}.",
     "ranks is a list of numbers such as 9, 14",
+    one="{count:count} rank waits; only ranks without a dump can be missing: {ranks}.",
 )
 _ALONE = Text(
     "headline-hang-alone",
@@ -42,6 +43,12 @@ _ALONE = Text(
 )
 _ALL_WAITING = Text(
     "headline-hang-all-waiting", "{waiting:number} ranks came to {operation} of {group}, and none finished."
+)
+_UNKNOWN = Text(
+    "headline-hang-unknown",
+    "{waiting:number} ranks wait, {ranks} of them in {operation} of {group}; the dumps do not say who else belongs to "
+    "it.",
+    "ranks is a list of numbers such as 9, 14",
 )
 _SLOW = Text(
     "headline-hang-slow",
@@ -53,7 +60,49 @@ _NONE = Text(
     "Nothing waits: all {operations:count} recorded operations of {dumps:number} ranks are finished.",
     one="Nothing waits: the only recorded operation of {dumps:number} ranks is finished.",
 )
+_UNFINISHED = Text(
+    "headline-hang-unfinished",
+    "Nobody waits for others. {count:count} ranks have not finished {operation} of {group} yet: {ranks}.",
+    "ranks is a list of numbers such as 9, 14",
+    one="Nobody waits for others. {count:count} rank has not finished {operation} of {group} yet: {ranks}.",
+)
+_NOT_BEGUN = Text(
+    "headline-hang-not-begun",
+    "The devices of {count:count} ranks have not begun {operation} of {group}, unlike the others: {ranks}.",
+    "ranks is a list of numbers such as 9, 14",
+    one="The device of {count:count} rank has not begun {operation} of {group}, unlike the others: {ranks}.",
+)
+_TIMEOUT = Text(
+    "headline-hang-timeout",
+    "All came to {operation} of {group}, the last ({ranks}) {taken:ns} after the first; the limit is {limit:ns}.",
+    "ranks is a list of numbers such as 9, 14",
+)
+_LOGGED_STOPPED = Text(
+    "headline-hang-logged-stopped",
+    "{count:count} ranks did not finish {operation} of {group}, which others finished: {ranks}. {waiting:number} wait.",
+    "ranks is a list of numbers such as 9, 14",
+    one="{count:count} rank did not finish {operation} of {group}, which others finished: {ranks}. {waiting:number} "
+    "wait.",
+)
+_LOGGED_NO_LINE = Text(
+    "headline-hang-logged-no-line",
+    "{waiting:number} ranks wait in {operation} of {group}; only ranks without a line can be missing: {ranks}.",
+    "a line of a log; ranks is a list of numbers such as 9, 14",
+)
+_LOGGED_ALL = Text(
+    "headline-hang-logged-all",
+    "{waiting:number} ranks wait in {operation} of {group}: all that have a line in the log.",
+)
+_LOGGED_ALONE = Text(
+    "headline-hang-logged-alone",
+    "Rank {rank} waits in {operation} of {group}; the log has no line of other ranks.",
+    "rank is a number",
+)
 _COUNTED = {"stopped": _STOPPED, "mismatch": _MISMATCH, "circle": _CIRCLE, "missing": _MISSING}
+_COUNTED |= {"unfinished": _UNFINISHED, "not-begun": _NOT_BEGUN}
+_WAITING = {"no-dump": _NO_DUMP, "all-waiting": _ALL_WAITING, "unknown": _UNKNOWN}
+_LOGGED = {"stopped": _LOGGED_STOPPED, "no-dump": _LOGGED_NO_LINE, "all-waiting": _LOGGED_ALL}
+"""Sentences of what a log says."""
 
 
 def of_dumps(found: Hangs) -> Message:
@@ -68,17 +117,21 @@ def of_dumps(found: Hangs) -> Message:
         "operation": called.operation or "?" if called else "?",
         "group": called.title if called else "?",
     }
+    if found.verdict == "no-dump":
+        told["count"] = found.waiting
+    if found.verdict == "unknown" and wait is not None:
+        told["ranks"] = in_ranges(wait.waiting)
     if found.disagreements:
         told["group"] = found.disagreements[0].called.title
     if found.dumps == 1 and found.waits:
-        return _ALONE(rank=str(found.waits[0].waiting[0]), operation=told["operation"], group=told["group"])
+        alone = _LOGGED_ALONE if found.is_logged else _ALONE
+        return alone(rank=str(found.waits[0].waiting[0]), operation=told["operation"], group=told["group"])
     if found.late is not None:
         late = found.late
         return _SLOW(rank=str(late.rank), last=late.last, collectives=late.collectives, late=late.late_ns)
-    if found.verdict in _COUNTED:
-        return _COUNTED[found.verdict](**told)
-    if found.verdict == "no-dump":
-        return _NO_DUMP(**told)
-    if found.verdict == "all-waiting":
-        return _ALL_WAITING(**told)
+    if found.verdict == "timeout" and (near := found.near_limit) is not None:
+        return _TIMEOUT(**told | {"taken": near.taken_ns, "limit": near.limit_ns})
+    texts = _COUNTED | _WAITING | (_LOGGED if found.is_logged else {})
+    if found.verdict in texts:
+        return texts[found.verdict](**told)
     return _NONE(operations=found.operations, dumps=found.dumps)

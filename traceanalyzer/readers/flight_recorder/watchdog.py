@@ -1,0 +1,232 @@
+"""Reads what the watchdogs of ranks and gloo write into the log of a job before a hang ends it.
+
+Each rank says in which operation it waits and how far its groups came, so that a log becomes a dump of one operation
+for each rank. The lines are those of `ProcessGroupNCCL.cpp` of torch 1.9 to 2.9, whose heads differ from version to
+version: `[Rank 3]`, `[PG 0 Rank 3]`, `[PG 0 (default_pg) Rank 3]`, `[PG ID 0 PG GUID 0(default_pg) Rank 3]`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+import numpy as np
+
+from traceanalyzer.trace.flight_recorder import (
+    UNNAMED,
+    FlightDump,
+    GroupCounters,
+    LoggedHang,
+    Operations,
+    RecordedGroup,
+)
+
+__all__ = ["MARKS", "read"]
+
+MARKS = re.compile(
+    rb"Watchdog caught collective operation timeout|[Ll]ast enqueued (?:NCCL )?work: ?-?\d"
+    rb"|failed to pass monitoredBarrier|Timed out waiting \d+ ?ms for (?:recv|send) operation"
+)
+"""What a log with a hang contains."""
+
+_LINE = re.compile(MARKS.pattern.decode())
+_REACH = 2000
+"""Letters of a line before and after a mark that are read."""
+_HEAD = re.compile(
+    r"\[(?:PG ?(?:ID ?)?(?P<id>\d{1,9})? ?(?:PG GUID ?(?P<guid>[^\s()\]]{1,80}))? ?(?:\((?P<desc>[^)\]]{0,200})\))? ?)?"
+    r"Rank ?(?P<rank>\d{1,7})\]"
+)
+_GLOBAL = re.compile(r"\[rank(\d{1,7})\]")
+_NUMBERED = re.compile(r"\A\s{0,9}(\d{1,7}): ")
+"""Number of a task, as `srun -l` writes it before each line."""
+_WORK = re.compile(r"Work[A-Z]{0,8}\((?P<fields>[^\n]{0,800}?)\) ran for (?P<ran>\d{1,12}) milliseconds")
+_FIELD = re.compile(r"(\w{1,20}(?:\(ms\))?)=(\[[^\]]{0,300}\]|[^,()\s]{1,80})")
+_STATUS = re.compile(r"ast enqueued (?:NCCL )?work: ?(-?\d{1,18}), last completed (?:NCCL )?work: ?(-?\d{1,18})")
+_AT_WORK = re.compile(r"at (?:NCCL )?work(?: sequence id)?: ?(\d{1,18})")
+_BARRIER = re.compile(r"Ranks? ([\d, ]{1,4000}) failed to pass monitoredBarrier in (\d{1,12}) ?ms")
+_GLOO = re.compile(r"Timed out waiting (\d{1,12}) ?ms for (recv|send) operation")
+_CLOCKS = (
+    re.compile(r"[EWIF](?P<month>\d\d)(?P<day>\d\d) (?P<clock>\d\d:\d\d:\d\d)(?:\.(?P<part>\d{1,9}))?"),
+    re.compile(r"\d{4}-(?P<month>\d\d)-(?P<day>\d\d)[ T](?P<clock>\d\d:\d\d:\d\d)(?:[.,](?P<part>\d{1,9}))?"),
+)
+_WORLD = re.compile(r"world[_ ]?size['\"]?\s{0,3}[=:]\s{0,3}(\d{1,6})\b", re.IGNORECASE)
+_YEAR = 2000
+"""Logs name no year; one that has a 29th of February."""
+_OPERATIONS = {
+    "ALLREDUCE": "all_reduce",
+    "ALLREDUCE_COALESCED": "all_reduce_coalesced",
+    "ALLGATHER": "all_gather",
+    "_ALLGATHER_BASE": "_all_gather_base",
+    "ALLGATHER_COALESCED": "all_gather_coalesced",
+    "REDUCE_SCATTER": "reduce_scatter",
+    "_REDUCE_SCATTER_BASE": "_reduce_scatter_base",
+    "ALLTOALL": "all_to_all",
+    "ALLTOALL_BASE": "all_to_all",
+}
+"""Operations as dumps name them; others are written small."""
+_OF_PEERS = frozenset(("SEND", "RECV", "RECVANYSOURCE", "COALESCED"))
+_MONITORED = "monitored_barrier"
+
+
+@dataclass
+class _Called:
+    """An operation in which a rank waits."""
+
+    name: str
+    sequence: int
+    shape: str
+    timeout_ms: int
+    created_ns: int
+    group: str | None
+
+    @property
+    def is_p2p(self) -> bool:
+        """Whether it is counted apart; so is what versions before 1.13 do not number."""
+        return self.sequence < 0
+
+
+@dataclass
+class _Rank:
+    """What a log says of a rank."""
+
+    called: list[_Called] = field(default_factory=list)
+    counters: dict[str, GroupCounters] = field(default_factory=dict)
+    at: dict[int, str] = field(default_factory=dict)
+    """The group of an operation, by its number."""
+
+
+def read(text: str, name: str, size_bytes: int | None = None) -> LoggedHang | None:
+    """What the watchdogs said in a log; None if they said nothing.
+
+    Args:
+        text: The whole log.
+        name: Name of the file.
+        size_bytes: Its size.
+    """
+    ranks: dict[int, _Rank] = {}
+    descriptions: dict[str, str] = {}
+    for line in _lines(text):
+        _take(line, ranks, descriptions)
+    if not ranks:
+        return None
+    for told in ranks.values():
+        _name_groups(told, descriptions)
+    stated = max((int(found[1]) for found in _WORLD.finditer(text)), default=0)
+    dumps = {rank: _dump(name, rank, told, descriptions) for rank, told in sorted(ranks.items())}
+    return LoggedHang(name, dumps, stated if stated > max(ranks) else None, size_bytes)
+
+
+def _lines(text: str) -> Iterator[str]:
+    """The lines with a mark, each once."""
+    end = -1
+    for mark in _LINE.finditer(text):
+        if mark.start() < end:
+            continue
+        begin = max(text.rfind("\n", 0, mark.start()) + 1, mark.start() - _REACH)
+        end = text.find("\n", mark.end(), mark.end() + _REACH)
+        end = min(mark.end() + _REACH, len(text)) if end < 0 else end
+        yield text[begin:end]
+
+
+def _take(line: str, ranks: dict[int, _Rank], descriptions: dict[str, str]) -> None:
+    """Keep what a line says of its rank."""
+    heads = list(_HEAD.finditer(line))
+    named = next((head for head in heads if head["id"] or head["guid"]), heads[0] if heads else None)
+    known = _GLOBAL.search(line) or (None if named else _NUMBERED.match(line))
+    if named is None and known is None:
+        return
+    rank = int(known[1] if known is not None else named["rank"] if named is not None else 0)
+    group = None if named is None else named["guid"] or named["id"]
+    if group is not None and named is not None:
+        described = descriptions.get(group) or named["desc"] or ""
+        descriptions[group] = "" if described == "undefined" else described
+    told = ranks.setdefault(rank, _Rank())
+    if work := _WORK.search(line):
+        _keep(told, _called(work, line, group))
+    if status := _STATUS.search(line):
+        told.counters[group or UNNAMED] = GroupCounters(int(status[1]), int(status[2]))
+        if group is not None and (at := _AT_WORK.search(line)):
+            told.at[int(at[1])] = group
+    if waited := _GLOO.search(line):
+        _keep(told, _Called(waited[2], -1, "", int(waited[1]), _since(line, int(waited[1])), "gloo"))
+    if barrier := _BARRIER.search(line):
+        _keep(told, _Called(_MONITORED, 1, "", int(barrier[2]), _since(line, int(barrier[2])), "gloo"))
+        for absent in re.findall(r"\d{1,7}", barrier[1]):
+            ranks.setdefault(int(absent), _Rank()).counters["gloo"] = GroupCounters(0, 0)
+
+
+def _keep(told: _Rank, called: _Called) -> None:
+    """Keep an operation once, though a log has it in the words of the watchdog, of an exception and of a signal."""
+    for known in told.called:
+        if (known.name, known.sequence) == (called.name, called.sequence) and None in (known.group, called.group):
+            known.group = known.group or called.group
+            return
+        if (known.name, known.sequence, known.group) == (called.name, called.sequence, called.group):
+            return
+    told.called.append(called)
+
+
+def _called(work: re.Match[str], line: str, group: str | None) -> _Called:
+    fields = dict(_FIELD.findall(work["fields"]))
+    kind = fields.get("OpType", "")
+    elements = fields.get("NumelIn")
+    shape = f"[{elements}]" if elements else fields.get("TensorShape", "")
+    sequence = -1 if kind in _OF_PEERS else _whole(fields.get("SeqNum"))
+    timeout, ran = _whole(fields.get("Timeout(ms)")), int(work["ran"])
+    name = _OPERATIONS.get(kind, kind.lower())
+    return _Called(name, sequence, shape, timeout, _since(line, ran), group)
+
+
+def _whole(text: str | None) -> int:
+    return int(text) if text is not None and text.isdecimal() and len(text) < 19 else -1
+
+
+def _since(line: str, ran_ms: int) -> int:
+    """When an operation began that was given up now, in ns since the beginning of a year; -1 without a time."""
+    head = line[: _REACH // 4]
+    found = next((clock for pattern in _CLOCKS if (clock := pattern.search(head))), None)
+    if found is None:
+        return -1
+    try:
+        at = datetime.fromisoformat(f"{_YEAR}-{found['month']}-{found['day']}T{found['clock']}")
+    except ValueError:
+        return -1
+    passed = at - datetime(_YEAR, 1, 1)  # noqa: DTZ001 - the clock of the log
+    part = int((found["part"] or "0").ljust(9, "0"))
+    return max(passed // timedelta(seconds=1) * 1_000_000_000 + part - ran_ms * 1_000_000, 0)
+
+
+def _name_groups(told: _Rank, descriptions: Mapping[str, str]) -> None:
+    """Give operations whose line names no group that of a status of the same number, or the only one of the log."""
+    only = next(iter(descriptions)) if len(descriptions) == 1 else UNNAMED
+    for called in told.called:
+        if called.group is None:
+            called.group = told.at.get(called.sequence, only)
+    if only != UNNAMED and UNNAMED in told.counters:
+        told.counters.setdefault(only, told.counters.pop(UNNAMED))
+
+
+def _dump(name: str, rank: int, told: _Rank, descriptions: Mapping[str, str]) -> FlightDump:
+    """What a log says of a rank, as a dump of the operations in which it waits."""
+    called = sorted(told.called, key=lambda one: (one.created_ns, one.sequence))
+    texts = {text: code for code, text in enumerate(dict.fromkeys(t for one in called for t in (one.name, one.shape)))}
+    keys = list(dict.fromkeys((*(one.group or UNNAMED for one in called), *told.counters)))
+    nothing = np.full(len(called), -1, dtype=np.int64)
+    operations = Operations(
+        group=np.array([keys.index(one.group or UNNAMED) for one in called], dtype=np.int32),
+        sequence=np.array([one.sequence for one in called], dtype=np.int64),
+        is_p2p=np.array([one.is_p2p for one in called], dtype=bool),
+        name=np.array([texts[one.name] for one in called], dtype=np.int32),
+        shape=np.array([texts[one.shape] if one.shape else -1 for one in called], dtype=np.int32),
+        dtype=nothing,
+        line=nothing,
+        state=np.zeros(len(called), dtype=np.int8),
+        created_ns=np.array([one.created_ns for one in called], dtype=np.int64),
+        completed_ns=nothing,
+        timeout_ms=np.array([one.timeout_ms for one in called], dtype=np.int64),
+        duration_ns=nothing,
+    )
+    groups = tuple(RecordedGroup(key, descriptions.get(key, ""), ()) for key in keys)
+    return FlightDump(name, rank, "", groups, told.counters, tuple(texts), operations, is_logged=True)
