@@ -75,6 +75,22 @@ def test_what_takes_most_is_said(text: str, start: str) -> None:
     assert said.startswith(start)
 
 
+def test_copies_and_collectives_on_the_gpu_are_named() -> None:
+    copies = examples.NVPROF.replace("3.20000s", "800.00ms").replace("800.00ms       200", "3.20000s       200")
+    copies = copies.replace("80.00%  800", "20.00%  800").replace("20.00%  3.2", "80.00%  3.2")
+    assert headlines(copies) == [
+        "3.2 of the 4.0 s on the GPU are copies, according to nvprof. What takes most: `[CUDA memcpy HtoD]` 3.2 s, "
+        "`void cudnn::detail::implicit_convolve_sgemm<float>(int, int)` 800 ms. How long the program takes in all is "
+        "unknown."
+    ]
+    collectives = examples.NSYS.replace("ampere_sgemm_128x128_nn", "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(int)")
+    (said,) = headlines(collectives)
+    assert said.startswith(
+        "1.5 of the 2.0 s on the GPU are collectives, waiting for other ranks included, according to Nsight Systems. "
+        "What takes most: `ncclDevKernel_AllReduce_Sum_bf16_RING_LL(int)` 1.5"
+    )
+
+
 def test_each_form_has_an_example() -> None:
     known = {form.id for forms in descriptions.forms().values() for form in forms}
     texts = [text for name, text in vars(examples).items() if name.isupper()]

@@ -357,9 +357,10 @@ def _of_pairs(lines: Lines, form: Form) -> ProfilerTable | None:
                 times.setdefault(match["name"], []).append(time)
     if first is None or not times:
         return None
-    steps = max(map(len, times.values()))
+    outer = {name: _within(name, form, times) for name in times}
+    steps = max(len(own) for name, own in times.items() if outer[name] is None)
     rows = [
-        make_row(lines.number(first), name, "phase", sum(own), calls=len(own), within=_within(name, form, times))
+        make_row(lines.number(first), name, "phase", sum(own), calls=len(own), within=outer[name])
         for name, own in times.items()
         if name != form.whole
     ]
@@ -369,10 +370,5 @@ def _of_pairs(lines: Lines, form: Form) -> ProfilerTable | None:
 
 def _within(name: str, form: Form, known: Mapping[str, object]) -> str | None:
     """The timer that contains another one, if it is printed, too."""
-    for pattern, outer in form.within:
-        if match := pattern.fullmatch(name):
-            container = match.expand(outer)
-            for full in (container, match[1] + (match[2] or "") if match.re.groups > 1 else container):
-                if full in known:
-                    return full
-    return None
+    containers = (match.expand(outer) for pattern, outer in form.within if (match := pattern.fullmatch(name)))
+    return next((container for container in containers if container in known), None)

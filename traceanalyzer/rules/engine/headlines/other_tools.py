@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from traceanalyzer.analyzers.tables.parts import PrintedPart
 from traceanalyzer.analyzers.tables.runs import PrintedRun
+from traceanalyzer.knowledge.kernel_classes import KernelClass, kernel_class
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.names import PARTS
 from traceanalyzer.rules.engine.facts import Facts
@@ -43,6 +44,18 @@ _KERNELS = Text(
     "Of {whole:rounded_ns} on the GPU, according to {tool}: {parts}. How long the program takes in all is unknown.",
     note="tool is a program; parts is a list such as ampere_sgemm 300 ms (75 %)",
 )
+_KERNELS_COMMUNICATE = Text(
+    "headline-tool-kernels-communicate",
+    "{part:part} on the GPU are collectives, waiting for other ranks included, according to {tool}. What takes most: "
+    "{parts}. How long the program takes in all is unknown.",
+    note="part reads: 6 of the 10 s; tool is a program; parts is a list such as ampere_sgemm 300 ms",
+)
+_KERNELS_COPY = Text(
+    "headline-tool-kernels-copy",
+    "{part:part} on the GPU are copies, according to {tool}. What takes most: {parts}. How long the program takes in "
+    "all is unknown.",
+    note="part reads: 6 of the 10 s; tool is a program; parts is a list such as ampere_sgemm 300 ms",
+)
 _NAMED = Text("headline-tool-named", "{kind} ({name}) {time:ns}", note="part of a list: update (`step`) 300 ms")
 _PLAIN = Text("headline-tool-plain", "{name} {time:ns}", note="part of a list: `tokenize` 300 ms")
 _INNER = Text("headline-tool-inner", "{kind} ({name}) {time:ns} of it", note="part of a list, after what contains it")
@@ -54,7 +67,7 @@ def verdict(facts: Facts, run: PrintedRun) -> StepBound:
     loader = facts.resources.loader_ns or 0.0
     if run.cpu_ns and loader >= WORTH * step:
         return StepBound("input", _INPUT(part=(loader, step), tool=run.tool), loader / step)
-    communicates = facts.per_step(sum(part.time_ns for part in run.parts if part.part == "communication"))
+    communicates = facts.per_step(sum(part.time_ns for part in _outermost(run, "communication")))
     if run.cpu_ns and communicates >= MOST * step:
         return StepBound("communication", _COMMUNICATION(part=(communicates, step), tool=run.tool), communicates / step)
     if run.cpu_ns is not None or not run.kernels:
@@ -62,11 +75,25 @@ def verdict(facts: Facts, run: PrintedRun) -> StepBound:
     return StepBound("none", _of_kernels(facts, run), None)
 
 
+def _outermost(run: PrintedRun, kind: str) -> Iterator[PrintedPart]:
+    """The parts of a kind that are in no other one of it: timers of steps contain those of micro steps."""
+    own = {part.name for part in run.parts if part.part == kind}
+    return (part for part in run.parts if part.name in own and part.within not in own)
+
+
 def _of_kernels(facts: Facts, run: PrintedRun) -> Message:
-    """Which kernels take most of the time on the device."""
+    """Which kernels and copies take most of the time on the device; and how much of it is no computing."""
+    rows = [(row.name, row.device_self_ns or 0) for row in run.kernels]
+    rows += [(copy.name, copy.device_ns or 0) for copy in run.copies]
+    rows.sort(key=lambda row: -row[1])
     least = WORTH_BESIDE * (run.device_ns or 0)
-    largest = [row for row in run.kernels if (row.device_self_ns or 0) >= least][:_SHOWN] or run.kernels[:1]
-    told = [_PLAIN(name=f"`{row.name}`", time=facts.per_step(row.device_self_ns or 0)) for row in largest]
+    largest = [row for row in rows if row[1] >= least][:_SHOWN] or rows[:1]
+    told = [_PLAIN(name=f"`{name}`", time=facts.per_step(time)) for name, time in largest]
+    collectives = sum(time for name, time in rows if kernel_class(name) is KernelClass.COMMUNICATION)
+    copies = sum(copy.device_ns or 0 for copy in run.copies)
+    for text, time in ((_KERNELS_COMMUNICATE, collectives), (_KERNELS_COPY, copies)):
+        if run.device_ns and time >= MOST * run.device_ns:
+            return text(part=(facts.per_step(time), facts.step_ns), parts=told, tool=run.tool)
     return _KERNELS(whole=facts.step_ns, parts=told, tool=run.tool)
 
 
