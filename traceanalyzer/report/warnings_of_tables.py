@@ -97,6 +97,29 @@ OF_TABLES = (
     ),
     Text("q-no-steps-in-table", "{run}: no row shows the number of steps, so everything counts as one step."),
     Text(
+        "q-device-columns-missing",
+        "{run}: the totals have times of the device, but the table has no such columns. Long lines may be cut.",
+        note="run is an identifier such as run-1",
+    ),
+    Text(
+        "q-device-columns-missing-in-tables",
+        "{count:count} of {all:count} tables have no columns of the device's times, although their totals have such "
+        "times. Long lines may be cut.",
+        note="always two or more",
+    ),
+    Text(
+        "q-device-time-of-operators",
+        "{run}: the table has no own times of the device (torch before 1.7). The device times of operators that call no "
+        "others are added up.",
+        note="run is an identifier such as run-1",
+    ),
+    Text(
+        "q-device-times-of-operators",
+        "{count:count} of {all:count} tables have no own times of the device (torch before 1.7). The device times of "
+        "operators that call no others are added up.",
+        note="always two or more",
+    ),
+    Text(
         "q-total-cannot-be",
         "{run}: the printed total of the host's time is negative, or less than one of its calls took, so it is unknown "
         "how long the run was and what bounds it.",

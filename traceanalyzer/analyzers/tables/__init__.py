@@ -84,6 +84,11 @@ def _has_no_steps(run: PrintedRun) -> bool:
     return run.steps_from is None and not run.is_of_single_calls
 
 
+def _lacks_device_columns(run: PrintedRun) -> bool:
+    """Whether the totals have times of the device, but no row has."""
+    return run.device_ns is not None and run.device_hidden_ns is None and not run.device_from_operators
+
+
 def doubts(results: Mapping[str, Any]) -> tuple[Loss, ...]:
     """Count what lowers the confidence of a document's figures."""
     every_run: tuple[PrintedRun, ...] = results["runs"]
@@ -109,6 +114,8 @@ def doubts(results: Mapping[str, Any]) -> tuple[Loss, ...]:
             "q-event-spans-beyond-hosts",
             lambda run: run.has_event_spans and run.device_ns is not None,
         ),
+        ("q-device-columns-missing", "q-device-columns-missing-in-tables", _lacks_device_columns),
+        ("q-device-time-of-operators", "q-device-times-of-operators", lambda run: run.device_from_operators),
         ("q-single-calls-in-table", "q-single-calls-in-tables", lambda run: run.is_of_single_calls),
         ("q-gpu-annotation-in-total", "q-gpu-annotation-in-totals", lambda run: run.annotations_in_total),
         (

@@ -43,6 +43,7 @@ _NO_RESULT = Text("rule-no-result", "an analysis that the rule needs is missing"
 _NO_SHAPES = Text("rule-no-shapes", "input shapes were not recorded: use profile(record_shapes=True)")
 _NO_OPERATORS = Text("rule-no-operators", "no operators were recorded")
 _NO_KERNELS = Text("rule-no-kernels", "no kernels were recorded: nothing ran on a GPU, or it was not profiled")
+_NO_PRINTED_KERNELS = Text("rule-no-printed-kernels", "the table has no rows of kernels")
 _NO_OWN_KERNELS = Text("rule-no-own-kernels", "none of the recorded kernels belongs to a typical step")
 
 STARTUP_SHARE = 0.5
@@ -407,7 +408,8 @@ class Facts:
                 if row.calls > row.earlier_calls
             )
         if not found:
-            raise Missing(_NO_OWN_KERNELS() if recorded else _NO_KERNELS())
+            worked = self.table is not None and self.table.device_ns
+            raise Missing((_NO_PRINTED_KERNELS if worked else _NO_OWN_KERNELS if recorded else _NO_KERNELS)())
         return found
 
 
