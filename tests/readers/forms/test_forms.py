@@ -21,6 +21,9 @@ from traceanalyzer.report.model import Report
 from traceanalyzer.trace.document import TableDocument
 
 
+WAIT = "{method 'item' of 'torch._C.TensorBase' objects}"
+
+
 def document_of(text: str) -> TableDocument:
     """The text as it is read."""
     found = read(Source(io.BytesIO(text.encode()), "notes.md", len(text), lambda _: None))
@@ -56,10 +59,10 @@ def figures_of(text: str) -> dict[str, tuple[str, int, float]]:
         (examples.NSYS, "Of 2.0 s on the GPU, according to Nsight Systems: `ampere_sgemm_128x128_nn` 1.5 s"),
         (examples.NVPROF, "Of 4.0 s on the GPU, according to nvprof: `void cudnn::detail::implicit_convolve_sgemm"),
         (examples.LIGHTNING, "Bound by input: 84 of the 100 s are waiting for data, according to Lightning's Simple"),
-        (examples.ADVANCED, "Of 12 s, according to cProfile: `train.py:7(augment)` 9.0 s"),
+        (examples.ADVANCED, "Of 12 s, according to Lightning's AdvancedProfiler: `train.py:7(augment)` 9.0 s"),
         (examples.CPROFILE, "Of 10 s, according to cProfile: `prepare.py:10(tokenize)` 8.0 s, `{method 'acquire'"),
         (examples.CPROFILE_LOADER, "Bound by input: 7.5 of the 10.0 s are waiting for data, according to cProfile."),
-        (examples.LINES, "Of 10 s, according to line_profiler: `11: for x in loader:` 8.0 s, `12: step(x)` 2.0 s."),
+        (examples.LINES, "Bound by input: 8.0 of the 10.0 s are waiting for data, according to line_profiler."),
         (examples.ASCEND, "Of 100 ms on the GPU, according to Ascend's profiler (op_statistic.csv): `MatMulV2` 60"),
         (examples.BY_HAND, "Of 2.0 s on the GPU, according to a table made by a person: `ampere_sgemm_128x128_nn` 1.5"),
         (examples.BY_HAND_OF_STAGES, "Bound by input: 0.84 of the 1.0 s are waiting for data, according to a table"),
@@ -73,6 +76,18 @@ def figures_of(text: str) -> dict[str, tuple[str, int, float]]:
 def test_what_takes_most_is_said(text: str, start: str) -> None:
     (said,) = headlines(text)
     assert said.startswith(start)
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        (examples.LINES.replace("for x in loader:", "total += loss.item()"), "`11: total += loss.item()`"),
+        (examples.CPROFILE.replace("prepare.py:10(tokenize)", WAIT), f"`{WAIT}`"),
+    ],
+)
+def test_waits_for_results_are_no_work_of_the_line(text: str, name: str) -> None:
+    (said,) = headlines(text)
+    assert said.startswith(f"8.0 of the 10.0 s are waits for results of the device in {name}, according to ")
 
 
 def test_copies_and_collectives_on_the_gpu_are_named() -> None:

@@ -46,3 +46,60 @@ def test_collectives_of_micro_steps_count_once() -> None:
 def test_timers_of_micro_steps_alone_are_what_they_are() -> None:
     log = MICRO.format(fwd="100.00", bwd="300.00", sync="50.00", step=" | step_microstep: 200.00") * 2
     assert run_of(log).wall_estimate_ns_per_step == 600e6
+
+
+SECTION = """\
+Profile stats for: {name}
+         {calls} function calls in {time} seconds
+
+   Ordered by: cumulative time
+
+   ncalls  tottime  percall  cumtime  percall filename:lineno(function)
+      100    {own}    0.001    {time}    0.090 {function}
+
+
+"""
+
+
+def advanced(*sections: tuple[str, str, str, str]) -> str:
+    """What Lightning's AdvancedProfiler prints of sections: their names, times, and a function with its own time."""
+    return "FIT Profiler Report\n\n" + "".join(
+        SECTION.format(name=name, calls=500, time=time, own=own, function=function)
+        for name, time, own, function in sections
+    )
+
+
+NEXT = ("[_TrainingEpochLoop].train_dataloader_next", "6.000", "5.900", "{method 'acquire' of '_thread.lock' objects}")
+BACKWARD = ("[Strategy]SingleDeviceStrategy.backward", "2.000", "1.900", "{method 'run_backward' of 'torch'}")
+STEP = ("[LightningModule]Net.optimizer_step", "2.500", "0.400", "adamw.py:7(step)")
+EPOCH = ("run_training_epoch", "9.000", "0.100", "fit_loop.py:1(advance)")
+SETUP = ("[LightningModule]Net.configure_optimizers", "0.002", "0.000", "adamw.py:17(__init__)")
+
+
+def test_sections_of_a_profiler_are_one_run() -> None:
+    run = run_of(advanced(SETUP, NEXT, BACKWARD))
+    assert (run.tool, run.cpu_ns, run.dataloader_ns) == ("Lightning's AdvancedProfiler", 8_002_000_000, 6_000_000_000)
+    assert headlines(advanced(SETUP, NEXT, BACKWARD)) == [
+        "Bound by input: 6.0 of the 8.0 s are waiting for data, according to Lightning's AdvancedProfiler."
+    ]
+
+
+def test_sections_contain_each_other_as_lightning_calls_them() -> None:
+    run = run_of(advanced(EPOCH, STEP, BACKWARD, NEXT))
+    assert run.cpu_ns == 9_000_000_000
+    assert {part.name: part.within for part in run.parts if part.kind == "phase"} == {
+        EPOCH[0]: None,
+        STEP[0]: EPOCH[0],
+        BACKWARD[0]: STEP[0],
+        NEXT[0]: EPOCH[0],
+    }
+    assert {part.name for part in run.parts if part.kind == "function"} == {BACKWARD[3], NEXT[3]}
+
+
+def test_a_section_that_comes_again_begins_another_report() -> None:
+    assert len(document_of(advanced(NEXT, BACKWARD) + advanced(NEXT, BACKWARD)).tables) == 2
+
+
+def test_a_sentence_about_parts_is_never_empty() -> None:
+    (said,) = headlines(advanced(SETUP).replace("Profile stats for", "about"))
+    assert said == "Of 2.0 ms, according to cProfile: `adamw.py:17(__init__)` 2.0 ms."

@@ -48,6 +48,8 @@ _MOSTLY_HIDDEN = 0.5
 _PARTLY_HIDDEN = 0.01
 """Own choice: with this share of time in rows that are not printed, an optimizer or a backward pass may be among them:
 their ranges have hardly any self time, by which tables are sorted most often."""
+_UPDATES = re.compile(r"(?:aten::)?(?:_fused_(?:adamw?|sgd|adagrad)_|(?:_foreach_)?addc(?:div|mul)_)\Z")
+"""Operators that hardly anything but an optimizer calls: they update parameters in place."""
 _TRAINING = ("ProfilerStep", "Optimizer.", "enumerate(DataLoader)", "enumerate(DataPipe)", "DistributedDataParallel")
 
 
@@ -214,12 +216,13 @@ def _workload(
         return "serving", (WorkloadEvidence("framework", server.name, server.events),)
     backward = next((row.name for row in rows if _BACKWARD.search(row.name)), None)
     optimizer = next((row for row in rows if marks.is_optimizer_step(row.name)), None)
-    if backward is None and optimizer is None:
+    update = next((row.name for row in rows if _UPDATES.match(row.name)), None)
+    if backward is None and optimizer is None and update is None:
         return _without_training(hidden)
-    trains = optimizer is not None or any(row.name.startswith(_TRAINING) for row in rows)
+    trains = optimizer is not None or update is not None or any(row.name.startswith(_TRAINING) for row in rows)
     if not trains and hidden < _PARTLY_HIDDEN:
         return "micro-benchmark", (WorkloadEvidence("backward-without-optimizer", backward),)
-    return "training", tuple(_of_training(optimizer, backward))
+    return "training", tuple(_of_training(optimizer, update, backward))
 
 
 def _server(frameworks: tuple[FrameworkEvidence, ...]) -> FrameworkEvidence | None:
@@ -229,16 +232,19 @@ def _server(frameworks: tuple[FrameworkEvidence, ...]) -> FrameworkEvidence | No
 
 
 def _without_training(hidden: float) -> tuple[str, tuple[WorkloadEvidence, ...]]:
-    """What a program without signs of training is, by the share of the time in rows that are not printed."""
+    """What a program without signs of training is: inference only if nearly all rows are printed."""
     if hidden >= _MOSTLY_HIDDEN:
         return "fragment", (WorkloadEvidence("hidden-rows"),)
-    evidence = "no-backward" if hidden < _PARTLY_HIDDEN else "no-backward-printed"
-    return "inference", (WorkloadEvidence(evidence),)
+    if hidden >= _PARTLY_HIDDEN:
+        return "fragment", (WorkloadEvidence("no-backward-printed"),)
+    return "inference", (WorkloadEvidence("no-backward"),)
 
 
-def _of_training(optimizer: TableRow | None, backward: str | None) -> Iterator[WorkloadEvidence]:
-    """The signs of training: calls of an optimizer, and the name of an operator of the backward pass."""
+def _of_training(optimizer: TableRow | None, update: str | None, backward: str | None) -> Iterator[WorkloadEvidence]:
+    """The signs of training: calls of an optimizer or its arithmetic, and an operator of the backward pass."""
     if optimizer is not None:
         yield WorkloadEvidence("optimizer-steps", optimizer.name, optimizer.calls)
+    elif update is not None:
+        yield WorkloadEvidence("optimizer-operators", update)
     if backward is not None:
         yield WorkloadEvidence("backward-operators", backward)

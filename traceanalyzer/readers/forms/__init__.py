@@ -3,6 +3,7 @@
     descriptions   the descriptions, compiled
     values         numbers with units
     tables         tables of rows: kernels, calls, parts of a program, functions
+    sections       tables of which a tool prints one for each part of a program
     figures        what changes over time: rates, use, memory
 
 Nothing of a form is guessed: columns with unknown names are counted and left out.
@@ -13,6 +14,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from traceanalyzer.readers.forms.figures import read_figures
+from traceanalyzer.readers.forms.sections import joined_sections
 from traceanalyzer.readers.forms.tables import read_pairs, read_tables
 from traceanalyzer.readers.key_averages.lines import Lines
 from traceanalyzer.trace.document import TableDocument
@@ -32,7 +34,7 @@ def with_forms(document: TableDocument, lines: Lines) -> TableDocument:
         tables = read_pairs(lines)
     return replace(
         document,
-        tables=tuple(sorted((*document.tables, *tables), key=lambda table: table.line)),
+        tables=tuple(sorted((*document.tables, *joined_sections(tables)), key=lambda table: table.line)),
         losses=(*document.losses, *losses),
         figures=read_figures(lines),
     )

@@ -41,6 +41,8 @@ class Form:
     whole: str | None = None
     """Name of the row that has the time of the whole program."""
     unit: str = ""
+    of: str = ""
+    """Form of the tables that stand in each section; `line` then is the heading of a section."""
     within: tuple[tuple[re.Pattern[str], str], ...] = ()
     """Patterns of names that are part of another one, and its name."""
     named_units: tuple[tuple[re.Pattern[str], str], ...] = ()
@@ -57,7 +59,7 @@ class Form:
 
 @cache
 def forms() -> Mapping[str, tuple[Form, ...]]:
-    """All forms by what they are: `table`, `pairs` or `figures`."""
+    """All forms by what they are: `table`, `sections`, `pairs` or `figures`."""
     page = resources.files("traceanalyzer.readers.forms").joinpath("forms.toml").read_text("utf-8")
     return {kind: tuple(map(_form, described)) for kind, described in tomllib.loads(page).items()}
 

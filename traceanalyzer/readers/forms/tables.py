@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
@@ -29,6 +29,12 @@ _BARS = "|│"
 _RULE = re.compile(r"-{3}.*-{3}|(?=.*[-=─]{3})[\s|+:=_─│┼-]+")
 _LOADING = re.compile(r"dataloader\.py:[0-9]+\((?:__next__|_next_data)\)")
 """Functions of torch in which a program waits for a batch."""
+_LOOP = re.compile(r"[0-9]+: (?:async )?for\b.*\bin\b.*\b\w*loader\w*\b", re.IGNORECASE)
+"""Lines of programs in which they wait for a batch."""
+_RESULT = re.compile(
+    r"\.(?:item|cpu|tolist|numpy|synchronize)\(\)|\{method '(?:item|cpu|tolist)' of 'torch\.|_cuda_synchronize\b"
+)
+"""Lines and functions in which a program waits for what it launched on a device before."""
 
 
 @dataclass(frozen=True)
@@ -273,10 +279,17 @@ def make_row(
     row = TableRow(line=line, name=name, calls=calls, form_row=kind, within=within)
     if kind in _ON_DEVICE:
         return replace(row, self_device_ns=time, device_total_ns=time, self_device_share=share)
-    part = ("loader" if _LOADING.search(name) else None) if kind in ("function", "line") else part_of(name)
+    part = _part_of_code(name) if kind in ("function", "line") else part_of(name)
     own = own if own is not None or is_nested or within else time
     part = None if kind == "call" else part
     return replace(row, self_cpu_ns=own, cpu_total_ns=time, cpu_total_share=share, device_total_ns=device, part=part)
+
+
+def _part_of_code(name: str) -> str | None:
+    """What a function or a line of a program waits for; None if it is not known to wait."""
+    if _LOADING.search(name) or _LOOP.match(name):
+        return "loader"
+    return "result" if _RESULT.search(name) else None
 
 
 def _above(lines: Lines, at: int, pattern: re.Pattern[str] | None, group: str) -> str | None:
@@ -357,7 +370,7 @@ def _of_pairs(lines: Lines, form: Form) -> ProfilerTable | None:
                 times.setdefault(match["name"], []).append(time)
     if first is None or not times:
         return None
-    outer = {name: _within(name, form, times) for name in times}
+    outer = {name: container_of(name, form, times) for name in times}
     steps = max(len(own) for name, own in times.items() if outer[name] is None)
     rows = [
         make_row(lines.number(first), name, "phase", sum(own), calls=len(own), within=outer[name])
@@ -368,7 +381,14 @@ def _of_pairs(lines: Lines, form: Form) -> ProfilerTable | None:
     return make_table(form, lines.number(first), heading_above(lines, first), rows, whole, steps) if rows else None
 
 
-def _within(name: str, form: Form, known: Mapping[str, object]) -> str | None:
-    """The timer that contains another one, if it is printed, too."""
-    containers = (match.expand(outer) for pattern, outer in form.within if (match := pattern.fullmatch(name)))
-    return next((container for container in containers if container in known), None)
+def container_of(name: str, form: Form, known: Iterable[str]) -> str | None:
+    """The timer or part that contains another one, if it is printed, too.
+
+    Args:
+        name: Of the inner one.
+        form: Its form, which knows what is part of what; names of containers may follow the class and a dot.
+        known: The names of all.
+    """
+    containers = [match.expand(outer) for pattern, outer in form.within if (match := pattern.fullmatch(name))]
+    found = (full for inner in containers for full in known if full == inner or full.endswith(f".{inner}"))
+    return next((full for full in found if full != name), None)

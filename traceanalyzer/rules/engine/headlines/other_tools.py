@@ -24,6 +24,12 @@ _COMMUNICATION = Text(
     "Bound by communication: {part:part} are collectives, according to {tool}.",
     note="tool is a program; part reads: 6 of the 10 s",
 )
+_RESULTS = Text(
+    "headline-tool-results",
+    "{part:part} are waits for results of the device in {names}, according to {tool}: what was launched before ends "
+    "there. On a GPU only less work makes them shorter, not another place of the wait; a trace shows what it works on.",
+    note="part reads: 6 of the 10 s; names is a list of lines or functions of a program; tool is a program",
+)
 _PARTS = Text(
     "headline-tool-parts",
     "Of {whole:rounded_ns}, according to {tool}: {parts}.",
@@ -70,6 +76,11 @@ def verdict(facts: Facts, run: PrintedRun) -> StepBound:
     communicates = facts.per_step(sum(part.time_ns for part in _outermost(run, "communication")))
     if run.cpu_ns and communicates >= MOST * step:
         return StepBound("communication", _COMMUNICATION(part=(communicates, step), tool=run.tool), communicates / step)
+    waits = [part for part in run.parts if part.part == "result"]
+    waited = facts.per_step(sum(map(_time, waits)))
+    if run.cpu_ns and waited >= MOST * step:
+        names = [f"`{part.name}`" for part in waits[:_SHOWN]]
+        return StepBound("none", _RESULTS(part=(waited, step), names=", ".join(names), tool=run.tool), None)
     if run.cpu_ns is not None or not run.kernels:
         return StepBound("none", _of_parts(facts, run), None)
     return StepBound("none", _of_kernels(facts, run), None)
@@ -102,6 +113,9 @@ def _of_parts(facts: Facts, run: PrintedRun) -> Message:
     least = WORTH_BESIDE * (run.cpu_ns or 0)
     outer = sorted((part for part in _telling(run) if _time(part) >= least), key=lambda part: -_time(part))
     told = [one for part in outer[:_SHOWN] for one in _told(facts, part, run)]
+    if not told:
+        longest = max(run.parts, key=lambda part: part.time_ns)
+        told = [_PLAIN(name=f"`{longest.name}`", time=facts.per_step(longest.time_ns))]
     if run.cpu_ns is None:
         return _UNKNOWN_WHOLE(tool=run.tool, parts=told)
     return (_PARTS_PER_STEP if run.steps > 1 else _PARTS)(whole=facts.step_ns, tool=run.tool, parts=told)
