@@ -4,6 +4,7 @@
     values         numbers with units
     tables         tables of rows: kernels, calls, parts of a program, functions
     sections       tables of which a tool prints one for each part of a program
+    trees          calls within each other
     figures        what changes over time: rates, use, memory
 
 Nothing of a form is guessed: columns with unknown names are counted and left out.
@@ -17,6 +18,7 @@ from traceanalyzer.readers.forms.figures import read_figures
 from traceanalyzer.readers.forms.sections import joined_sections
 from traceanalyzer.readers.forms.tables import read_pairs, read_tables
 from traceanalyzer.readers.key_averages.lines import Lines
+from traceanalyzer.readers.forms.trees import read_trees
 from traceanalyzer.trace.document import TableDocument
 
 __all__ = ["with_forms"]
@@ -30,6 +32,7 @@ def with_forms(document: TableDocument, lines: Lines) -> TableDocument:
         lines: Its lines.
     """
     tables, losses = read_tables(lines, with_others=bool(document.tables))
+    tables += read_trees(lines)
     if not document.tables and not tables:
         tables = read_pairs(lines)
     return replace(

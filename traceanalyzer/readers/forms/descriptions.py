@@ -59,7 +59,7 @@ class Form:
 
 @cache
 def forms() -> Mapping[str, tuple[Form, ...]]:
-    """All forms by what they are: `table`, `sections`, `pairs` or `figures`."""
+    """All forms by what they are: `table`, `sections`, `trees`, `pairs` or `figures`."""
     page = resources.files("traceanalyzer.readers.forms").joinpath("forms.toml").read_text("utf-8")
     return {kind: tuple(map(_form, described)) for kind, described in tomllib.loads(page).items()}
 

@@ -27,7 +27,7 @@ _MOST_OTHER_LINES = 5
 _ON_DEVICE = frozenset({"kernel", "copy"})
 _BARS = "|│"
 _RULE = re.compile(r"-{3}.*-{3}|(?=.*[-=─]{3})[\s|+:=_─│┼-]+")
-_LOADING = re.compile(r"dataloader\.py:[0-9]+\((?:__next__|_next_data)\)")
+_LOADING = re.compile(r"dataloader\.py:[0-9]+\((?:\w+\.)?(?:__next__|_next_data)\)")
 """Functions of torch in which a program waits for a batch."""
 _LOOP = re.compile(r"[0-9]+: (?:async )?for\b.*\bin\b.*\b\w*loader\w*\b", re.IGNORECASE)
 """Lines of programs in which they wait for a batch."""
