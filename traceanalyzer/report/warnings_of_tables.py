@@ -109,13 +109,13 @@ OF_TABLES = (
     ),
     Text(
         "q-device-time-of-operators",
-        "{run}: the table has no own times of the device (torch before 1.7). The device times of operators that call no "
-        "others are added up.",
+        "{run}: the table has no own times of the device (torch before 1.7). Those of operators that call no others "
+        "are added up.",
         note="run is an identifier such as run-1",
     ),
     Text(
         "q-device-times-of-operators",
-        "{count:count} of {all:count} tables have no own times of the device (torch before 1.7). The device times of "
+        "{count:count} of {all:count} tables have no own times of the device (torch before 1.7). Those of "
         "operators that call no others are added up.",
         note="always two or more",
     ),

@@ -20,7 +20,6 @@ from traceanalyzer.readers.source import Source
 from traceanalyzer.report.model import Report
 from traceanalyzer.trace.document import TableDocument
 
-
 WAIT = "{method 'item' of 'torch._C.TensorBase' objects}"
 
 
@@ -93,11 +92,12 @@ def test_waits_for_results_are_no_work_of_the_line(text: str, name: str) -> None
 def test_copies_and_collectives_on_the_gpu_are_named() -> None:
     copies = examples.NVPROF.replace("3.20000s", "800.00ms").replace("800.00ms       200", "3.20000s       200")
     copies = copies.replace("80.00%  800", "20.00%  800").replace("20.00%  3.2", "80.00%  3.2")
-    assert headlines(copies) == [
+    (said,) = headlines(copies)
+    assert said == (
         "3.2 of the 4.0 s on the GPU are copies, according to nvprof. What takes most: `[CUDA memcpy HtoD]` 3.2 s, "
         "`void cudnn::detail::implicit_convolve_sgemm<float>(int, int)` 800 ms. How long the program takes in all is "
         "unknown."
-    ]
+    )
     collectives = examples.NSYS.replace("ampere_sgemm_128x128_nn", "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(int)")
     (said,) = headlines(collectives)
     assert said.startswith(
@@ -220,3 +220,10 @@ def test_what_cprofile_prints_now_is_read(order: str) -> None:
 def test_what_copying_does_changes_nothing(text: str, change: object) -> None:
     assert callable(change)
     assert headlines(change(text)) == headlines(text)
+
+
+def test_tables_of_nsys_stats_may_be_csv() -> None:
+    columns = "Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name\n"
+    row = '75.0,1500000000,100,15000000.0,15000000.0,14000000,16000000,1000.0,"void gemm<(int)4, float>(int, T2)"\n'
+    (kernel,) = run_of(columns + row).kernels
+    assert (kernel.name, kernel.calls, kernel.device_self_ns) == ("void gemm<(int)4, float>(int, T2)", 100, 1500000000)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.readers.forms import examples
 from tests.readers.forms.test_forms import document_of, headlines, run_of
 
 MICRO = "[Rank 0] time (ms) | fwd_microstep: {fwd} | bwd_microstep: {bwd} | bwd_allreduce_microstep: {sync}{step}\n"
@@ -84,16 +85,13 @@ def test_sections_of_a_profiler_are_one_run() -> None:
     ]
 
 
-def test_sections_contain_each_other_as_lightning_calls_them() -> None:
+def test_times_of_sections_add_up() -> None:
+    """While one section is profiled, those around it are not: cProfile knows one at a time."""
     run = run_of(advanced(EPOCH, STEP, BACKWARD, NEXT))
-    assert run.cpu_ns == 9_000_000_000
-    assert {part.name: part.within for part in run.parts if part.kind == "phase"} == {
-        EPOCH[0]: None,
-        STEP[0]: EPOCH[0],
-        BACKWARD[0]: STEP[0],
-        NEXT[0]: EPOCH[0],
+    assert run.cpu_ns == (9_000 + 2_500 + 2_000 + 6_000) * 1_000_000
+    assert {part.name: part.within for part in run.parts if part.kind == "function"} == {
+        row[3]: row[0] for row in (EPOCH, STEP, BACKWARD, NEXT)
     }
-    assert {part.name for part in run.parts if part.kind == "function"} == {BACKWARD[3], NEXT[3]}
 
 
 def test_a_section_that_comes_again_begins_another_report() -> None:
@@ -103,3 +101,14 @@ def test_a_section_that_comes_again_begins_another_report() -> None:
 def test_a_sentence_about_parts_is_never_empty() -> None:
     (said,) = headlines(advanced(SETUP).replace("Profile stats for", "about"))
     assert said == "Of 2.0 ms, according to cProfile: `adamw.py:17(__init__)` 2.0 ms."
+
+
+def test_one_profile_that_is_printed_twice_counts_once() -> None:
+    by_own = examples.CPROFILE.replace("cumulative time", "internal time")
+    more = by_own.replace("     12/3    0.100    0.008   10.000    3.333 train.py:1(<module>)\n", "")
+    run = run_of(examples.CPROFILE + "\n" + more)
+    assert (run.cpu_ns, run.parts) == (10_000_000_000, run_of(examples.CPROFILE).parts)
+
+
+def test_two_profilers_of_lightning_are_two_runs() -> None:
+    assert len(headlines(examples.LIGHTNING + "\n" + advanced(NEXT, BACKWARD))) == 2

@@ -19,10 +19,11 @@ def test_functions_have_their_own_times_where_they_are_printed() -> None:
         "torch/nn/modules/module.py:1751(Net._wrapped_call_impl)": (None, 2_500_000_000),
         "model.py:9(Net.forward)": (2_400_000_000, 2_400_000_000),
     }
-    assert headlines(examples.PYINSTRUMENT) == [
+    (said,) = headlines(examples.PYINSTRUMENT)
+    assert said == (
         "Of 10 s, according to pyinstrument: `prepare.py:4(collate)` 6.4 s, `model.py:9(Net.forward)` 2.4 s, "
         "`<built-in>(sorted)` 1.0 s."
-    ]
+    )
 
 
 def ascii_only(text: str) -> str:

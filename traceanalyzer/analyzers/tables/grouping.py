@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from traceanalyzer.analyzers.tables.kinds import RowKind, classify, is_device_row
-from traceanalyzer.trace.document import ProfilerTable, TableDocument, TableRow
+from traceanalyzer.trace.document import ProfilerTable, TableDocument, TableRow, TableTotals
 
 _DIGIT = 0.0001
 """The last printed digit of a share: with twice the rounding, damaged rows contradict nothing."""
@@ -213,14 +213,32 @@ def _title(document: TableDocument, positions: list[int]) -> str | None:
 
 def by_name(tables: Sequence[ProfilerTable]) -> list[tuple[TableRow, RowKind]]:
     """Each event once; cut names may stand for several events and are kept apart."""
+    tables = without_repeated(tables)
     rows = _joined(_distinct(_coarsest(tables)), with_shapes=False)
     named = {row.name for table in tables for row in table.rows if _is_operator(row, table)}
     rows = [_with_own_device_time(row) for row in rows] if has_no_own_device_times(tables) else rows
     return list(zip(rows, classify(rows, named), strict=True))
 
 
+def without_repeated(tables: Sequence[ProfilerTable]) -> list[ProfilerTable]:
+    """Tables of other tools without rows that a table of the same form and total has: the same, in another order."""
+    names: dict[object, set[str]] = {}
+    kept = []
+    for table in tables:
+        if table.form is None:
+            kept.append(table)
+            continue
+        totals = (table.form, table.totals.self_cpu_ns, table.totals.self_device_ns)
+        is_repeated = totals in names
+        seen = names.setdefault(totals, set())
+        rows = tuple(row for row in table.rows if not is_repeated or row.name not in seen)
+        seen.update(row.name for row in table.rows)
+        kept.append(replace(table, rows=rows, totals=TableTotals() if is_repeated else table.totals))
+    return kept
+
+
 def has_no_own_device_times(tables: Sequence[ProfilerTable]) -> bool:
-    """Whether tables of torch have times of the device with all that operators call, and no other (before torch 1.7)."""
+    """Whether tables of torch have times of the device only with all that operators call, as before torch 1.7."""
     columns = {name for table in tables for name in table.columns}
     is_torch = all(table.form is None for table in tables)
     return (

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from traceanalyzer.analyzers.tables.grouping import RunView, has_no_own_device_times, sum_known
+from traceanalyzer.analyzers.tables.grouping import RunView, has_no_own_device_times, sum_known, without_repeated
 from traceanalyzer.analyzers.tables.kinds import MARKS, RowKind, is_device_row, is_sync
 from traceanalyzer.knowledge.marks import is_optimizer_step
 from traceanalyzer.structure import host_activity
@@ -78,7 +78,7 @@ def _cannot_be(cpu: int | None, rows: Sequence[TableRow]) -> bool:
 
 def _of_tool(view: RunView) -> RunTotals:
     """The totals of other tools' tables, each of which has other rows of the run."""
-    totals = [table.totals for table in view.tables]
+    totals = [table.totals for table in without_repeated(view.tables)]
     cpu, device = (sum_known(getattr(one, name) for one in totals) for name in ("self_cpu_ns", "self_device_ns"))
     return RunTotals(cpu, device, False, False)
 

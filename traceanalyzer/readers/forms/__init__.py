@@ -17,8 +17,8 @@ from dataclasses import replace
 from traceanalyzer.readers.forms.figures import read_figures
 from traceanalyzer.readers.forms.sections import joined_sections
 from traceanalyzer.readers.forms.tables import read_pairs, read_tables
-from traceanalyzer.readers.key_averages.lines import Lines
 from traceanalyzer.readers.forms.trees import read_trees
+from traceanalyzer.readers.key_averages.lines import Lines
 from traceanalyzer.trace.document import TableDocument
 
 __all__ = ["with_forms"]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from traceanalyzer.readers.forms.descriptions import Form, forms
-from traceanalyzer.readers.forms.tables import container_of, make_row, make_table
+from traceanalyzer.readers.forms.tables import make_row, make_table
 from traceanalyzer.trace.document import ProfilerTable, TableRow
 
 
@@ -43,23 +43,22 @@ def _section(table: ProfilerTable) -> tuple[Form | None, str]:
 
 
 def _joined(form: Form, sections: Mapping[str, ProfilerTable]) -> ProfilerTable:
-    """One table: a row for each part, and the functions of parts that contain no other, which would count twice."""
-    outer = {name: container_of(name, form, sections) for name in sections}
-    containers = set(outer.values())
+    """One table: a row for each part, and the functions within it; of one part alone, its functions.
+
+    While one part is profiled, none around it is, so their times add up.
+    """
     times = {name: _time(table) for name, table in sections.items()}
+    first = next(iter(sections.values()))
+    if len(sections) == 1:
+        return make_table(form, first.line, first.title, first.rows, next(iter(times.values())))
     rows: list[TableRow] = []
     for name, table in sections.items():
-        time = times[name]
-        if time is not None:
-            rows.append(make_row(table.line, name, form.row, time, is_nested=True, within=outer[name]))
-        if name not in containers:
-            rows += [replace(row, within=name if len(sections) > 1 else None) for row in table.rows]
-    whole = sum(time for name, time in times.items() if time is not None and outer[name] is None)
-    first = next(iter(sections.values()))
-    return make_table(form, first.line, first.title if len(sections) == 1 else None, rows, whole)
+        rows.append(make_row(table.line, name, form.row, times[name]))
+        rows += [replace(row, within=name) for row in table.rows]
+    return make_table(form, first.line, None, rows, sum(times.values()))
 
 
-def _time(table: ProfilerTable) -> int | None:
+def _time(table: ProfilerTable) -> int:
     """The time of a part: as printed above its functions, else of the longest of them."""
     printed = table.totals.self_cpu_ns
-    return max((row.cpu_total_ns or 0 for row in table.rows), default=None) if printed is None else printed
+    return max((row.cpu_total_ns or 0 for row in table.rows), default=0) if printed is None else printed

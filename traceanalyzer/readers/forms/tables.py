@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
@@ -134,7 +135,7 @@ def _in_order(text: str, columns: Sequence[FormColumn]) -> Iterator[FormColumn |
 def _cells(line: str, separator: str) -> list[str]:
     text = line.strip().strip(">").strip()
     if separator == ",":
-        return [cell.strip().strip('"') for cell in text.split(",")]
+        return [cell.strip() for cell in next(csv.reader([text]), [])]
     text = text.replace("│", "|").removeprefix("|").removesuffix("|")
     return [cell.strip().strip("*`").strip() for cell in text.split("|")]
 
@@ -370,7 +371,7 @@ def _of_pairs(lines: Lines, form: Form) -> ProfilerTable | None:
                 times.setdefault(match["name"], []).append(time)
     if first is None or not times:
         return None
-    outer = {name: container_of(name, form, times) for name in times}
+    outer = {name: _within(name, form, times) for name in times}
     steps = max(len(own) for name, own in times.items() if outer[name] is None)
     rows = [
         make_row(lines.number(first), name, "phase", sum(own), calls=len(own), within=outer[name])
@@ -381,14 +382,7 @@ def _of_pairs(lines: Lines, form: Form) -> ProfilerTable | None:
     return make_table(form, lines.number(first), heading_above(lines, first), rows, whole, steps) if rows else None
 
 
-def container_of(name: str, form: Form, known: Iterable[str]) -> str | None:
-    """The timer or part that contains another one, if it is printed, too.
-
-    Args:
-        name: Of the inner one.
-        form: Its form, which knows what is part of what; names of containers may follow the class and a dot.
-        known: The names of all.
-    """
-    containers = [match.expand(outer) for pattern, outer in form.within if (match := pattern.fullmatch(name))]
-    found = (full for inner in containers for full in known if full == inner or full.endswith(f".{inner}"))
-    return next((full for full in found if full != name), None)
+def _within(name: str, form: Form, known: Mapping[str, object]) -> str | None:
+    """The timer that contains another one, if it is printed, too."""
+    containers = (match.expand(outer) for pattern, outer in form.within if (match := pattern.fullmatch(name)))
+    return next((container for container in containers if container in known), None)

@@ -14,6 +14,8 @@ from traceanalyzer.rules.engine.headlines.kind_of_work import MOST
 from traceanalyzer.rules.engine.headlines.typical import WORTH, WORTH_BESIDE, StepBound
 
 _SHOWN = 4
+_WORTH_WITHIN = 0.02
+"""Share of the whole time from which on a part within another one is named (own choice: less changes nothing)."""
 _INPUT = Text(
     "headline-tool-input",
     "Bound by input: {part:part} are waiting for data, according to {tool}.",
@@ -136,6 +138,7 @@ def _told(facts: Facts, part: PrintedPart, run: PrintedRun) -> Iterator[Message]
     """A part, and those in it that do something else."""
     said = {"name": f"`{part.name}`", "time": facts.per_step(_time(part))}
     yield _NAMED(kind=PARTS[part.part](), **said) if part.part in PARTS else _PLAIN(**said)
-    for inner in run.parts:
-        if inner.within == part.name and inner.part is not None and inner.part != part.part:
-            yield _INNER(kind=PARTS[inner.part](), name=f"`{inner.name}`", time=facts.per_step(inner.time_ns))
+    inners = [inner for inner in run.parts if inner.within == part.name and inner.part not in (None, part.part)]
+    for inner in inners:
+        if _time(inner) >= _WORTH_WITHIN * (run.cpu_ns or 0):
+            yield _INNER(kind=PARTS[inner.part or ""](), name=f"`{inner.name}`", time=facts.per_step(inner.time_ns))

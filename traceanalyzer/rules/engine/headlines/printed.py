@@ -119,8 +119,8 @@ _OF_TABLE = {
     ),
     _NOT_PRINTED: Text(
         "headline-table-gpu-not-printed",
-        "Bound by the GPU: it works for {time:ns} per step, {share:share} of the profiled time. Most of what it does is "
-        "in rows that are not printed. Sort by its time (sort_by='self_cuda_time_total') and print more rows.",
+        "Bound by the GPU: it works for {time:ns} per step, {share:share} of the profiled time. Most of what it does "
+        "is in rows that are not printed. Sort by its time (sort_by='self_cuda_time_total') and print more rows.",
         note="sort_by='self_cuda_time_total' is code",
     ),
     _NO_COLUMNS: Text(
