@@ -219,6 +219,8 @@ class Saving(msgspec.Struct, frozen=True):
     as a capture measured it; else null."""
     decided_by: Message | None = None
     """What shows whether it saves anything, where it may save nothing or more than 5 % of the step; else null."""
+    is_of_whole_run: bool = False
+    """Whether the step is the whole run, because a table of another tool than torch does not say how many there are."""
 
 
 class Finding(msgspec.Struct, frozen=True):

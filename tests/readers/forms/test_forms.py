@@ -227,3 +227,11 @@ def test_tables_of_nsys_stats_may_be_csv() -> None:
     row = '75.0,1500000000,100,15000000.0,15000000.0,14000000,16000000,1000.0,"void gemm<(int)4, float>(int, T2)"\n'
     (kernel,) = run_of(columns + row).kernels
     assert (kernel.name, kernel.calls, kernel.device_self_ns) == ("void gemm<(int)4, float>(int, T2)", 100, 1500000000)
+
+
+def test_a_saving_of_a_whole_run_is_not_per_step() -> None:
+    found = report_of(examples.LIGHTNING)
+    said = " ".join(ta.render(found, "terminal").split())
+    assert "in all (" in said
+    assert "84 of 100 s in all" in said
+    assert "per step" not in said.partition("Parts of the program")[0]

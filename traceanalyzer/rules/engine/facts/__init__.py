@@ -331,6 +331,11 @@ class Facts:
         return not (self.model is None or self.model.abstains or self.resources.host_ns is None or self.tells_little)
 
     @property
+    def is_whole_run(self) -> bool:
+        """Whether a step is a whole run, because a table of another tool does not say how many steps there are."""
+        return self.table is not None and self.table.tool is not None and self.table.steps_from is None
+
+    @property
     def is_startup(self) -> bool:
         """Whether most of the recording is work that does not recur: code is loaded or compiled, or memory taken."""
         return self.step_ns > 0 and self.startup_per_step >= STARTUP_SHARE * self.step_ns
