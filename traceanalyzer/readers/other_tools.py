@@ -60,6 +60,13 @@ def described(text: str, document: TableDocument) -> str | None:
     if unreadable is not None:
         line = unreadable.params["line"]
         return f"contains a profiler table in line {line}, but none of its rows can be read. {_TABLE}"
+    mixed = next((loss for loss in document.losses if loss.id == "read-table-mixed"), None)
+    if mixed is not None:
+        return (
+            f"contains lines of tables of several processes, mixed, from line {mixed.params['line']} on, and nothing "
+            "says which line is whose. Print the table on one rank, or let the launcher label or separate their output "
+            "(torchrun --redirects 3 --log-dir logs)"
+        )
     head = text[:_SEARCHED]
     for pattern, name in _TOOLS:
         if re.search(pattern, head):

@@ -32,6 +32,11 @@ OF_TABLES = (
         "of their values.",
     ),
     Text(
+        "read-table-mixed",
+        "Lines of tables of several processes are mixed, from line {line:count} on, and nothing says which line is "
+        "whose: they are not read.",
+    ),
+    Text(
         "read-table-empty",
         "{count:count} tables have no readable row, the first in line {line:count}.",
         one="{count:count} table has no readable row, in line {line:count}.",
