@@ -44,7 +44,7 @@ def test_calls_follow_from_total_and_mean(total: str, mean: str, calls: int | No
     assert (printed.rows[0].calls, "calls" in printed.columns) == (calls, False)
 
 
-VALUES = (
+WHOLE = rows(
     ("aten::mm", "500.000ms", "5.000ms"),
     ("aten::add", "300.000ms", "3.000ms"),
     ("aten::mul", "1.000ms", "1.000ms"),

@@ -1,6 +1,7 @@
 """Reads what other tools print: tables, timers and figures in logs, each by its description in `forms.toml`.
 
     descriptions   the descriptions, compiled
+    quoting        marks of mails, comments and logs around lines
     values         numbers with units
     tables         tables of rows: kernels, calls, parts of a program, functions
     sections       tables of which a tool prints one for each part of a program
@@ -15,6 +16,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from traceanalyzer.readers.forms.figures import read_figures
+from traceanalyzer.readers.forms.quoting import unquoted
 from traceanalyzer.readers.forms.sections import joined_sections
 from traceanalyzer.readers.forms.tables import read_pairs, read_tables
 from traceanalyzer.readers.forms.trees import read_trees
@@ -31,6 +33,7 @@ def with_forms(document: TableDocument, lines: Lines) -> TableDocument:
         document: The tables of torch in it.
         lines: Its lines.
     """
+    lines = unquoted(lines)
     tables, losses = read_tables(lines, with_others=bool(document.tables))
     tables += read_trees(lines)
     if not document.tables and not tables:
