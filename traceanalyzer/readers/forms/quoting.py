@@ -18,19 +18,17 @@ _FEWEST = 3
 """Lines after each other that must have a mark (own choice: headings are single, and dmon has two lines of names)."""
 _STRING = re.compile(r'^\s*(?P<string>"(?:[^"\\]|\\.)*"),?\s*$')
 """A line of a list of strings, as notebooks hold outputs."""
+_TIME = r"^\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?Z?\]?"
 _MARKS = (
     re.compile(r"^\s{0,3}(?P<mark>>)(?: ?>)* ?(?P<text>.*)$"),
-    re.compile(
-        r"^(?P<mark>)\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?Z?\]?(?: ?- [A-Z]+ -| \[?(?:DEBUG|INFO|WARNING)\]?:?)?"
-        r" ?(?P<text>.*)$"
-    ),
+    re.compile(rf"(?P<mark>){_TIME}(?: ?- [A-Z]+ -| \[?(?:DEBUG|INFO|WARNING)\]?:?)? ?(?P<text>.*)$"),
     re.compile(r"^(?P<mark>[\w.-]{1,60}) +\|(?: (?P<text>.*))?$"),
     re.compile(rf"(?P<mark>){LABEL.pattern}(?P<text>.*)$", re.IGNORECASE),
     re.compile(r"^(?P<mark>#)(?: (?P<text>.*))?$"),
     re.compile(r"^\s*(?P<mark>[│┃]) (?P<text>.*?) ?[│┃]\s*$"),
 )
-"""What stands before and after the text of a line; the mark is the same in all lines. Times come before labels of ranks,
-whose pattern would take part of a time for the number of a rank."""
+"""What stands before and after the text of a line; the mark is the same in all lines. Times come before labels of
+ranks, whose pattern would take part of a time for the number of a rank."""
 
 
 def unquoted(lines: Lines) -> Lines:
