@@ -16,6 +16,7 @@ from traceanalyzer.inputs import saved_reports
 from traceanalyzer.inputs.discovery import TEXT_SUFFIXES, FoundFile, looks_like_trace, plain_name
 from traceanalyzer.inputs.storage import open_input
 from traceanalyzer.readers import compile_log, encodings, flight_recorder
+from traceanalyzer.readers.forms import descriptions
 
 HEAD = 1 << 18
 """Number of decompressed bytes to examine: the header of a trace and a few hundred events."""
@@ -194,11 +195,12 @@ def _recoder(head: bytes) -> Callable[[bytes], bytes]:
 
 
 def _finds_table(head: bytes, file: IO[bytes] | None, recode: Callable[[bytes], bytes]) -> bool:
-    """Whether a text contains a table; tables often stand at the end of a long log."""
+    """Whether a text contains a table, of torch or of another tool; tables often stand at the end of a long log."""
+    patterns = (_TABLE, descriptions.marks())
     kept, done = b"", 0
     piece = head
     while piece:
-        if _TABLE.search(kept + piece):
+        if any(pattern.search(kept + piece) for pattern in patterns):
             return True
         kept, done = piece[-_OVERLAP:], done + len(piece)
         piece = recode(file.read(_TEXT_CHUNK)) if file is not None and done < LONGEST_TEXT else b""
