@@ -29,6 +29,10 @@ _TRACE = (
     "It shows neither operators nor what waits for what. Record a trace of the same program: traceanalyzer capture "
     "-- python train.py, or torch.profiler.profile with prof.export_chrome_trace('trace.json')"
 )
+_DUMPS = (
+    "Set TORCH_NCCL_TRACE_BUFFER_SIZE=2000 and TORCH_NCCL_DUMP_ON_TIMEOUT=1, and give the folder of the dumps that all "
+    "ranks write then (nccl_trace_rank_0 and so on)"
+)
 _TABLE = (
     "Paste all of what print(prof.key_averages().table()) prints, with its header, its rows and the totals below; "
     "prof.export_chrome_trace('trace.json') keeps more"
@@ -68,6 +72,8 @@ def described(text: str, document: TableDocument) -> str | None:
             "(torchrun --redirects 3 --log-dir logs)"
         )
     head = text[:_SEARCHED]
+    if "Watchdog caught collective operation timeout" in head:
+        return f"contains a timeout of NCCL's watchdog, which does not say why a rank is late. {_DUMPS}"
     for pattern, name in _TOOLS:
         if re.search(pattern, head):
             return f"contains {name}, which this program does not read. {_TRACE}"
