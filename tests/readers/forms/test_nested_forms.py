@@ -112,3 +112,28 @@ def test_one_profile_that_is_printed_twice_counts_once() -> None:
 
 def test_two_profilers_of_lightning_are_two_runs() -> None:
     assert len(headlines(examples.LIGHTNING + "\n" + advanced(NEXT, BACKWARD))) == 2
+
+
+def test_lightning_computes_gradients_within_the_step_of_its_optimizer() -> None:
+    text = examples.LIGHTNING.replace(
+        "0.84             |  100       |  84.0           |  84 ",
+        "0.01             |  100       |  1.0            |  1  ",
+    )
+    text = text.replace(
+        "0.12             |  100       |  12.0           |  12 ",
+        "0.95             |  100       |  95.0           |  95 ",
+    )
+    (said,) = headlines(text)
+    assert said == (
+        "Of 100 s, according to Lightning's SimpleProfiler: update (`[LightningModule]Net.optimizer_step`) 95 s, forward "
+        "(`[Strategy]SingleDeviceStrategy.training_step`) 5.0 s of it, backward "
+        "(`[Strategy]SingleDeviceStrategy.backward`) 4.0 s of it."
+    )
+
+
+def test_gradients_beyond_the_step_of_the_optimizer_are_not_within_it() -> None:
+    text = examples.LIGHTNING.replace(
+        "0.04             |  100       |  4.0            |  4  ",
+        "0.40             |  100       |  40.0           |  40 ",
+    )
+    assert {part.within for part in run_of(text).parts if part.name.endswith("backward")} == {None}

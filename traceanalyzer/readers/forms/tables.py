@@ -309,7 +309,17 @@ def _table(lines: Lines, at: int, head: _Head, body: _Body) -> ProfilerTable:
     whole = body.whole
     if whole is None and (total := _above(lines, at, head.form.before, "total")):
         whole = values.time_ns(total, "s")
-    return make_table(head.form, lines.number(at), heading_above(lines, at), body.rows, whole)
+    return make_table(head.form, lines.number(at), heading_above(lines, at), _placed(body.rows, head.form), whole)
+
+
+def _placed(rows: Sequence[TableRow], form: Form) -> list[TableRow]:
+    """The rows, each with what contains it, as the form knows it and as their times allow."""
+    times = {row.name: row.cpu_total_ns or 0 for row in rows}
+    outer = {name: _within(name, form, times) for name in times} if form.within else {}
+    return [
+        row if (name := outer.get(row.name)) is None or times[row.name] > times[name] else replace(row, within=name)
+        for row in rows
+    ]
 
 
 def make_table(
@@ -384,5 +394,6 @@ def _of_pairs(lines: Lines, form: Form) -> ProfilerTable | None:
 
 def _within(name: str, form: Form, known: Mapping[str, object]) -> str | None:
     """The timer that contains another one, if it is printed, too."""
-    containers = (match.expand(outer) for pattern, outer in form.within if (match := pattern.fullmatch(name)))
-    return next((container for container in containers if container in known), None)
+    containers = [match.expand(outer) for pattern, outer in form.within if (match := pattern.fullmatch(name))]
+    found = (full for inner in containers for full in known if full == inner or full.endswith(f".{inner}"))
+    return next((full for full in found if full != name), None)
