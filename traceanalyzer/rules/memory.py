@@ -14,14 +14,13 @@ from statistics import fmean, median
 from traceanalyzer.analyzers.launches import runtime_calls
 from traceanalyzer.analyzers.memory import DeviceMemory, MemoryUse
 from traceanalyzer.analyzers.memory.cache_clears import CacheClears, clears_at
-from traceanalyzer.analyzers.tables.kinds import RowKind
 from traceanalyzer.rules.engine import idle_time, program
 from traceanalyzer.rules.engine.change import HostTime
 from traceanalyzer.rules.engine.facts import OperatorFact, if_known
 from traceanalyzer.rules.engine.places import of_set_up
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, OfEvents, page
 from traceanalyzer.structure.events import ITS_OWN, EventSet
-from traceanalyzer.structure.host_activity import is_allocation, is_free
+from traceanalyzer.structure.host_activity import is_free
 from traceanalyzer.structure.typical import mean
 
 _NEAR_LIMIT = page("memory-near-limit")
@@ -248,7 +247,7 @@ def _malloc(facts: Facts, limits: Limits) -> Drafts:
 
 def _malloc_in_table(facts: Facts, limits: Limits) -> Drafts:
     """By calls that free: a start allocates, but gives nothing back."""
-    rows = [row for row in facts.rows(RowKind.RUNTIME) if is_allocation(row.name) or is_free(row.name)]
+    rows = [row for row in facts.printed_calls if "Malloc" in row.name or is_free(row.name)]
     freed = sum(row.calls or 0 for row in rows if is_free(row.name))
     if freed < max(facts.steps, limits["frees"]):
         return
@@ -256,11 +255,10 @@ def _malloc_in_table(facts: Facts, limits: Limits) -> Drafts:
     share = facts.step_share(time)
     if share <= limits["table_share"]:
         return
-    where = tuple(CodePlace("row", row.name, value=row.self_cpu_ns, unit="ns") for row in rows)
     call = max(rows, key=lambda row: row.self_cpu_ns or 0).name
     calls = max(1, round(facts.per_step(sum(row.calls or 0 for row in rows))))
     yield Draft(
-        (_MALLOC.evidence(limits, "table_share", share, where, subject=_MALLOC.text("subject-table")()),),
+        (_MALLOC.evidence(limits, "table_share", share, (), subject=_MALLOC.text("subject-table")()),),
         HostTime((0.0, time), _MALLOC.text("basis-table")(), claims={EventSet.idle("allocation"): time}),
         {"time": time, "call": call, "calls": calls, "share": share},
         ceiling="high",

@@ -367,7 +367,8 @@ def read_pairs(lines: Lines) -> list[ProfilerTable]:
     return [table for form in forms()["pairs"] if (table := _of_pairs(lines, form)) is not None]
 
 
-def _of_pairs(lines: Lines, form: Form) -> ProfilerTable | None:
+def _timers(lines: Lines, form: Form) -> tuple[int, dict[str, list[int]]]:
+    """The first line with timers of a form, and all times by name."""
     times: dict[str, list[int]] = {}
     first = None
     for index in range(len(lines)):
@@ -379,7 +380,12 @@ def _of_pairs(lines: Lines, form: Form) -> ProfilerTable | None:
             unit = match.groupdict().get("unit") or form.unit
             if (time := values.time_ns(match["value"], unit)) is not None:
                 times.setdefault(match["name"], []).append(time)
-    if first is None or not times:
+    return first or 0, times
+
+
+def _of_pairs(lines: Lines, form: Form) -> ProfilerTable | None:
+    first, times = _timers(lines, form)
+    if not times:
         return None
     outer = {name: _within(name, form, times) for name in times}
     steps = max(len(own) for name, own in times.items() if outer[name] is None)

@@ -78,14 +78,21 @@ def verdict(facts: Facts, run: PrintedRun) -> StepBound:
     communicates = facts.per_step(sum(part.time_ns for part in _outermost(run, "communication")))
     if run.cpu_ns and communicates >= MOST * step:
         return StepBound("communication", _COMMUNICATION(part=(communicates, step), tool=run.tool), communicates / step)
-    waits = [part for part in run.parts if part.part == "result"]
-    waited = facts.per_step(sum(map(_time, waits)))
-    if run.cpu_ns and waited >= MOST * step:
-        names = [f"`{part.name}`" for part in waits[:_SHOWN]]
-        return StepBound("none", _RESULTS(part=(waited, step), names=", ".join(names), tool=run.tool), None)
+    if (waits := _of_results(facts, run)) is not None:
+        return StepBound("none", waits, None)
     if run.cpu_ns is not None or not run.kernels:
         return StepBound("none", _of_parts(facts, run), None)
     return StepBound("none", _of_kernels(facts, run), None)
+
+
+def _of_results(facts: Facts, run: PrintedRun) -> Message | None:
+    """That most of the time is waiting for what a device computes; None if it is not, or if the whole is unknown."""
+    waits = [part for part in run.parts if part.part == "result"]
+    waited = facts.per_step(sum(map(_time, waits)))
+    if not run.cpu_ns or waited < MOST * facts.step_ns:
+        return None
+    names = ", ".join(f"`{part.name}`" for part in waits[:_SHOWN])
+    return _RESULTS(part=(waited, facts.step_ns), names=names, tool=run.tool)
 
 
 def _outermost(run: PrintedRun, kind: str) -> Iterator[PrintedPart]:
