@@ -31,6 +31,8 @@ _MALLOC = page("allocator-malloc-in-step")
 _EMPTIED = page("cache-emptied-in-step")
 
 _CPU = "CPU"
+_TAKING = frozenset({"cudaMalloc", "hipMalloc", "cudaHostAlloc", "hipHostMalloc", "cudaMallocHost", "hipHostAlloc"})
+"""Calls that take memory from the driver."""
 _PREPARING = 0.6
 """Share of the idle time that host code outside of operators may have where a larger batch helps (own choice): what
 prepares samples there takes longer for more of them."""
@@ -247,7 +249,8 @@ def _malloc(facts: Facts, limits: Limits) -> Drafts:
 
 def _malloc_in_table(facts: Facts, limits: Limits) -> Drafts:
     """By calls that free: a start allocates, but gives nothing back."""
-    rows = [row for row in facts.printed_calls if "Malloc" in row.name or is_free(row.name)]
+    printed = facts.view.by_name if facts.view else []
+    rows = [row for row, _ in printed if row.name in _TAKING or is_free(row.name)]
     freed = sum(row.calls or 0 for row in rows if is_free(row.name))
     if freed < max(facts.steps, limits["frees"]):
         return

@@ -217,9 +217,9 @@ def _workload(
     backward = next((row.name for row in rows if _BACKWARD.search(row.name)), None)
     optimizer = next((row for row in rows if marks.is_optimizer_step(row.name)), None)
     update = next((row.name for row in rows if _UPDATES.match(row.name)), None)
-    if backward is None and optimizer is None and update is None:
+    if not (backward or optimizer or update):
         return _without_training(hidden)
-    trains = optimizer is not None or update is not None or any(row.name.startswith(_TRAINING) for row in rows)
+    trains = bool(optimizer or update) or any(row.name.startswith(_TRAINING) for row in rows)
     if not trains and hidden < _PARTLY_HIDDEN:
         return "micro-benchmark", (WorkloadEvidence("backward-without-optimizer", backward),)
     return "training", tuple(_of_training(optimizer, update, backward))

@@ -354,11 +354,6 @@ class Facts:
         return () if self.view is None else tuple(row for row, own in self.view.by_name if own is kind)
 
     @property
-    def printed_calls(self) -> tuple[TableRow, ...]:
-        """Printed rows of calls of the device's runtime; none of a trace."""
-        return self.rows(RowKind.RUNTIME)
-
-    @property
     def printed_marks(self) -> tuple[TableRow, ...]:
         """Printed rows of marks, such as steps of optimizers; none of a trace."""
         return self.rows(RowKind.ANNOTATION)

@@ -101,11 +101,16 @@ def _outermost(run: PrintedRun, kind: str) -> Iterator[PrintedPart]:
     return (part for part in run.parts if part.name in own and part.within not in own)
 
 
-def _of_kernels(facts: Facts, run: PrintedRun) -> Message:
-    """Which kernels and copies take most of the time on the device; and how much of it is no computing."""
+def _on_device(run: PrintedRun) -> list[tuple[str, int]]:
+    """Kernels and copies with their times in ns, the longest first."""
     rows = [(row.name, row.device_self_ns or 0) for row in run.kernels]
     rows += [(copy.name, copy.device_ns or 0) for copy in run.copies]
-    rows.sort(key=lambda row: -row[1])
+    return sorted(rows, key=lambda row: -row[1])
+
+
+def _of_kernels(facts: Facts, run: PrintedRun) -> Message:
+    """Which kernels and copies take most of the time on the device; and how much of it is no computing."""
+    rows = _on_device(run)
     least = WORTH_BESIDE * (run.device_ns or 0)
     largest = [row for row in rows if row[1] >= least][:_SHOWN] or rows[:1]
     told = [_PLAIN(name=f"`{name}`", time=facts.per_step(time)) for name, time in largest]
