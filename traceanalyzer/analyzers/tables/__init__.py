@@ -48,7 +48,7 @@ _MOSTLY_HIDDEN = 0.5
 _PARTLY_HIDDEN = 0.01
 """Own choice: with this share of time in rows that are not printed, an optimizer or a backward pass may be among them:
 their ranges have hardly any self time, by which tables are sorted most often."""
-_UPDATES = re.compile(r"(?:aten::)?(?:_fused_(?:adamw?|sgd|adagrad)_|(?:_foreach_)?addc(?:div|mul)_)\Z")
+_UPDATES = re.compile(r"^(?:aten::)?(?:_fused_(?:adamw?|sgd|adagrad)_|(?:_foreach_)?addc(?:div|mul)_)\Z")
 """Operators that hardly anything but an optimizer calls: they update parameters in place."""
 _TRAINING = ("ProfilerStep", "Optimizer.", "enumerate(DataLoader)", "enumerate(DataPipe)", "DistributedDataParallel")
 
@@ -214,15 +214,20 @@ def _workload(
     server = _server(frameworks)
     if server is not None:
         return "serving", (WorkloadEvidence("framework", server.name, server.events),)
-    backward = next((row.name for row in rows if _BACKWARD.search(row.name)), None)
+    backward = _first(rows, _BACKWARD)
     optimizer = next((row for row in rows if marks.is_optimizer_step(row.name)), None)
-    update = next((row.name for row in rows if _UPDATES.match(row.name)), None)
+    update = _first(rows, _UPDATES)
     if not (backward or optimizer or update):
         return _without_training(hidden)
     trains = bool(optimizer or update) or any(row.name.startswith(_TRAINING) for row in rows)
     if not trains and hidden < _PARTLY_HIDDEN:
         return "micro-benchmark", (WorkloadEvidence("backward-without-optimizer", backward),)
     return "training", tuple(_of_training(optimizer, update, backward))
+
+
+def _first(rows: list[TableRow], pattern: re.Pattern[str]) -> str | None:
+    """The first name of a row that a pattern finds something in."""
+    return next((row.name for row in rows if pattern.search(row.name)), None)
 
 
 def _server(frameworks: tuple[FrameworkEvidence, ...]) -> FrameworkEvidence | None:
