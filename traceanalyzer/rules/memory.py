@@ -14,10 +14,9 @@ from statistics import fmean, median
 from traceanalyzer.analyzers.launches import runtime_calls
 from traceanalyzer.analyzers.memory import DeviceMemory, MemoryUse
 from traceanalyzer.analyzers.memory.cache_clears import CacheClears, clears_at
-from traceanalyzer.rules.engine import idle_time, program
+from traceanalyzer.rules.engine import idle_time, places, program
 from traceanalyzer.rules.engine.change import HostTime
 from traceanalyzer.rules.engine.facts import OperatorFact, if_known
-from traceanalyzer.rules.engine.places import of_set_up
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, OfEvents, page
 from traceanalyzer.structure.events import ITS_OWN, EventSet
 from traceanalyzer.structure.host_activity import is_free
@@ -228,7 +227,7 @@ def _malloc(facts: Facts, limits: Limits) -> Drafts:
     share = facts.step_share(time)
     if share <= limits["time_share"]:
         return
-    where = tuple(of_set_up(row, each) for row, each in zip(rows, times, strict=True))
+    where = tuple(places.of_set_up(row, each) for row, each in zip(rows, times, strict=True))
     params = {
         "time": time,
         "all": OfEvents(time),
@@ -258,10 +257,11 @@ def _malloc_in_table(facts: Facts, limits: Limits) -> Drafts:
     share = facts.step_share(time)
     if share <= limits["table_share"]:
         return
+    where = places.of_rows(rows)
     call = max(rows, key=lambda row: row.self_cpu_ns or 0).name
     calls = max(1, round(facts.per_step(sum(row.calls or 0 for row in rows))))
     yield Draft(
-        (_MALLOC.evidence(limits, "table_share", share, (), subject=_MALLOC.text("subject-table")()),),
+        (_MALLOC.evidence(limits, "table_share", share, where, subject=_MALLOC.text("subject-table")()),),
         HostTime((0.0, time), _MALLOC.text("basis-table")(), claims={EventSet.idle("allocation"): time}),
         {"time": time, "call": call, "calls": calls, "share": share},
         ceiling="high",
