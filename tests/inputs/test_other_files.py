@@ -57,7 +57,7 @@ def _samples(tmp: Path) -> dict[str, tuple[bytes, str]]:
     execution = b'{"schema": "1.1.1-chakra.0.0.4", "pid": 1, "nodes": []}'
     return {
         "a.ncu-rep": (b"NVR\0" + bytes(60), "Nsight Compute"),
-        "b.nsys-rep": (b"\x00\x10\x03" * 40, "Nsight Systems"),
+        "b.nsys-rep": (b"\x00\x10\x03" * 40, "the text that `nsys stats` prints"),
         "c.qdrep": (b"\x00\x10\x03" * 40, "Nsight Systems"),
         "d.sqlite": (_database(tmp, "CUPTI_ACTIVITY_KIND_KERNEL"), "export of Nsight Systems"),
         "e.db": (_database(tmp, "rocpd_api"), "rocprof (rocpd)"),
@@ -100,6 +100,8 @@ def _samples(tmp: Path) -> dict[str, tuple[bytes, str]]:
         "ap.csv": (b'"ID","Process ID","Process Name","Host Name"\n', "Nsight Compute"),
         "aq.csv": (b"Wall time,Step,Value\n1,2,3\n", "TensorBoard"),
         "ar.wandb": (b":W&B\xbe\xe1\0" + bytes(40), "Weights & Biases"),
+        "at.csv": (b'"Step","wave-12 - train/loss","wave-12 - train/loss__MIN"\n', "Weights & Biases"),
+        "au.csv": (b"Start (ns),Duration (ns),CorrId,Name\n", "of single events"),
         "as.so": (b"\x7fELF\x02\x01\x01" + bytes(40), "ELF"),
     }
 

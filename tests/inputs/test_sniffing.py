@@ -9,6 +9,7 @@ import zlib
 import pytest
 
 from tests.batching.making import TABLE, trace
+from tests.readers.forms import examples
 from traceanalyzer.inputs.sniffing import HEAD, FileKind, peek
 
 DIFFERENCE = b'{"schema_version":1,"generator":{"name":"traceanalyzer","version":"1"},"base":{"name":"a"}'
@@ -53,6 +54,9 @@ def look(data: bytes, name: str = "x.json", *, is_named: bool = False) -> FileKi
             TABLE.replace("Self CPU", "Self\u00a0CPU").replace("CPU total", "CPU\u00a0total").encode(),
             FileKind.DOCUMENT,
         ),
+        ("x.out", examples.CPROFILE.encode(), FileKind.DOCUMENT),
+        ("x.txt", examples.PYINSTRUMENT.encode(), FileKind.DOCUMENT),
+        ("x.log", examples.DMON.encode(), FileKind.OTHER),
         ("x.txt", b"no table", FileKind.OTHER),
         ("x.txt", b"", FileKind.OTHER),
     ],

@@ -38,6 +38,15 @@ def test_output_of_other_tools_is_named(text: str, name: str) -> None:
     assert "Record a trace of the same program: traceanalyzer capture" in said
 
 
+def test_a_timeout_of_nccl_asks_for_dumps() -> None:
+    line = (
+        "[rank3]:[E1107 ProcessGroupNCCL.cpp:607] [Rank 3] Watchdog caught collective operation timeout: WorkNCCL()\n"
+    )
+    said = refusal(line)
+    assert "NCCL's watchdog" in said
+    assert "TORCH_NCCL_DUMP_ON_TIMEOUT=1" in said
+
+
 @pytest.mark.parametrize(
     ("text", "what"),
     [

@@ -43,6 +43,8 @@ def test_a_table_whose_gpu_mostly_runs_collectives_is_bound_by_communication() -
 
 def test_a_few_printed_kernels_do_not_tell_what_most_of_the_time_is_spent_on() -> None:
     found = printed(("aten::mm", "5.000ms", "30.000ms"), ("gemm_kernel", "0.000us", "30.000ms"))
+    assert found.message.id == "headline-table-gpu-not-printed"
+    found = printed(("aten::mm", "5.000ms", "30.000ms"), ("mine::own", "5.000ms", "60.000ms"))
     assert found.message.id == "headline-table-gpu"
 
 
@@ -113,7 +115,7 @@ def test_a_table_of_waits_without_device_times_says_what_is_waited_in() -> None:
 
 
 def test_columns_of_old_torch_show_that_there_was_a_device() -> None:
-    """`CUDA total` counts nested operators several times, so the device's own time is unknown."""
+    """They are spans between events, about as long as the host's time, so the device's own time is unknown."""
     cells = [
         {
             "Name": "addmm",
@@ -124,8 +126,8 @@ def test_columns_of_old_torch_show_that_there_was_a_device() -> None:
         }
     ]
     (found,) = report(table(cells, cpu="10.000ms")).headlines
-    assert (found.bound, found.message.id) == ("none", "headline-table-no-device-total")
-    assert "CUDA shows an accelerator" in found.message.text
+    assert (found.bound, found.message.id) == ("none", "headline-table-event-spans")
+    assert "the printed times of CUDA are spans" in found.message.text
 
 
 def test_without_a_gpu_a_range_is_named_if_what_it_does_outside_of_operators_takes_most() -> None:
@@ -149,3 +151,27 @@ def test_without_times_of_the_host_it_is_unknown_what_bounds_a_step() -> None:
 
     assert "the GPU works for 50 ms of it" in said("aten::mm")
     assert "Of the 50 ms per step for which the GPU works, collectives take 40 ms." in said("c10d::allreduce_")
+
+
+def test_most_of_the_gpu_s_time_in_rows_that_are_not_printed_is_said() -> None:
+    found = printed(
+        ("cudaDeviceSynchronize", "80.000ms", "0.000us"), ("aten::mul", "5.000ms", "3.000ms"), cpu="90.000ms"
+    )
+    assert (found.bound, found.message.id) == ("gpu-compute", "headline-table-gpu-not-printed")
+    assert "sort_by='self_cuda_time_total'" in found.message.text
+
+
+CUT = [
+    {"Name": "cudaDeviceSynchronize", "Self CPU": "90.000ms", "CPU total": "90.000ms"},
+    {"Name": "aten::mm", "Self CPU": "5.000ms", "CPU total": "5.000ms"},
+]
+
+
+def test_a_table_whose_columns_of_the_gpu_are_cut_has_no_hidden_rows() -> None:
+    whole = report(table(CUT, cpu="95.000ms", device="100.000ms"))
+    (found,) = whole.headlines
+    assert found.message.id == "headline-table-gpu-no-columns"
+    assert {warning.message.id for warning in whole.warnings} == {"q-device-columns-missing", "q-no-steps-in-table"}
+    reasons = {entry.reason.id for entry in whole.skipped}
+    assert "rule-no-printed-kernels" in reasons
+    assert "rule-no-kernels" not in reasons

@@ -179,8 +179,8 @@ def command(
     An INPUT is a file, a folder (searched at any depth), a quoted pattern, a URL such as s3://bucket/run7/, or a
     saved report (report -o x.json).
 
-    Traces (.json, .json.gz, .tmp), texts with profiler tables (.txt, .md, .log) and compile logs of torch (.log) are
-    recognized by their content; a compile log gets a report of its own.
+    Traces (.json, .json.gz, .tmp), texts with profiler tables (.txt, .md, .log, .out) and compile logs of torch (.log)
+    are recognized by their content; a compile log gets a report of its own.
     Saved reports are rendered again; those in a folder are used only if there is nothing else.
 
     To resume an interrupted batch, run the same command again: it analyzes only what is missing or has changed.

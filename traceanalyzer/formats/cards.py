@@ -209,6 +209,9 @@ def _exact_digits(values: list[int], factor: int) -> int:
 
 
 _SAVES = Text("card-saves", "Saves {time} per step ({share}).", note="time and share are intervals, such as up to 3 ms")
+_SAVES_IN_ALL = Text(
+    "card-saves-in-all", "Saves {time} in all ({share}).", note="time and share are intervals, such as up to 3 ms"
+)
 _MAY_SAVE = Text(
     "card-may-save",
     "May save {time} per step ({share}), or nothing: {decided}.",
@@ -376,7 +379,8 @@ def _price(finding: Finding, language: Language) -> _Price:
     saves = question = None
     if time and share:
         if decided is None:
-            saves = _saves(time, share, why_latent, language)
+            text = _SAVES_IN_ALL if saving.is_of_whole_run else _SAVES
+            saves = _saves(language.text(text, time=time, share=share), why_latent, language)
         else:
             question = language.text(_MAY_SAVE, time=time, share=share, decided=language.say(decided))
     own = own_time(saving, language)
@@ -385,9 +389,8 @@ def _price(finding: Finding, language: Language) -> _Price:
     return _Price(time, share, why_latent, saves, question, own)
 
 
-def _saves(time: str, share: str, why_latent: str | None, language: Language) -> str:
+def _saves(saves: str, why_latent: str | None, language: Language) -> str:
     """The sentence with a price, and why it is little."""
-    saves = language.text(_SAVES, time=time, share=share)
     return language.text(_SAVES_LITTLE, saves=saves, latent=why_latent) if why_latent else saves
 
 

@@ -19,7 +19,7 @@ from traceanalyzer.readers.source import meant_instead
 from traceanalyzer.urls import is_url, path_of, shown
 
 TRACE_SUFFIXES = (".json", ".json.tmp", ".tmp")
-TEXT_SUFFIXES = (".txt", ".md", ".log")
+TEXT_SUFFIXES = (".txt", ".md", ".log", ".out")
 CAPTURED_TABLES = ".key_averages.txt"
 """Suffix of the tables that a capture writes beside each trace."""
 _COMPRESSED = ".gz"

@@ -21,6 +21,10 @@ _MOST_FILES = 200
 """Files of a folder that are looked at for an error."""
 
 _TRACE = "give what prof.export_chrome_trace('trace.json') writes for the same program"
+_OF_NSYS = (
+    "which only nsys reads; give the text that `nsys stats` prints of it, or what "
+    "prof.export_chrome_trace('trace.json') writes for the same program"
+)
 _EVENTS = re.compile(rb'"traceEvents"\s*:|"ph"\s*:')
 
 _MAGIC: tuple[tuple[bytes, str], ...] = (
@@ -98,8 +102,12 @@ _COLUMNS: tuple[tuple[str, str], ...] = (
         f"is a table of Nsight Compute, which has metrics of kernels and no operators; {_TRACE}",
     ),
     (
-        r"Time \(%\),Total Time \(ns\)|Start \(ns\),Duration \(ns\)",
-        f"is a table of nsys stats, which has no operators of torch; {_TRACE}",
+        r"Start \(ns\),Duration \(ns\)",
+        f"is a table of nsys stats of single events; give what nsys stats prints of cuda_gpu_kern_sum, or {_TRACE[5:]}",
+    ),
+    (
+        r'"Step","[^"]* - [^"]*",.*__MIN"',
+        f"is a table of Weights & Biases, which holds scalars and no events; {_TRACE}",
     ),
     (r"Wall time,Step,Value", f"is a table of TensorBoard, which holds scalars and no events; {_TRACE}"),
 )
@@ -109,7 +117,7 @@ _TABLES = (".csv", ".tsv")
 _SUFFIXES: tuple[tuple[tuple[str, ...], str], ...] = (
     (
         (".nsys-rep", ".qdrep", ".qdstrm"),
-        f"is a recording of Nsight Systems, whose format only nsys reads; {_TRACE}",
+        f"is a recording of Nsight Systems, {_OF_NSYS}",
     ),
     (
         (".pftrace", ".perfetto-trace"),
@@ -164,7 +172,7 @@ def _database(head: bytes) -> str | None:
     if not head.startswith(b"SQLite format 3\0"):
         return None
     if b"CUPTI_ACTIVITY" in head or b"TARGET_INFO" in head or b"StringIds" in head:
-        return f"is an export of Nsight Systems (SQLite), which has no operators of torch; {_TRACE}"
+        return f"is an export of Nsight Systems (SQLite), {_OF_NSYS}"
     if b"rocpd_" in head:
         return f"is a recording of rocprof (rocpd), which has no operators of torch; {_TRACE}"
     return f"is a database of SQLite, in which no trace is looked for; {_TRACE}"

@@ -17,6 +17,7 @@ from traceanalyzer.inputs.discovery import TEXT_SUFFIXES, FoundFile, looks_like_
 from traceanalyzer.inputs.storage import open_input
 from traceanalyzer.readers import compile_log, encodings, flight_recorder
 from traceanalyzer.readers.flight_recorder import watchdog
+from traceanalyzer.readers.forms import descriptions
 
 HEAD = 1 << 18
 """Number of decompressed bytes to examine: the header of a trace and a few hundred events."""
@@ -203,12 +204,16 @@ def _recoder(head: bytes) -> Callable[[bytes], bytes]:
 
 
 def _kind_of_text(head: bytes, file: IO[bytes] | None, recode: Callable[[bytes], bytes]) -> FileKind:
-    """Whether a text contains a table, or what watchdogs said; both often stand at the end of a long log."""
+    """Whether a text contains a table, of torch or of another tool, or what watchdogs said.
+
+    All of them often stand at the end of a long log.
+    """
+    tables = (_TABLE, descriptions.marks())
     kind = FileKind.OTHER
     kept, done = b"", 0
     piece = head
     while piece:
-        if _TABLE.search(kept + piece):
+        if any(pattern.search(kept + piece) for pattern in tables):
             return FileKind.DOCUMENT
         if watchdog.MARKS.search(kept + piece):
             kind = FileKind.HANG_LOG

@@ -34,6 +34,7 @@ _HEAD = 1 << 20
 _LONGEST_TEXT = 256 << 20
 """Most bytes of a text that are searched for tables; no document of people is as long."""
 
+_OURS = "is a report that traceanalyzer wrote for people; name the trace, or a report saved as .json"
 _ARRAY_OF_OBJECTS = re.compile(rb"\A\s*+\[\s*+(\{\s*\"|\]|$)")
 
 
@@ -68,6 +69,8 @@ def _read_text(source: Source) -> TableDocument | LoggedHang:
     from traceanalyzer.readers.flight_recorder import watchdog  # noqa: PLC0415
 
     data = source.peek(_LONGEST_TEXT)
+    if output.is_ours(data):
+        raise UnusableInputError(f"{source.name}: {_OURS}")
     rest = len(source.peek(_LONGEST_TEXT + 1)) > len(data)
     text = key_averages.decode(data)
     document = key_averages.read(text, source.name, source.size_bytes)
@@ -85,8 +88,6 @@ def _read_text(source: Source) -> TableDocument | LoggedHang:
 
 def _why_not(source: Source, data: bytes) -> str:
     """Why a text without tables is no input."""
-    if output.is_ours(data):
-        return "is a report that traceanalyzer wrote for people; name the trace, or a report saved as .json"
     if source.losses:
         return f"its gzip data is cut or damaged after {len(data):,} bytes, which hold no event; copy the file again"
     if not data:

@@ -29,6 +29,10 @@ _TRACE = (
     "It shows neither operators nor what waits for what. Record a trace of the same program: traceanalyzer capture "
     "-- python train.py, or torch.profiler.profile with prof.export_chrome_trace('trace.json')"
 )
+_DUMPS = (
+    "Set TORCH_NCCL_TRACE_BUFFER_SIZE=2000 and TORCH_NCCL_DUMP_ON_TIMEOUT=1, and give the folder of the dumps that all "
+    "ranks write then (nccl_trace_rank_0 and so on)"
+)
 _TABLE = (
     "Paste all of what print(prof.key_averages().table()) prints, with its header, its rows and the totals below; "
     "prof.export_chrome_trace('trace.json') keeps more"
@@ -55,6 +59,15 @@ _LOG = re.compile(
 """Lines of a trainer, or a bar of tqdm."""
 
 
+_LOST = {
+    "read-table-empty": f"contains a profiler table in line {{line}}, but none of its rows can be read. {_TABLE}",
+    "read-table-mixed": "contains lines of tables of several processes, mixed, from line {line} on, and nothing says "
+    "which line is whose. Print the table on one rank, or let the launcher label or separate their output (torchrun "
+    "--redirects 3 --log-dir logs)",
+}
+"""Why a text with tables has none that can be read, by what was lost; `line` is where it begins."""
+
+
 def described(text: str, document: TableDocument) -> str | None:
     """What a text without readable tables is, and what to record or to paste instead; None if it is unknown.
 
@@ -62,11 +75,12 @@ def described(text: str, document: TableDocument) -> str | None:
         text: The whole text.
         document: What was read from it; it has no tables.
     """
-    unreadable = next((loss for loss in document.losses if loss.id == "read-table-empty"), None)
-    if unreadable is not None:
-        line = unreadable.params["line"]
-        return f"contains a profiler table in line {line}, but none of its rows can be read. {_TABLE}"
+    for loss in document.losses:
+        if loss.id in _LOST:
+            return _LOST[loss.id].format(line=loss.params["line"])
     head = text[:_SEARCHED]
+    if "Watchdog caught collective operation timeout" in head:
+        return f"contains a timeout of NCCL's watchdog, which does not say why a rank is late. {_DUMPS}"
     for pattern, name in _TOOLS:
         if re.search(pattern, head):
             return f"contains {name}, which this program does not read. {_TRACE}"

@@ -216,10 +216,11 @@ class Saving(msgspec.Struct, frozen=True):
     """How the step's saving was found: `model`, replays of the recorded dependencies with the change, or `budget`,
     bounds by the total times of the other resources."""
     step_ns: float | None = None
-    """Duration in ns of the step that gets shorter, where that is not the recorded one: of a step without the profiler,
-    as a capture measured it; else null."""
+    """Duration in ns of the step that gets shorter, if one without the profiler, as a capture measured; else null."""
     decided_by: Message | None = None
     """What shows whether it saves anything, where it may save nothing or more than 5 % of the step; else null."""
+    is_of_whole_run: bool = False
+    """Whether its step is a whole run: the table of another tool does not say how many steps there are."""
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -268,8 +269,7 @@ class Finding(msgspec.Struct, frozen=True):
     code_before: str | None = None
     """The line of code that `code` most likely replaces; null if that is unknown."""
     after_fixes_ns_per_step: tuple[float, float | None, float] | None = None
-    """Time in ns per step, least, most likely and most, that a latent finding adds to the fixes before it in
-    `combined`; else null."""
+    """ns per step (least, likely, most) that a latent finding adds to the fixes before it in `combined`; else null."""
 
 
 class Relief(msgspec.Struct, frozen=True):

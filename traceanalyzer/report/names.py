@@ -15,6 +15,7 @@ from traceanalyzer.report.message import Message, Text
 UNKNOWN = Text("value-unknown", "unknown", "in place of a quantity")
 PARTS = {
     "loader": Text("program-part-loader", "waiting for data"),
+    "result": Text("program-part-result", "waiting for results of the device"),
     "forward": Text("program-part-forward", "forward"),
     "backward": Text("program-part-backward", "backward"),
     "update": Text("program-part-update", "update"),

@@ -32,6 +32,11 @@ OF_TABLES = (
         "of their values.",
     ),
     Text(
+        "read-table-mixed",
+        "Lines of tables of several processes are mixed, from line {line:count} on, and nothing says which line is "
+        "whose: they are not read.",
+    ),
+    Text(
         "read-table-empty",
         "{count:count} tables have no readable row, the first in line {line:count}.",
         one="{count:count} table has no readable row, in line {line:count}.",
@@ -96,6 +101,29 @@ OF_TABLES = (
         "Annotations that can be told from kernels are subtracted.",
     ),
     Text("q-no-steps-in-table", "{run}: no row shows the number of steps, so everything counts as one step."),
+    Text(
+        "q-device-columns-missing",
+        "{run}: the totals have times of the device, but the table has no such columns. Long lines may be cut.",
+        note="run is an identifier such as run-1",
+    ),
+    Text(
+        "q-device-columns-missing-in-tables",
+        "{count:count} of {all:count} tables have no columns of the device's times, although their totals have such "
+        "times. Long lines may be cut.",
+        note="always two or more",
+    ),
+    Text(
+        "q-device-time-of-operators",
+        "{run}: the table has no own times of the device (torch before 1.7). Those of operators that call no others "
+        "are added up.",
+        note="run is an identifier such as run-1",
+    ),
+    Text(
+        "q-device-times-of-operators",
+        "{count:count} of {all:count} tables have no own times of the device (torch before 1.7). Those of "
+        "operators that call no others are added up.",
+        note="always two or more",
+    ),
     Text(
         "q-total-cannot-be",
         "{run}: the printed total of the host's time is negative, or less than one of its calls took, so it is unknown "

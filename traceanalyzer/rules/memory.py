@@ -14,10 +14,9 @@ from statistics import fmean, median
 from traceanalyzer.analyzers.launches import runtime_calls
 from traceanalyzer.analyzers.memory import DeviceMemory, MemoryUse
 from traceanalyzer.analyzers.memory.cache_clears import CacheClears, clears_at
-from traceanalyzer.rules.engine import idle_time, program
+from traceanalyzer.rules.engine import idle_time, places, program
 from traceanalyzer.rules.engine.change import HostTime
 from traceanalyzer.rules.engine.facts import OperatorFact, if_known
-from traceanalyzer.rules.engine.places import of_set_up
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, OfEvents, page
 from traceanalyzer.structure.events import ITS_OWN, EventSet
 from traceanalyzer.structure.host_activity import is_free
@@ -31,6 +30,8 @@ _MALLOC = page("allocator-malloc-in-step")
 _EMPTIED = page("cache-emptied-in-step")
 
 _CPU = "CPU"
+_TAKING = frozenset({"cudaMalloc", "hipMalloc", "cudaHostAlloc", "hipHostMalloc", "cudaMallocHost", "hipHostAlloc"})
+"""Calls that take memory from the driver."""
 _PREPARING = 0.6
 """Share of the idle time that host code outside of operators may have where a larger batch helps (own choice): what
 prepares samples there takes longer for more of them."""
@@ -226,7 +227,7 @@ def _malloc(facts: Facts, limits: Limits) -> Drafts:
     share = facts.step_share(time)
     if share <= limits["time_share"]:
         return
-    where = tuple(of_set_up(row, each) for row, each in zip(rows, times, strict=True))
+    where = tuple(places.of_set_up(row, each) for row, each in zip(rows, times, strict=True))
     params = {
         "time": time,
         "all": OfEvents(time),
@@ -242,6 +243,30 @@ def _malloc(facts: Facts, limits: Limits) -> Drafts:
         summary=_MALLOC.text("summary-uncached") if is_uncached else None,
         advice=_MALLOC.text("advice-uncached") if is_uncached else None,
         code=_CODE_CACHED if is_uncached else None,
+    )
+
+
+def _malloc_in_table(facts: Facts, limits: Limits) -> Drafts:
+    """By calls that free: a start allocates, but gives nothing back."""
+    printed = facts.view.by_name if facts.view else []
+    rows = [row for row, _ in printed if row.name in _TAKING or is_free(row.name)]
+    freed = sum(row.calls or 0 for row in rows if is_free(row.name))
+    if freed < max(facts.steps, limits["frees"]):
+        return
+    time = facts.per_step(fsum(row.self_cpu_ns or 0 for row in rows))
+    share = facts.step_share(time)
+    if share <= limits["table_share"]:
+        return
+    where = places.of_rows(rows)
+    call = max(rows, key=lambda row: row.self_cpu_ns or 0).name
+    calls = max(1, round(facts.per_step(sum(row.calls or 0 for row in rows))))
+    yield Draft(
+        (_MALLOC.evidence(limits, "table_share", share, where, subject=_MALLOC.text("subject-table")()),),
+        HostTime((0.0, time), _MALLOC.text("basis-table")(), claims={EventSet.idle("allocation"): time}),
+        {"time": time, "call": call, "calls": calls, "share": share},
+        ceiling="high",
+        confidence="B",
+        summary=_MALLOC.text("summary-table"),
     )
 
 
@@ -331,6 +356,6 @@ RULES = (
     _HEADROOM.rule(trace=_headroom),
     _GROWTH.rule(trace=_growth),
     _CHURN.rule(trace=_churn, table=_churn),
-    _MALLOC.rule(trace=_malloc),
+    _MALLOC.rule(trace=_malloc, table=_malloc_in_table),
     _EMPTIED.rule(trace=_cache_emptied),
 )

@@ -100,6 +100,7 @@ _EVIDENCE = {
         "{count:count} optimizer steps ({name})",
         one="{count:count} optimizer step ({name})",
     ),
+    "optimizer-operators": Text("evidence-optimizer-operators", "arithmetic of an optimizer ({name})"),
     "backward-operators": Text("evidence-backward-operators", "a backward pass ({name})"),
     "training-framework": Text("evidence-training-framework", "marks of a framework for training such as {name}"),
     "no-backward": Text("evidence-no-backward", "no backward pass"),

@@ -340,7 +340,10 @@ def test_device_time_of_printed_operators_is_not_hidden() -> None:
     ("name", "hidden", "workload", "evidence"),
     [
         ("aten::mm", 0, "inference", "no-backward"),
-        ("aten::mm", 5, "inference", "no-backward-printed"),
+        ("aten::mm", 5, "fragment", "no-backward-printed"),
+        ("aten::addcdiv_", 0, "training", "optimizer-operators"),
+        ("aten::_fused_adamw_", 5, "training", "optimizer-operators"),
+        ("aten::addcdiv", 0, "inference", "no-backward"),
         ("aten::mm", 60, "fragment", "hidden-rows"),
         ("aten::threshold_backward", 0, "micro-benchmark", "backward-without-optimizer"),
         ("aten::threshold_backward", 5, "training", "backward-operators"),

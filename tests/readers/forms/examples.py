@@ -216,3 +216,23 @@ DMON = """\
     1   100    60     -    90     5     0     0  5000  1500
     0   120    61     -    40     5     0     0  5000  1500
 """
+
+PYINSTRUMENT = """\
+
+  _     ._   __/__   _ _  _  _ _/_   Recorded: 10:00:00  Samples:  1000
+ /_//_/// /_\\ / //_// / //_'/ //     Duration: 10.000    CPU time: 9.500
+/   _/                      v5.1.3
+
+Profile at train.py:7
+
+10.000 <module>  train.py:1
+└─ 9.900 train  train.py:6
+   ├─ 7.000 collate  prepare.py:4
+   │  ├─ 6.000 [self]  prepare.py
+   │  └─ 1.000 sorted  <built-in>
+   ├─ 2.500 Net._wrapped_call_impl  torch/nn/modules/module.py:1751
+   │  └─ [2 frames hidden]  torch
+   │     └─ 2.400 Net.forward  model.py:9
+   └─ 0.400 collate  prepare.py:4
+
+"""

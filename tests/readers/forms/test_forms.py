@@ -20,6 +20,8 @@ from traceanalyzer.readers.source import Source
 from traceanalyzer.report.model import Report
 from traceanalyzer.trace.document import TableDocument
 
+WAIT = "{method 'item' of 'torch._C.TensorBase' objects}"
+
 
 def document_of(text: str) -> TableDocument:
     """The text as it is read."""
@@ -56,10 +58,10 @@ def figures_of(text: str) -> dict[str, tuple[str, int, float]]:
         (examples.NSYS, "Of 2.0 s on the GPU, according to Nsight Systems: `ampere_sgemm_128x128_nn` 1.5 s"),
         (examples.NVPROF, "Of 4.0 s on the GPU, according to nvprof: `void cudnn::detail::implicit_convolve_sgemm"),
         (examples.LIGHTNING, "Bound by input: 84 of the 100 s are waiting for data, according to Lightning's Simple"),
-        (examples.ADVANCED, "Of 12 s, according to cProfile: `train.py:7(augment)` 9.0 s"),
+        (examples.ADVANCED, "Of 12 s, according to Lightning's AdvancedProfiler: `train.py:7(augment)` 9.0 s"),
         (examples.CPROFILE, "Of 10 s, according to cProfile: `prepare.py:10(tokenize)` 8.0 s, `{method 'acquire'"),
         (examples.CPROFILE_LOADER, "Bound by input: 7.5 of the 10.0 s are waiting for data, according to cProfile."),
-        (examples.LINES, "Of 10 s, according to line_profiler: `11: for x in loader:` 8.0 s, `12: step(x)` 2.0 s."),
+        (examples.LINES, "Bound by input: 8.0 of the 10.0 s are waiting for data, according to line_profiler."),
         (examples.ASCEND, "Of 100 ms on the GPU, according to Ascend's profiler (op_statistic.csv): `MatMulV2` 60"),
         (examples.BY_HAND, "Of 2.0 s on the GPU, according to a table made by a person: `ampere_sgemm_128x128_nn` 1.5"),
         (examples.BY_HAND_OF_STAGES, "Bound by input: 0.84 of the 1.0 s are waiting for data, according to a table"),
@@ -73,6 +75,35 @@ def figures_of(text: str) -> dict[str, tuple[str, int, float]]:
 def test_what_takes_most_is_said(text: str, start: str) -> None:
     (said,) = headlines(text)
     assert said.startswith(start)
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        (examples.LINES.replace("for x in loader:", "total += loss.item()"), "`11: total += loss.item()`"),
+        (examples.CPROFILE.replace("prepare.py:10(tokenize)", WAIT), f"`{WAIT}`"),
+    ],
+)
+def test_waits_for_results_are_no_work_of_the_line(text: str, name: str) -> None:
+    (said,) = headlines(text)
+    assert said.startswith(f"8.0 of the 10.0 s are waits for results of the device in {name}, according to ")
+
+
+def test_copies_and_collectives_on_the_gpu_are_named() -> None:
+    copies = examples.NVPROF.replace("3.20000s", "800.00ms").replace("800.00ms       200", "3.20000s       200")
+    copies = copies.replace("80.00%  800", "20.00%  800").replace("20.00%  3.2", "80.00%  3.2")
+    (said,) = headlines(copies)
+    assert said == (
+        "3.2 of the 4.0 s on the GPU are copies, according to nvprof. What takes most: `[CUDA memcpy HtoD]` 3.2 s, "
+        "`void cudnn::detail::implicit_convolve_sgemm<float>(int, int)` 800 ms. How long the program takes in all is "
+        "unknown."
+    )
+    collectives = examples.NSYS.replace("ampere_sgemm_128x128_nn", "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(int)")
+    (said,) = headlines(collectives)
+    assert said.startswith(
+        "1.5 of the 2.0 s on the GPU are collectives, waiting for other ranks included, according to Nsight Systems. "
+        "What takes most: `ncclDevKernel_AllReduce_Sum_bf16_RING_LL(int)` 1.5"
+    )
 
 
 def test_each_form_has_an_example() -> None:
@@ -189,3 +220,26 @@ def test_what_cprofile_prints_now_is_read(order: str) -> None:
 def test_what_copying_does_changes_nothing(text: str, change: object) -> None:
     assert callable(change)
     assert headlines(change(text)) == headlines(text)
+
+
+def test_tables_of_nsys_stats_may_be_csv() -> None:
+    columns = "Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name\n"
+    row = '75.0,1500000000,100,15000000.0,15000000.0,14000000,16000000,1000.0,"void gemm<(int)4, float>(int, T2)"\n'
+    (kernel,) = run_of(columns + row).kernels
+    assert (kernel.name, kernel.calls, kernel.device_self_ns) == ("void gemm<(int)4, float>(int, T2)", 100, 1500000000)
+
+
+def test_a_saving_of_a_whole_run_is_not_per_step() -> None:
+    found = report_of(examples.LIGHTNING)
+    said = " ".join(ta.render(found, "terminal").split())
+    assert "in all (" in said
+    assert "84 of 100 s in all" in said
+    assert "per step" not in said.partition("Parts of the program")[0]
+
+
+def test_files_of_a_folder_are_found_by_the_marks_of_forms() -> None:
+    """Figures, and tables that a person made, have none: too many files would have it."""
+    unmarked = {"BY_HAND", "BY_HAND_OF_STAGES", "SMI", "QUERY", "TRAINER", "TITAN", "DEEPSPEED_LOG", "DMON", "WAIT"}
+    texts = {name: text for name, text in vars(examples).items() if name.isupper() and name not in unmarked}
+    assert [name for name, text in texts.items() if not descriptions.marks().search(text.encode())] == []
+    assert not descriptions.marks().search(b"forward takes 3 ms, the loader 10 s")

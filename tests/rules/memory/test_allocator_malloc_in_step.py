@@ -12,8 +12,7 @@ import pytest
 from tests.builders import TraceBuilder
 from tests.builders.timeline import Host, Stream
 from tests.rules.host_work import compute, looping
-from tests.rules.judging import findings, skipped, varied
-from tests.rules.loader.test_dataloader_bound import fires_in_a_table
+from tests.rules.judging import findings, skipped, table, varied
 
 
 def allocating(
@@ -171,10 +170,51 @@ def test_one_step_that_empties_the_cache_does_not_speak_for_the_others() -> None
 
 def test_one_step_may_be_the_first() -> None:
     assert "only one step" in (skipped(allocating(lambda _: True, steps=1), RULE) or "")
-    assert "recur" in (skipped(fires_in_a_table(), RULE) or "")
 
 
 def test_edge_steps_share() -> None:
     trace = allocating(lambda number: number in (1, 3), steps=5)  # two of the four after the first
     assert findings(trace, RULE, {"steps_share": 0.5})
     assert findings(trace, RULE, {"steps_share": 0.51}) == []
+
+
+def printed(freed: int, taken: int = 40, *, time: int = 20) -> str:
+    """A table of ten steps and 100 ms, with calls of the driver that take some of it."""
+    rows = [
+        {"Name": name, "Self CPU": f"{own}.000ms", "CPU total": total, "Self CUDA": device, "# of Calls": calls}
+        for name, own, total, device, calls in (
+            ("ProfilerStep*", 80 - 2 * time, "100.000ms", "0.000us", 10),
+            ("aten::mm", 20, "20.000ms", "30.000ms", 100),
+            ("cudaMalloc", time, f"{time}.000ms", "0.000us", taken),
+            ("cudaFree", time, f"{time}.000ms", "0.000us", freed),
+        )
+    ]
+    return table(rows, cpu="100.000ms", device="30.000ms")
+
+
+def fires_in_a_printed_table() -> str:
+    """Each step frees once; all calls take 4 of 10 ms."""
+    return printed(10)
+
+
+def trap_start_in_a_table() -> str:
+    """A start allocates, and frees hardly anything."""
+    return printed(2)
+
+
+def test_calls_that_free_in_each_step_are_told_with_their_time() -> None:
+    (found,) = findings(printed(20), "allocator-malloc-in-step")
+    assert found.summary.text == (
+        "6 calls per step allocate or free memory with the driver (cudaMalloc). They take 4.0 ms, 40 % of the profiled "
+        "time."
+    )
+
+
+def test_edge_frees_in_a_table() -> None:
+    assert not findings(printed(9), "allocator-malloc-in-step")
+
+
+@pytest.mark.parametrize(("each", "fires"), [(2, False), (3, True)])
+def test_edge_table_share(each: int, fires: bool) -> None:
+    """5 ms would be a twentieth of 100 ms; the two calls take 4 and 6 ms."""
+    assert bool(findings(printed(10, time=each), "allocator-malloc-in-step")) == fires

@@ -48,6 +48,8 @@ _MOSTLY_HIDDEN = 0.5
 _PARTLY_HIDDEN = 0.01
 """Own choice: with this share of time in rows that are not printed, an optimizer or a backward pass may be among them:
 their ranges have hardly any self time, by which tables are sorted most often."""
+_UPDATES = re.compile(r"^(?:aten::)?(?:_fused_(?:adamw?|sgd|adagrad)_|(?:_foreach_)?addc(?:div|mul)_)\Z")
+"""Operators that hardly anything but an optimizer calls: they update parameters in place."""
 _TRAINING = ("ProfilerStep", "Optimizer.", "enumerate(DataLoader)", "enumerate(DataPipe)", "DistributedDataParallel")
 
 
@@ -84,6 +86,11 @@ def _has_no_steps(run: PrintedRun) -> bool:
     return run.steps_from is None and not run.is_of_single_calls
 
 
+def _lacks_device_columns(run: PrintedRun) -> bool:
+    """Whether the totals have times of the device, but no row has."""
+    return run.device_ns is not None and run.device_hidden_ns is None and not run.device_from_operators
+
+
 def doubts(results: Mapping[str, Any]) -> tuple[Loss, ...]:
     """Count what lowers the confidence of a document's figures."""
     every_run: tuple[PrintedRun, ...] = results["runs"]
@@ -109,6 +116,8 @@ def doubts(results: Mapping[str, Any]) -> tuple[Loss, ...]:
             "q-event-spans-beyond-hosts",
             lambda run: run.has_event_spans and run.device_ns is not None,
         ),
+        ("q-device-columns-missing", "q-device-columns-missing-in-tables", _lacks_device_columns),
+        ("q-device-time-of-operators", "q-device-times-of-operators", lambda run: run.device_from_operators),
         ("q-single-calls-in-table", "q-single-calls-in-tables", lambda run: run.is_of_single_calls),
         ("q-gpu-annotation-in-total", "q-gpu-annotation-in-totals", lambda run: run.annotations_in_total),
         (
@@ -205,14 +214,20 @@ def _workload(
     server = _server(frameworks)
     if server is not None:
         return "serving", (WorkloadEvidence("framework", server.name, server.events),)
-    backward = next((row.name for row in rows if _BACKWARD.search(row.name)), None)
+    backward = _first(rows, _BACKWARD)
     optimizer = next((row for row in rows if marks.is_optimizer_step(row.name)), None)
-    if backward is None and optimizer is None:
+    update = _first(rows, _UPDATES)
+    if not (backward or optimizer or update):
         return _without_training(hidden)
-    trains = optimizer is not None or any(row.name.startswith(_TRAINING) for row in rows)
+    trains = bool(optimizer or update) or any(row.name.startswith(_TRAINING) for row in rows)
     if not trains and hidden < _PARTLY_HIDDEN:
         return "micro-benchmark", (WorkloadEvidence("backward-without-optimizer", backward),)
-    return "training", tuple(_of_training(optimizer, backward))
+    return "training", tuple(_of_training(optimizer, update, backward))
+
+
+def _first(rows: list[TableRow], pattern: re.Pattern[str]) -> str | None:
+    """The first name of a row that a pattern finds something in."""
+    return next((row.name for row in rows if pattern.search(row.name)), None)
 
 
 def _server(frameworks: tuple[FrameworkEvidence, ...]) -> FrameworkEvidence | None:
@@ -222,16 +237,19 @@ def _server(frameworks: tuple[FrameworkEvidence, ...]) -> FrameworkEvidence | No
 
 
 def _without_training(hidden: float) -> tuple[str, tuple[WorkloadEvidence, ...]]:
-    """What a program without signs of training is, by the share of the time in rows that are not printed."""
+    """What a program without signs of training is: inference only if nearly all rows are printed."""
     if hidden >= _MOSTLY_HIDDEN:
         return "fragment", (WorkloadEvidence("hidden-rows"),)
-    evidence = "no-backward" if hidden < _PARTLY_HIDDEN else "no-backward-printed"
-    return "inference", (WorkloadEvidence(evidence),)
+    if hidden >= _PARTLY_HIDDEN:
+        return "fragment", (WorkloadEvidence("no-backward-printed"),)
+    return "inference", (WorkloadEvidence("no-backward"),)
 
 
-def _of_training(optimizer: TableRow | None, backward: str | None) -> Iterator[WorkloadEvidence]:
-    """The signs of training: calls of an optimizer, and the name of an operator of the backward pass."""
+def _of_training(optimizer: TableRow | None, update: str | None, backward: str | None) -> Iterator[WorkloadEvidence]:
+    """The signs of training: calls of an optimizer or its arithmetic, and an operator of the backward pass."""
     if optimizer is not None:
         yield WorkloadEvidence("optimizer-steps", optimizer.name, optimizer.calls)
+    elif update is not None:
+        yield WorkloadEvidence("optimizer-operators", update)
     if backward is not None:
         yield WorkloadEvidence("backward-operators", backward)

@@ -18,13 +18,15 @@ from typing import Any
 import msgspec
 
 from traceanalyzer.analyzers.tables.kinds import RowKind, classify, is_device_row
-from traceanalyzer.trace.document import ProfilerTable, TableDocument, TableRow
+from traceanalyzer.trace.document import ProfilerTable, TableDocument, TableRow, TableTotals
 
 _DIGIT = 0.0001
 """The last printed digit of a share: with twice the rounding, damaged rows contradict nothing."""
 _LEAST = 1e-9
 MOST_COMPARED = 4
 """Own choice: as many totals may be of runs before and after changes, and can be read side by side."""
+_CALLS_NOTHING = 0.8
+"""Own choice: an operator that has so much of its host time for itself calls no other one that works on the device."""
 _RANK = re.compile(r"\brank[\s:=#_-]{0,2}(\d{1,6})\b", re.IGNORECASE)
 _DETAILS = frozenset({"input_shapes", "source_location", "overload_name"})
 """Columns of tables that are grouped by more than the name."""
@@ -211,9 +213,45 @@ def _title(document: TableDocument, positions: list[int]) -> str | None:
 
 def by_name(tables: Sequence[ProfilerTable]) -> list[tuple[TableRow, RowKind]]:
     """Each event once; cut names may stand for several events and are kept apart."""
+    tables = without_repeated(tables)
     rows = _joined(_distinct(_coarsest(tables)), with_shapes=False)
     named = {row.name for table in tables for row in table.rows if _is_operator(row, table)}
+    rows = [_with_own_device_time(row) for row in rows] if has_no_own_device_times(tables) else rows
     return list(zip(rows, classify(rows, named), strict=True))
+
+
+def without_repeated(tables: Sequence[ProfilerTable]) -> list[ProfilerTable]:
+    """Tables of other tools without rows that a table of the same form and total has: the same, in another order."""
+    names: dict[object, set[str]] = {}
+    kept = []
+    for table in tables:
+        if table.form is None:
+            kept.append(table)
+            continue
+        totals = (table.form, table.totals.self_cpu_ns, table.totals.self_device_ns)
+        is_repeated = totals in names
+        seen = names.setdefault(totals, set())
+        rows = tuple(row for row in table.rows if not is_repeated or row.name not in seen)
+        seen.update(row.name for row in table.rows)
+        kept.append(replace(table, rows=rows, totals=TableTotals() if is_repeated else table.totals))
+    return kept
+
+
+def has_no_own_device_times(tables: Sequence[ProfilerTable]) -> bool:
+    """Whether tables of torch have times of the device only with all that operators call, as before torch 1.7."""
+    columns = {name for table in tables for name in table.columns}
+    is_torch = all(table.form is None for table in tables)
+    return (
+        is_torch and {"self_cpu_ns", "cpu_total_ns", "device_total_ns"} <= columns and "self_device_ns" not in columns
+    )
+
+
+def _with_own_device_time(row: TableRow) -> TableRow:
+    """The row with its device time as its own if it calls no others that matter."""
+    own, total = row.self_cpu_ns, row.cpu_total_ns
+    if own is None or not total or own < _CALLS_NOTHING * total:
+        return row
+    return replace(row, self_device_ns=row.device_total_ns)
 
 
 def _is_operator(row: TableRow, table: ProfilerTable) -> bool:

@@ -18,8 +18,8 @@ class PrintedPart(msgspec.Struct, frozen=True):
     kind: str
     """What the row is: `phase`, `function`, `line`, `call`, or the head of its column in a table made by a person."""
     part: str | None
-    """What the part does: `loader` (waiting for data), `forward`, `backward`, `update`, `communication`, `evaluation`,
-    `checkpoint`; null where its name does not tell."""
+    """What the part does: `loader` (waiting for data), `result` (waiting for what a device computes), `forward`,
+    `backward`, `update`, `communication`, `evaluation`, `checkpoint`; null where its name does not tell."""
     within: str | None
     """Name of the part that contains it; null where none is known to."""
     calls: int | None

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from traceanalyzer.analyzers.tables.grouping import RunView, sum_known
+from traceanalyzer.analyzers.tables.grouping import RunView, has_no_own_device_times, sum_known, without_repeated
 from traceanalyzer.analyzers.tables.kinds import MARKS, RowKind, is_device_row, is_sync
 from traceanalyzer.knowledge.marks import is_optimizer_step
 from traceanalyzer.structure import host_activity
@@ -36,6 +36,8 @@ class RunTotals(NamedTuple):
     """Whether one of the totals is not printed."""
     cannot_be: bool
     """Whether the printed sum of the host's times is negative, or less than what one call took."""
+    from_operators: bool = False
+    """Whether the device's time is the sum over operators that call no others, because only totals are printed."""
 
 
 def totals_of(view: RunView) -> RunTotals:
@@ -55,9 +57,18 @@ def totals_of(view: RunView) -> RunTotals:
         ((row.self_device_ns, row.self_device_share) for row in rows),
     )
     device = _within_steps([row for row, _ in view.by_name]) if device is None else device
+    own = _of_operators(view) if device is None else None
     cannot_be = _cannot_be(cpu, rows)
-    device = None if device is not None and device < 0 else device
-    return RunTotals(None if cannot_be else cpu, device, not (cpu_printed and device_printed), cannot_be)
+    device = own if device is None or device < 0 else device
+    is_calculated = not (cpu_printed and device_printed)
+    return RunTotals(None if cannot_be else cpu, device, is_calculated, cannot_be, own is not None)
+
+
+def _of_operators(view: RunView) -> int | None:
+    """Device time of operators that call no others, in tables that print no own times; None if there is none."""
+    if not has_no_own_device_times(view.tables):
+        return None
+    return sum_known(row.self_device_ns for row, _ in view.by_name) or None
 
 
 def _cannot_be(cpu: int | None, rows: Sequence[TableRow]) -> bool:
@@ -67,7 +78,7 @@ def _cannot_be(cpu: int | None, rows: Sequence[TableRow]) -> bool:
 
 def _of_tool(view: RunView) -> RunTotals:
     """The totals of other tools' tables, each of which has other rows of the run."""
-    totals = [table.totals for table in view.tables]
+    totals = [table.totals for table in without_repeated(view.tables)]
     cpu, device = (sum_known(getattr(one, name) for one in totals) for name in ("self_cpu_ns", "self_device_ns"))
     return RunTotals(cpu, device, False, False)
 
@@ -365,6 +376,8 @@ def spans_hide_host_time(view: RunView, cpu: int | None, device: int | None) -> 
         kind in (RowKind.KERNEL, RowKind.COPY) for _, kind in rows
     ):
         return False
+    if has_no_own_device_times(view.tables):
+        return True
     return any(row.self_device_ns and row.name.removeprefix("aten::") in _LAUNCH_NOTHING for row, _ in rows)
 
 

@@ -55,7 +55,7 @@ class Hot(msgspec.Struct, frozen=True):
     host_total_ns: int | None = None
     """CPU time in ns with what it calls; null where it is not printed, or self times are printed."""
     device_total_ns: int | None = None
-    """Device time in ns with what it calls; null where it is not printed, or self times are printed."""
+    """Device time in ns with what it calls; null where it is not printed, or its own time is known."""
 
 
 class PrintedCopy(msgspec.Struct, frozen=True):
@@ -184,6 +184,9 @@ class PrintedRun(msgspec.Struct, frozen=True):
     """The tool that printed the tables, if it is not PyTorch; null for tables of PyTorch."""
     parts: tuple[PrintedPart, ...] = ()
     """Parts of the program in the tables of other tools, the longest first."""
+    device_from_operators: bool = False
+    """Whether `device_ns` is the sum over operators that call no others, because the tables have no own times of the
+    device (torch before 1.7)."""
 
 
 def analyze_all(views: Sequence[RunView]) -> tuple[PrintedRun, ...]:
@@ -230,7 +233,8 @@ def analyze(view: RunView) -> PrintedRun:
     whole = totals.device_ns if are_spans and device is not None else device
     is_torch = view.tables[0].tool is None
     cpu_hidden = _hidden(cpu if is_torch else None, sum_known(row.self_cpu_ns for row, _ in rows))
-    device_hidden = _hidden(device if is_torch else None, _printed_device_time(rows))
+    prints_device = is_torch and any("self_device_ns" in table.columns for table in view.tables)
+    device_hidden = _hidden(device if prints_device else None, _printed_device_time(rows))
     return PrintedRun(
         id=view.id,
         title=view.title,
@@ -263,6 +267,7 @@ def analyze(view: RunView) -> PrintedRun:
         is_of_single_calls=any(table.single_calls for table in view.tables),
         tool=_tool(view),
         parts=parts_of(rows, cpu),
+        device_from_operators=totals.from_operators,
     )
 
 
@@ -389,7 +394,7 @@ def _sum_up(rows: list[TableRow], cpu: int | None, device: int | None) -> Hot:
         host_self_ns=on_host,
         host_share=_printed_share(rows, "self_cpu_share", on_host, cpu),
         host_total_ns=sum_known(row.cpu_total_ns for row in rows) if has_no_self else None,
-        device_total_ns=sum_known(row.device_total_ns for row in rows) if has_no_self else None,
+        device_total_ns=sum_known(row.device_total_ns for row in rows) if on_device is None else None,
     )
 
 

@@ -1,8 +1,11 @@
 """Reads what other tools print: tables, timers and figures in logs, each by its description in `forms.toml`.
 
     descriptions   the descriptions, compiled
+    quoting        marks of mails, comments and logs around lines
     values         numbers with units
     tables         tables of rows: kernels, calls, parts of a program, functions
+    sections       tables of which a tool prints one for each part of a program
+    trees          calls within each other
     figures        what changes over time: rates, use, memory
 
 Nothing of a form is guessed: columns with unknown names are counted and left out.
@@ -13,7 +16,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from traceanalyzer.readers.forms.figures import read_figures
+from traceanalyzer.readers.forms.quoting import unquoted
+from traceanalyzer.readers.forms.sections import joined_sections
 from traceanalyzer.readers.forms.tables import read_pairs, read_tables
+from traceanalyzer.readers.forms.trees import read_trees
 from traceanalyzer.readers.key_averages.lines import Lines
 from traceanalyzer.trace.document import TableDocument
 
@@ -27,12 +33,14 @@ def with_forms(document: TableDocument, lines: Lines) -> TableDocument:
         document: The tables of torch in it.
         lines: Its lines.
     """
+    lines = unquoted(lines)
     tables, losses = read_tables(lines, with_others=bool(document.tables))
+    tables += read_trees(lines)
     if not document.tables and not tables:
         tables = read_pairs(lines)
     return replace(
         document,
-        tables=tuple(sorted((*document.tables, *tables), key=lambda table: table.line)),
+        tables=tuple(sorted((*document.tables, *joined_sections(tables)), key=lambda table: table.line)),
         losses=(*document.losses, *losses),
         figures=read_figures(lines),
     )

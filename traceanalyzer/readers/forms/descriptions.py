@@ -31,6 +31,8 @@ class Form:
 
     id: str
     tool: str
+    mark: str = ""
+    """What each text with it contains, as a pattern; empty where that is too little to look for."""
     row: str = ""
     """What a row is: kernel, copy, call, phase, function, line, operator, or named by the head of its column."""
     columns: tuple[FormColumn, ...] = ()
@@ -41,6 +43,8 @@ class Form:
     whole: str | None = None
     """Name of the row that has the time of the whole program."""
     unit: str = ""
+    of: str = ""
+    """Form of the tables that stand in each section; `line` then is the heading of a section."""
     within: tuple[tuple[re.Pattern[str], str], ...] = ()
     """Patterns of names that are part of another one, and its name."""
     named_units: tuple[tuple[re.Pattern[str], str], ...] = ()
@@ -57,9 +61,16 @@ class Form:
 
 @cache
 def forms() -> Mapping[str, tuple[Form, ...]]:
-    """All forms by what they are: `table`, `pairs` or `figures`."""
+    """All forms by what they are: `table`, `sections`, `trees`, `pairs` or `figures`."""
     page = resources.files("traceanalyzer.readers.forms").joinpath("forms.toml").read_text("utf-8")
     return {kind: tuple(map(_form, described)) for kind, described in tomllib.loads(page).items()}
+
+
+@cache
+def marks() -> re.Pattern[bytes]:
+    """What shows in the bytes of a file that a table of another tool may be in it."""
+    known = dict.fromkeys(form.mark for kind in forms().values() for form in kind if form.mark)
+    return re.compile("|".join(known).encode())
 
 
 def _form(described: Mapping[str, Any]) -> Form:

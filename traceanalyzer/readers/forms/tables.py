@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,8 +28,14 @@ _MOST_OTHER_LINES = 5
 _ON_DEVICE = frozenset({"kernel", "copy"})
 _BARS = "|│"
 _RULE = re.compile(r"-{3}.*-{3}|(?=.*[-=─]{3})[\s|+:=_─│┼-]+")
-_LOADING = re.compile(r"dataloader\.py:[0-9]+\((?:__next__|_next_data)\)")
+_LOADING = re.compile(r"dataloader\.py:[0-9]+\((?:\w+\.)?(?:__next__|_next_data)\)")
 """Functions of torch in which a program waits for a batch."""
+_LOOP = re.compile(r"[0-9]+: (?:async )?for\b.*\bin\b.*\b\w*loader\w*\b", re.IGNORECASE)
+"""Lines of programs in which they wait for a batch."""
+_RESULT = re.compile(
+    r"\.(?:item|cpu|tolist|numpy|synchronize)\(\)|\{method '(?:item|cpu|tolist)' of 'torch\.|_cuda_synchronize\b"
+)
+"""Lines and functions in which a program waits for what it launched on a device before."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +135,7 @@ def _in_order(text: str, columns: Sequence[FormColumn]) -> Iterator[FormColumn |
 def _cells(line: str, separator: str) -> list[str]:
     text = line.strip().strip(">").strip()
     if separator == ",":
-        return [cell.strip().strip('"') for cell in text.split(",")]
+        return [cell.strip() for cell in next(csv.reader([text]), [])]
     text = text.replace("│", "|").removeprefix("|").removesuffix("|")
     return [cell.strip().strip("*`").strip() for cell in text.split("|")]
 
@@ -273,10 +280,17 @@ def make_row(
     row = TableRow(line=line, name=name, calls=calls, form_row=kind, within=within)
     if kind in _ON_DEVICE:
         return replace(row, self_device_ns=time, device_total_ns=time, self_device_share=share)
-    part = ("loader" if _LOADING.search(name) else None) if kind in ("function", "line") else part_of(name)
+    part = _part_of_code(name) if kind in ("function", "line") else part_of(name)
     own = own if own is not None or is_nested or within else time
     part = None if kind == "call" else part
     return replace(row, self_cpu_ns=own, cpu_total_ns=time, cpu_total_share=share, device_total_ns=device, part=part)
+
+
+def _part_of_code(name: str) -> str | None:
+    """What a function or a line of a program waits for; None if it is not known to wait."""
+    if _LOADING.search(name) or _LOOP.match(name):
+        return "loader"
+    return "result" if _RESULT.search(name) else None
 
 
 def _above(lines: Lines, at: int, pattern: re.Pattern[str] | None, group: str) -> str | None:
@@ -295,7 +309,17 @@ def _table(lines: Lines, at: int, head: _Head, body: _Body) -> ProfilerTable:
     whole = body.whole
     if whole is None and (total := _above(lines, at, head.form.before, "total")):
         whole = values.time_ns(total, "s")
-    return make_table(head.form, lines.number(at), heading_above(lines, at), body.rows, whole)
+    return make_table(head.form, lines.number(at), heading_above(lines, at), _placed(body.rows, head.form), whole)
+
+
+def _placed(rows: Sequence[TableRow], form: Form) -> list[TableRow]:
+    """The rows, each with what contains it, as the form knows it and as their times allow."""
+    times = {row.name: row.cpu_total_ns or 0 for row in rows}
+    outer = {name: _within(name, form, times) for name in times} if form.within else {}
+    return [
+        row if (name := outer.get(row.name)) is None or times[row.name] > times[name] else replace(row, within=name)
+        for row in rows
+    ]
 
 
 def make_table(
@@ -343,7 +367,8 @@ def read_pairs(lines: Lines) -> list[ProfilerTable]:
     return [table for form in forms()["pairs"] if (table := _of_pairs(lines, form)) is not None]
 
 
-def _of_pairs(lines: Lines, form: Form) -> ProfilerTable | None:
+def _timers(lines: Lines, form: Form) -> tuple[int, dict[str, list[int]]]:
+    """The first line with timers of a form, and all times by name."""
     times: dict[str, list[int]] = {}
     first = None
     for index in range(len(lines)):
@@ -355,11 +380,17 @@ def _of_pairs(lines: Lines, form: Form) -> ProfilerTable | None:
             unit = match.groupdict().get("unit") or form.unit
             if (time := values.time_ns(match["value"], unit)) is not None:
                 times.setdefault(match["name"], []).append(time)
-    if first is None or not times:
+    return first or 0, times
+
+
+def _of_pairs(lines: Lines, form: Form) -> ProfilerTable | None:
+    first, times = _timers(lines, form)
+    if not times:
         return None
-    steps = max(map(len, times.values()))
+    outer = {name: _within(name, form, times) for name in times}
+    steps = max(len(own) for name, own in times.items() if outer[name] is None)
     rows = [
-        make_row(lines.number(first), name, "phase", sum(own), calls=len(own), within=_within(name, form, times))
+        make_row(lines.number(first), name, "phase", sum(own), calls=len(own), within=outer[name])
         for name, own in times.items()
         if name != form.whole
     ]
@@ -369,10 +400,6 @@ def _of_pairs(lines: Lines, form: Form) -> ProfilerTable | None:
 
 def _within(name: str, form: Form, known: Mapping[str, object]) -> str | None:
     """The timer that contains another one, if it is printed, too."""
-    for pattern, outer in form.within:
-        if match := pattern.fullmatch(name):
-            container = match.expand(outer)
-            for full in (container, match[1] + (match[2] or "") if match.re.groups > 1 else container):
-                if full in known:
-                    return full
-    return None
+    containers = [match.expand(outer) for pattern, outer in form.within if (match := pattern.fullmatch(name))]
+    found = (full for inner in containers for full in known if full == inner or full.endswith(f".{inner}"))
+    return next((full for full in found if full != name), None)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import pairwise
 
 from traceanalyzer.readers.key_averages.cells import Cells, PrintedGrid, make_row
 from traceanalyzer.readers.key_averages.header import TableOpening, next_opening, opening_at, parse_header
@@ -168,6 +169,9 @@ class _Body:
 
 QUOTED = "read-table-quoted"
 HEADER_MISSING = "read-table-header-missing"
+MIXED = "read-table-mixed"
+_BESIDE = 3
+"""Most lines from a header to the same one of another process (own choice: rules of dashes stand between them)."""
 
 
 def sniff(text: str | bytes) -> bool:
@@ -192,7 +196,10 @@ def read(text: str, name: str, size_bytes: int | None) -> TableDocument:
     """
     lines, restored, opening = _lines(text)
     tables, losses, spans = read_tables(lines, opening)
-    if not tables and (quoted := read_quoted(lines)):
+    mixed = None if tables else _mixed_header(lines)
+    if mixed is not None:
+        losses = [Loss(MIXED, 1, {"line": mixed})]
+    elif not tables and (quoted := read_quoted(lines)):
         tables, spans = [quoted], [(0, 0)]
         losses = [Loss(QUOTED, len(quoted.rows), {"line": quoted.line})]
     losses += [Loss(HEADER_MISSING, 1, {"line": number}) for number in restored]
@@ -208,6 +215,17 @@ def read(text: str, name: str, size_bytes: int | None) -> TableDocument:
         losses=_by_kind(losses),
         rates=rates,
     )
+
+
+def _mixed_header(lines: Lines) -> int | None:
+    """The line of the first header that comes again at once, because several processes print a table at a time."""
+    headers = [at for at in range(len(lines)) if "CPU" in lines[at] and parse_header(lines[at]) is not None]
+    again = (
+        lines.number(first)
+        for first, second in pairwise(headers)
+        if second - first <= _BESIDE and lines[first].split() == lines[second].split()
+    )
+    return next(again, None)
 
 
 def _by_kind(losses: Iterable[Loss]) -> tuple[Loss, ...]:

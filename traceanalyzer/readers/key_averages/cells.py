@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -250,12 +250,27 @@ def make_row(
             fields["is_async"] = True
     if any(text is None for column, text in zip(columns, cells, strict=True) if column.kind in NUMERIC):
         losses[ROW_CUT] += 1
+    if not any(column.id == "calls" for column in columns):
+        fields |= _calls(fields, resolution)
     return TableRow(
         line=line,
         name_truncated=fields["name"].endswith("..."),
         resolution=resolution,
         **fields,
     )
+
+
+def _calls(fields: Mapping[str, Any], resolution: Mapping[str, int]) -> dict[str, int]:
+    """The number of calls where it is cut off: the only whole number that fits the total and the mean of a call."""
+    for total, mean in (("cpu_total_ns", "cpu_avg_ns"), ("device_total_ns", "device_avg_ns")):
+        whole, each = fields.get(total), fields.get(mean)
+        if not whole or not each or total not in resolution or mean not in resolution:
+            continue
+        half, half_each = resolution[total] / 2, resolution[mean] / 2
+        low, high = (whole - half) / (each + half_each), (whole + half) / max(each - half_each, 1e-9)
+        if (calls := round(whole / each)) and calls - 1 < low <= calls <= high < calls + 1:
+            return {"calls": calls}
+    return {}
 
 
 _WORDS = (ValueKind.TEXT, ValueKind.SHAPES, ValueKind.SOURCE)

@@ -8,7 +8,7 @@ of all ranks as they come.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from traceanalyzer.readers.key_averages.header import table_dashes
 from traceanalyzer.readers.key_averages.lines import Lines
@@ -18,13 +18,15 @@ _FEWEST_ENDS = 3
 """Least number of escaped ends in one line; strings of programs and lines of notebooks have one or two."""
 _STRING_END = re.compile(r'(?<!\\)"')
 _WORDS = re.compile(r"[\w-]")
-_ESCAPES = (
+_ESCAPES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
     (re.compile(r"\\{1,4}(?:u00|x)1b"), "\x1b"),
     (re.compile(r"\\{1,4}t"), "\t"),
+    (re.compile(r"\\{1,4}u(?![dD][89a-fA-F])(?P<code>[0-9a-fA-F]{4})"), lambda match: chr(int(match["code"], 16))),
     (re.compile(r'\\{1,8}"'), '"'),
 )
-_MARKS = ("--", " time total:")
-"""What a line with tables has."""
+_MARKS = ("--", " time total:", "tottime", "GPU activities:", "Line #", "OP Type", "# gpu", " latency:", "CPU time:")
+_MARKS_OF_LOGS = ("time (ms)", "time across ranks (ms)")
+"""What a line with tables or timers has."""
 
 
 def unescape(lines: Lines) -> Lines:
@@ -32,7 +34,9 @@ def unescape(lines: Lines) -> Lines:
     changed = {
         index: tuple(_unescaped(raw))
         for index, raw in enumerate(lines.raw)
-        if "\\n" in raw and any(mark in raw for mark in _MARKS) and len(_ESCAPED_END.findall(raw)) >= _FEWEST_ENDS
+        if "\\n" in raw
+        and any(mark in raw for mark in (*_MARKS, *_MARKS_OF_LOGS))
+        and len(_ESCAPED_END.findall(raw)) >= _FEWEST_ENDS
     }
     return lines.replaced(changed) if changed else lines
 
@@ -50,7 +54,7 @@ def _unescaped(raw: str) -> Iterator[str]:
 
 
 _TIME = r"(?:[\[(]?[0-9][0-9:.,/TZ +-]{4,40}[\])]?\s*)?(?:\[?(?:DEBUG|INFO|WARNING)\]?:?\s*)?"
-_LABEL = re.compile(
+LABEL = re.compile(
     rf"^{_TIME}(?:[\[(<]?(?:local_)?(?:rank|default|worker|trainer|process|proc|gpu)[ _:#=-]?(?P<named>[0-9]{{1,6}})"
     r"[\])>]?[:|>]?|\[[0-9]+,(?P<mpi>[0-9]{1,6})\]<std(?:out|err)>:?|(?P<slurm>[0-9]{1,6}):)[ ]?",
     re.IGNORECASE,
@@ -68,14 +72,14 @@ def unmix(lines: Lines) -> Lines:
     raw, numbers = [lines.raw[index] for index in order], [lines.number(index) for index in order]
     for rank in sorted(with_tables):
         own = [index for index, number in ours.items() if number == rank]
-        raw += [f"# rank {rank}", "", *(_LABEL.sub("", lines[index], count=1) for index in own)]
+        raw += [f"# rank {rank}", "", *(LABEL.sub("", lines[index], count=1) for index in own)]
         numbers += [lines.number(own[0])] * 2 + [lines.number(index) for index in own]
     return Lines(raw, numbers)
 
 
 def _labels(lines: Lines, indices: Iterable[int]) -> dict[int, int]:
     """The rank of each of some lines that has the label of one."""
-    matches = ((index, _LABEL.match(lines[index])) for index in indices)
+    matches = ((index, LABEL.match(lines[index])) for index in indices)
     return {index: _number(match) for index, match in matches if match}
 
 

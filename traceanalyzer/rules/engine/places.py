@@ -9,6 +9,7 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace
 from traceanalyzer.rules.engine.facts import Facts, OperatorFact
 from traceanalyzer.structure.recording import RecordedStep
+from traceanalyzer.trace.document import TableRow
 
 FORWARD = Text("place-forward", "forward pass", note="a place of a finding, before its time")
 BACKWARD = Text("place-backward", "backward pass", note="a place of a finding, before its time")
@@ -40,3 +41,8 @@ def of_operators(
 def of_set_up(row: SetUp, time_ns: float) -> CodePlace:
     """Calls that allocate memory or load code, at the Python line that caused them if known, with a time in ns."""
     return at_line(row.python_line, "call", row.name, time_ns, row.longest_start_ns)
+
+
+def of_rows(rows: Iterable[TableRow]) -> tuple[CodePlace, ...]:
+    """Printed rows with their own time on the host, in ns."""
+    return tuple(CodePlace("row", row.name, value=row.self_cpu_ns, unit="ns") for row in rows)

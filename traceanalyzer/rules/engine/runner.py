@@ -261,7 +261,7 @@ def _price(facts: Facts, prices: Prices | None, change: StepChange) -> Saving:
     budget = _budget(facts)
     if prices is not None:
         return prices.saving(change, budget)
-    found = budget.saving(change)
+    found = msgspec.structs.replace(budget.saving(change), is_of_whole_run=facts.is_whole_run)
     if facts.tells_little:
         found = msgspec.structs.replace(found, arithmetic=None)
     causal = facts.model

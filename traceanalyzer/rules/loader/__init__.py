@@ -97,7 +97,8 @@ def _bound_in_table(facts: Facts, limits: Limits) -> Drafts:
     where = batch_waits.printed_places([row for row in batch_waits.printed_waits(facts) if row.self_cpu_ns])
     evidence = _BOUND.evidence(limits, "host_share", share, where, subject=_BOUND.text("subject-table")())
     params = {"wait": wait, "step": facts.step_ns, "share": share}
-    draft = Draft((evidence,), params=params, summary=_BOUND.text("summary-table"))
+    summary = _BOUND.text("summary-tool") if facts.is_whole_run else _BOUND.text("summary-table")
+    draft = Draft((evidence,), params=params, summary=summary)
     if batch_waits.prints_workers(facts):
         change = LoaderShorter((0.0, wait), _BOUND.text("basis-table-workers")(), claims={LOADER: wait})
         yield _with_more_workers(facts, replace(draft, change=change))

@@ -44,6 +44,7 @@ _NO_RESULT = Text("rule-no-result", "an analysis that the rule needs is missing"
 _NO_SHAPES = Text("rule-no-shapes", "input shapes were not recorded: use profile(record_shapes=True)")
 _NO_OPERATORS = Text("rule-no-operators", "no operators were recorded")
 _NO_KERNELS = Text("rule-no-kernels", "no kernels were recorded: nothing ran on a GPU, or it was not profiled")
+_NO_PRINTED_KERNELS = Text("rule-no-printed-kernels", "the table has no rows of kernels")
 _NO_OWN_KERNELS = Text("rule-no-own-kernels", "none of the recorded kernels belongs to a typical step")
 
 STARTUP_SHARE = 0.5
@@ -335,6 +336,11 @@ class Facts:
         return not (self.model is None or self.model.abstains or self.resources.host_ns is None or self.tells_little)
 
     @property
+    def is_whole_run(self) -> bool:
+        """Whether a step is a whole run, because a table of another tool does not say how many steps there are."""
+        return self.table is not None and self.table.tool is not None and self.table.steps_from is None
+
+    @property
     def is_startup(self) -> bool:
         """Whether most of the recording is work that does not recur: code is loaded or compiled, or memory taken."""
         return self.step_ns > 0 and self.startup_per_step >= STARTUP_SHARE * self.step_ns
@@ -412,7 +418,8 @@ class Facts:
                 if row.calls > row.earlier_calls
             )
         if not found:
-            raise Missing(_NO_OWN_KERNELS() if recorded else _NO_KERNELS())
+            worked = self.table is not None and self.table.device_ns
+            raise Missing((_NO_PRINTED_KERNELS if worked else _NO_OWN_KERNELS if recorded else _NO_KERNELS)())
         return found
 
 

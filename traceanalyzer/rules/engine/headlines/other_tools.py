@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from traceanalyzer.analyzers.tables.parts import PrintedPart
 from traceanalyzer.analyzers.tables.runs import PrintedRun
+from traceanalyzer.knowledge.kernel_classes import KernelClass, kernel_class
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.names import PARTS
 from traceanalyzer.rules.engine.facts import Facts
@@ -13,6 +14,8 @@ from traceanalyzer.rules.engine.headlines.kind_of_work import MOST
 from traceanalyzer.rules.engine.headlines.typical import WORTH, WORTH_BESIDE, StepBound
 
 _SHOWN = 4
+_WORTH_WITHIN = 0.02
+"""Share of the whole time from which on a part within another one is named (own choice: less changes nothing)."""
 _INPUT = Text(
     "headline-tool-input",
     "Bound by input: {part:part} are waiting for data, according to {tool}.",
@@ -22,6 +25,12 @@ _COMMUNICATION = Text(
     "headline-tool-communication",
     "Bound by communication: {part:part} are collectives, according to {tool}.",
     note="tool is a program; part reads: 6 of the 10 s",
+)
+_RESULTS = Text(
+    "headline-tool-results",
+    "{part:part} are waits for results of the device in {names}, according to {tool}: what was launched before ends "
+    "there. On a GPU only less work makes them shorter, not another place of the wait; a trace shows what it works on.",
+    note="part reads: 6 of the 10 s; names is a list of lines or functions of a program; tool is a program",
 )
 _PARTS = Text(
     "headline-tool-parts",
@@ -43,6 +52,18 @@ _KERNELS = Text(
     "Of {whole:rounded_ns} on the GPU, according to {tool}: {parts}. How long the program takes in all is unknown.",
     note="tool is a program; parts is a list such as ampere_sgemm 300 ms (75 %)",
 )
+_KERNELS_COMMUNICATE = Text(
+    "headline-tool-kernels-communicate",
+    "{part:part} on the GPU are collectives, waiting for other ranks included, according to {tool}. What takes most: "
+    "{parts}. How long the program takes in all is unknown.",
+    note="part reads: 6 of the 10 s; tool is a program; parts is a list such as ampere_sgemm 300 ms",
+)
+_KERNELS_COPY = Text(
+    "headline-tool-kernels-copy",
+    "{part:part} on the GPU are copies, according to {tool}. What takes most: {parts}. How long the program takes in "
+    "all is unknown.",
+    note="part reads: 6 of the 10 s; tool is a program; parts is a list such as ampere_sgemm 300 ms",
+)
 _NAMED = Text("headline-tool-named", "{kind} ({name}) {time:ns}", note="part of a list: update (`step`) 300 ms")
 _PLAIN = Text("headline-tool-plain", "{name} {time:ns}", note="part of a list: `tokenize` 300 ms")
 _INNER = Text("headline-tool-inner", "{kind} ({name}) {time:ns} of it", note="part of a list, after what contains it")
@@ -54,19 +75,50 @@ def verdict(facts: Facts, run: PrintedRun) -> StepBound:
     loader = facts.resources.loader_ns or 0.0
     if run.cpu_ns and loader >= WORTH * step:
         return StepBound("input", _INPUT(part=(loader, step), tool=run.tool), loader / step)
-    communicates = facts.per_step(sum(part.time_ns for part in run.parts if part.part == "communication"))
+    communicates = facts.per_step(sum(part.time_ns for part in _outermost(run, "communication")))
     if run.cpu_ns and communicates >= MOST * step:
         return StepBound("communication", _COMMUNICATION(part=(communicates, step), tool=run.tool), communicates / step)
+    if (waits := _of_results(facts, run)) is not None:
+        return StepBound("none", waits, None)
     if run.cpu_ns is not None or not run.kernels:
         return StepBound("none", _of_parts(facts, run), None)
     return StepBound("none", _of_kernels(facts, run), None)
 
 
+def _of_results(facts: Facts, run: PrintedRun) -> Message | None:
+    """That most of the time is waiting for what a device computes; None if it is not, or if the whole is unknown."""
+    waits = [part for part in run.parts if part.part == "result"]
+    waited = facts.per_step(sum(map(_time, waits)))
+    if not run.cpu_ns or waited < MOST * facts.step_ns:
+        return None
+    names = ", ".join(f"`{part.name}`" for part in waits[:_SHOWN])
+    return _RESULTS(part=(waited, facts.step_ns), names=names, tool=run.tool)
+
+
+def _outermost(run: PrintedRun, kind: str) -> Iterator[PrintedPart]:
+    """The parts of a kind that are in no other one of it: timers of steps contain those of micro steps."""
+    own = {part.name for part in run.parts if part.part == kind}
+    return (part for part in run.parts if part.name in own and part.within not in own)
+
+
+def _on_device(run: PrintedRun) -> list[tuple[str, int]]:
+    """Kernels and copies with their times in ns, the longest first."""
+    rows = [(row.name, row.device_self_ns or 0) for row in run.kernels]
+    rows += [(copy.name, copy.device_ns or 0) for copy in run.copies]
+    return sorted(rows, key=lambda row: -row[1])
+
+
 def _of_kernels(facts: Facts, run: PrintedRun) -> Message:
-    """Which kernels take most of the time on the device."""
+    """Which kernels and copies take most of the time on the device; and how much of it is no computing."""
+    rows = _on_device(run)
     least = WORTH_BESIDE * (run.device_ns or 0)
-    largest = [row for row in run.kernels if (row.device_self_ns or 0) >= least][:_SHOWN] or run.kernels[:1]
-    told = [_PLAIN(name=f"`{row.name}`", time=facts.per_step(row.device_self_ns or 0)) for row in largest]
+    largest = [row for row in rows if row[1] >= least][:_SHOWN] or rows[:1]
+    told = [_PLAIN(name=f"`{name}`", time=facts.per_step(time)) for name, time in largest]
+    collectives = sum(time for name, time in rows if kernel_class(name) is KernelClass.COMMUNICATION)
+    copies = sum(copy.device_ns or 0 for copy in run.copies)
+    for text, time in ((_KERNELS_COMMUNICATE, collectives), (_KERNELS_COPY, copies)):
+        if run.device_ns and time >= MOST * run.device_ns:
+            return text(part=(facts.per_step(time), facts.step_ns), parts=told, tool=run.tool)
     return _KERNELS(whole=facts.step_ns, parts=told, tool=run.tool)
 
 
@@ -75,6 +127,9 @@ def _of_parts(facts: Facts, run: PrintedRun) -> Message:
     least = WORTH_BESIDE * (run.cpu_ns or 0)
     outer = sorted((part for part in _telling(run) if _time(part) >= least), key=lambda part: -_time(part))
     told = [one for part in outer[:_SHOWN] for one in _told(facts, part, run)]
+    if not told:
+        longest = max(run.parts, key=lambda part: part.time_ns)
+        told = [_PLAIN(name=f"`{longest.name}`", time=facts.per_step(longest.time_ns))]
     if run.cpu_ns is None:
         return _UNKNOWN_WHOLE(tool=run.tool, parts=told)
     return (_PARTS_PER_STEP if run.steps > 1 else _PARTS)(whole=facts.step_ns, tool=run.tool, parts=told)
@@ -95,6 +150,7 @@ def _told(facts: Facts, part: PrintedPart, run: PrintedRun) -> Iterator[Message]
     """A part, and those in it that do something else."""
     said = {"name": f"`{part.name}`", "time": facts.per_step(_time(part))}
     yield _NAMED(kind=PARTS[part.part](), **said) if part.part in PARTS else _PLAIN(**said)
-    for inner in run.parts:
-        if inner.within == part.name and inner.part is not None and inner.part != part.part:
-            yield _INNER(kind=PARTS[inner.part](), name=f"`{inner.name}`", time=facts.per_step(inner.time_ns))
+    inners = [inner for inner in run.parts if inner.within == part.name and inner.part not in (None, part.part)]
+    for inner in inners:
+        if _time(inner) >= _WORTH_WITHIN * (run.cpu_ns or 0):
+            yield _INNER(kind=PARTS[inner.part or ""](), name=f"`{inner.name}`", time=facts.per_step(inner.time_ns))

@@ -25,6 +25,10 @@ from traceanalyzer.structure.recording.left_out import MARKED
 
 _MIXED = "gpu-mixed"
 """What bounds a table whose names show that no kind of work takes most of the GPU's time."""
+_NOT_PRINTED = "gpu-not-printed"
+"""What bounds a table that does not print most of what the GPU does."""
+_NO_COLUMNS = "gpu-no-columns"
+"""What bounds a table without columns of the GPU's times, of which only the total is printed."""
 UNSEEN = 0.1
 """Greatest share of the profiled time in hidden rows that is ignored (own choice)."""
 _SHOWN = 3
@@ -113,6 +117,17 @@ _OF_TABLE = {
         "Bound by the GPU: it works for {time:ns} per step, {share:share} of the profiled time. The names of its "
         "kernels do not show what most of this time is spent on.",
     ),
+    _NOT_PRINTED: Text(
+        "headline-table-gpu-not-printed",
+        "Bound by the GPU: it works for {time:ns} per step, {share:share} of the profiled time. Most of what it does "
+        "is in rows that are not printed. Sort by its time (sort_by='self_cuda_time_total') and print more rows.",
+        note="sort_by='self_cuda_time_total' is code",
+    ),
+    _NO_COLUMNS: Text(
+        "headline-table-gpu-no-columns",
+        "Bound by the GPU: it works for {time:ns} per step, {share:share} of the profiled time. What it does is "
+        "unknown, because the table has no columns of its times: copy whole lines.",
+    ),
     _MIXED: Text(
         "headline-table-gpu-mixed",
         "Bound by the GPU: it works for {time:ns} per step, {share:share} of the profiled time. No kind of work takes "
@@ -190,6 +205,10 @@ Parts = tuple[dict[str, float], dict[str, Text]]
 """Times of a step in ns by what bounds it, at most the step together, and the sentences."""
 
 
+_ANY_WORK = frozenset({UNNAMED, _MIXED, _NOT_PRINTED, _NO_COLUMNS})
+"""What bounds a table in which the GPU works, but not mainly on one kind of work that is known."""
+
+
 def verdict(facts: Facts, times: Mapping[str, float], texts: Mapping[str, Text]) -> StepBound | None:
     """What bounds a step by its sums: the GPU if it is busy, else the largest loss if it is large enough to name.
 
@@ -213,7 +232,7 @@ def verdict(facts: Facts, times: Mapping[str, float], texts: Mapping[str, Text])
         own = facts.step_resources
         message = _UNUSED(device=own.unused_device, **said) if own and own.unused_device else message
         message = _with_operators(facts, message)
-    return StepBound("gpu-compute" if bound in (UNNAMED, _MIXED) else bound, message, share)
+    return StepBound("gpu-compute" if bound in _ANY_WORK else bound, message, share)
 
 
 def parts(facts: Facts) -> Parts:
@@ -345,14 +364,27 @@ def communication(facts: Facts) -> float:
 
 
 def _kind_of_work(facts: Facts) -> str:
-    """Kind of work that takes half of all of the GPU's time; else `_MIXED`, or `UNNAMED` if less than half is known."""
+    """Kind of work that takes half of all of the GPU's time; else `_MIXED`, or why less than half is known."""
     times = _by_class(facts)
     whole = facts.table.device_ns if facts.table and not facts.table.annotations_in_total else None
     least = MOST * max(times.total(), whole or 0)
     compute, moving = work_times(times)
     if max(compute, moving) >= least > 0:
         return "gpu-compute" if compute >= moving else "gpu-memory"
-    return _MIXED if compute + moving + times["communication"] >= least > 0 else UNNAMED
+    if compute + moving + times["communication"] >= least > 0:
+        return _MIXED
+    return _why_unnamed(facts)
+
+
+def _why_unnamed(facts: Facts) -> str:
+    """Why it is unknown what most of the GPU's time is spent on: it is not printed, or names do not tell."""
+    run, view = facts.table, facts.view
+    if run is None or view is None:
+        return UNNAMED
+    columns = {name for table in view.tables for name in table.columns}
+    if not columns & {"self_device_ns", "device_total_ns", "device_avg_ns"}:
+        return _NO_COLUMNS
+    return _NOT_PRINTED if (run.device_hidden_share or 0.0) >= MOST else UNNAMED
 
 
 def _by_class(facts: Facts) -> Counter[str]:
