@@ -9,7 +9,7 @@ from typing import TypedDict, Unpack
 
 from .host import HostEvents
 from .log import AUTO
-from .values import Event, Time
+from .values import Event, Time, ns
 
 
 class KernelDetails(TypedDict, total=False):
@@ -159,3 +159,8 @@ class DeviceEvents(HostEvents):
     ) -> Event:
         """Append an event on a stream; `where` is device and stream."""
         return self.add(category, name, span, self.stream(*where), args)
+
+    def counter(self, name: str, at: Time, value: float, *, device: int = 0) -> Event:
+        """A sample of a GPU as the monitor of CUPTI writes it; it does not extend the trace."""
+        event: Event = {"ph": "C", "name": name, "pid": f"GPU {device} Counters", "ts": self.stamp(ns(at))}
+        return self.raw(event | {"args": {"": value}})

@@ -16,6 +16,7 @@ from traceanalyzer.trace.table import UNKNOWN, Table, import_pandas
 from traceanalyzer.trace.tables import (
     AcceleratorEvents,
     Category,
+    Counters,
     DeviceEvents,
     Flows,
     Frames,
@@ -199,6 +200,8 @@ class Trace:
     flows: Flows
     accelerator: AcceleratorEvents = field(default_factory=AcceleratorEvents.empty)
     """Events of devices that write no kernels: of MTIA, Ascend NPUs and Gaudi."""
+    counters: Counters = field(default_factory=Counters.empty)
+    """What GPUs measured of themselves; empty in nearly all traces."""
     details: tuple[DeviceDetail, ...] = (NO_DETAIL,)
     """What only some writers say of events of devices; row 0 is `NO_DETAIL`."""
     graph_stacks: GraphStacks | None = None

@@ -186,6 +186,16 @@ class MemoryEvents(Table):
 
 
 @dataclass(frozen=True, eq=False)
+class Counters(Table):
+    """Samples of what a GPU measures of itself: clocks, power, temperature, utilization."""
+
+    start_ns: I64 = column("i8", "ns", "time of the sample; negative before the first event")
+    name: I32 = column("i4", "", "code of the name, which has the unit", pool="names")
+    thread: I32 = column("i4", "", "row of the pseudo thread, whose process names the device", pool="threads")
+    value: F64 = column("f8", "", "in the unit of the name")
+
+
+@dataclass(frozen=True, eq=False)
 class Syncs(SliceTable):
     """Device-side records of synchronizations (`cuda_sync`, opt-in)."""
 

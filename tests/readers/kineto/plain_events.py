@@ -63,7 +63,13 @@ def events() -> list[tuple[Pairs, Pairs]]:
             ("id", f"{number}"),
         ]
         found.append((event, arguments(number)))
-    return found
+    return found + [_counter(number) for number in range(3)]
+
+
+def _counter(number: int) -> tuple[Pairs, Pairs]:
+    """A sample of a counter, which has no category, and no thread."""
+    event = [("ph", '"C"'), ("name", '"Power (W)"'), ("pid", '"GPU 0 Counters"'), ("ts", f"1712195499139900.{number}")]
+    return event, [("", f"{300 + number}.5")]
 
 
 def joined(pairs: Pairs) -> str:

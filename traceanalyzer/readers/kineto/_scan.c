@@ -703,14 +703,17 @@ static int append(Scan *scan, TableOf *table, int category)
     return 1;
 }
 
-/* The number of the event's category; -1 if it has none, two, or an unknown one.
+/* The number of the event's category; -1 if it has none, two, or an unknown one. Counters have none: that is the empty
+   category.
 
    Also -1 if phase or name are no strings: whether msgspec takes that depends on whether it knows the category. */
 static int category_of(Scan *scan)
 {
     const Token *found = NULL;
+    int is_counter = 0;
     for (int i = 0; i < scan->event.count; i++) {
         const Token *token = &scan->event.tokens[i];
+        is_counter |= is(token->key, "ph", 2) && is(token->value, "\"C\"", 3);
         if (token->type > UNCLEAR && (is(token->key, "ph", 2) || is(token->key, "name", 4)))
             return -1;
         if (!is(token->key, "cat", 3))
@@ -719,9 +722,10 @@ static int category_of(Scan *scan)
             return -1;
         found = token;
     }
-    for (int i = 0; found && i < scan->category_count; i++) {
+    Span text = found ? found->value : EMPTY;
+    for (int i = 0; (found || is_counter) && i < scan->category_count; i++) {
         int at = (scan->last_category + i) % scan->category_count; /* often that of the event before */
-        if (is(scan->categories[at].text, found->value.text, found->value.size))
+        if (is(scan->categories[at].text, text.text, text.size))
             return scan->last_category = at;
     }
     return -1;

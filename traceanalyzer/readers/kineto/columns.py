@@ -13,7 +13,9 @@ from traceanalyzer.readers.kineto import accelerators
 from traceanalyzer.readers.kineto.codes import CategoryCounts, ThreadsOfProcesses
 from traceanalyzer.readers.kineto.events import SLICE, Args, Event, args_of, is_general, where
 from traceanalyzer.readers.kineto.fields import (
+    COUNTED,
     DESCRIPTIONS,
+    POOL_OF,
     POOLS,
     TABLES,
     EventTable,
@@ -260,15 +262,27 @@ class Collector:
 
     def _add_instants(self, events: Sequence[Event]) -> None:
         memory: list[Event] = []
+        counters: list[Event] = []
         for event in events:
             if event.name == _MEMORY and event.ph in _ALLOCATED:
                 memory.append(event)
+            elif event.ph == COUNTED:
+                if not event.cat:
+                    counters.append(event)
             elif event.ph == SLICE and event.cat:
                 self.forms[event.ph, event.cat] += 1
             elif event.ph == SLICE:
                 self.losses["read-no-category"] += 1
-        if not memory:
+        self._add_points(TableGroup.INSTANT, memory)
+        self._add_points(TableGroup.COUNTER, counters)
+
+    def _add_points(self, group: TableGroup, events: Sequence[Event]) -> None:
+        if not events:
             return
-        start = self._times(memory)
+        start, table = self._times(events), TABLES[group]
         valid = start != INVALID
-        self._extend(TABLES[TableGroup.INSTANT], where(valid, memory), {"start_ns": start[valid]})
+        kept = where(valid, events)
+        columns = {"start_ns": start[valid]}
+        if "name" in POOL_OF[table.name]:
+            columns["name"] = self.pools["names"].codes([event.name for event in kept], len(kept))
+        self._extend(table, kept, columns)

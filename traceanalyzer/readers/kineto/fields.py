@@ -27,6 +27,7 @@ from traceanalyzer.trace.table import UNKNOWN, Table, TraceColumn
 from traceanalyzer.trace.tables import (
     AcceleratorEvents,
     Category,
+    Counters,
     DeviceEvents,
     Flows,
     Frames,
@@ -59,6 +60,8 @@ class TableGroup(IntEnum):
     UNKNOWN = 11
     SPAN = 12
     """The profiler's own span, of which only the start is used."""
+    COUNTER = 13
+    """Samples of a GPU: events of the phase `C` without a category."""
 
 
 _OPERATOR, _ANNOTATION = (TableGroup.HOST, Category.OPERATOR), (TableGroup.HOST, Category.ANNOTATION)
@@ -267,14 +270,17 @@ _EVENT = {
     "thread": (Field("thread", "pid", Kind.PAIR, pool="threads"), Field("", "tid", Kind.SECOND)),
     "flow": (Field("flow", "id", Kind.INTEGER),),
     "is_start": (Field("is_start", "ph", Kind.STRING, pool="phases"),),
+    "value": (Field("value", "", Kind.NUMBER, is_argument=True),),  # the only argument of a counter has no name
 }
-"""By column: what is read of the event itself."""
+"""By column without a key: what is read of the event."""
 
 _SLICE = (Field("", "ph", Kind.REQUIRED, allowed=("X",)),)
 _ALLOCATION = (
     Field("", "ph", Kind.REQUIRED, allowed=("i", "I", "X")),  # X is of torch 2.13's exporter in Python
     Field("", "name", Kind.REQUIRED, allowed=("[memory]",)),
 )
+COUNTED = "C"
+"""Phase of counters."""
 
 TABLES = {
     TableGroup.HOST: EventTable("host", HostEvents, _SLICE),
@@ -287,6 +293,7 @@ TABLES = {
     TableGroup.OVERHEAD: EventTable("overheads", Overheads, _SLICE),
     TableGroup.FLOW: EventTable("flows", Flows),
     TableGroup.INSTANT: EventTable("memory", MemoryEvents, _ALLOCATION),
+    TableGroup.COUNTER: EventTable("counters", Counters, (Field("", "ph", Kind.REQUIRED, allowed=(COUNTED,)),)),
 }
 """The table of each group of events that has one; `Trace` gives codes in this order."""
 
@@ -307,7 +314,7 @@ def none_of(pool: str) -> tuple[Any, ...]:
 @cache
 def attribute(key: str) -> str:
     """The name that an argument of events has in `events.Args`, from its name in the file."""
-    return re.sub(r"\W", "_", key)
+    return re.sub(r"\W", "_", key) or "unnamed"
 
 
 def _fields(column: TraceColumn) -> Iterator[Field]:
