@@ -10,6 +10,11 @@ NVLINK_RECEIVED, NVLINK_SENT = "NVLink RX (%)", "NVLink TX (%)"
 BANDWIDTH = ("DRAM BW (%)", "HBM BW (%)")
 """Bandwidth of the device's memory, under the names of two metrics; a recording has one of them."""
 
+NAMES = frozenset(
+    (SM_CLOCK, MEMORY_CLOCK, POWER, TEMPERATURE, SM_ACTIVE, PCIE, NVLINK_RECEIVED, NVLINK_SENT, *BANDWIDTH)
+)
+"""All counters that figures are made of."""
+
 _PROCESS = re.compile(r"GPU (\d{1,4}) Counters")
 
 _SHEETS = {

@@ -197,10 +197,9 @@ def _by_device(context: Context) -> dict[int, Counters]:
     """By device and name its counters that any figure is made of."""
     trace, table = context.trace, context.trace.counters
     devices = [gpu_clocks.device_of(thread.pid) for thread in trace.threads]
-    known = {name for names in (*_SHOWN.values(), *_SHARES.values()) for name in names}
     found: dict[int, Counters] = {}
     for code in np.unique(table.name).tolist():
-        if (name := trace.names[code]) not in known:
+        if (name := trace.names[code]) not in gpu_clocks.NAMES:
             continue
         rows = np.flatnonzero(table.name == code)
         for thread in np.unique(table.thread[rows]).tolist():
