@@ -145,17 +145,43 @@ def test_names_of_copies_and_fills_from_their_arguments() -> None:
     assert found[2:] == ["Memset (Pinned)", "Memset (Device)", "Memset (Unknown)"]
 
 
-@pytest.mark.parametrize("category", ["graph_event_node", "graph_host_node"])
-def test_nodes_of_graphs_that_are_no_work_are_understood(category: str) -> None:
-    """Records of events and callbacks inside graphs are neither work of a device nor unknown."""
+def in_a_graph() -> TraceBuilder:
+    """Two kernels of a graph on two streams, and a callback and a record of an event between them."""
     trace = example()
-    usual = content(read_built(trace))
-    args = {"device": 0, "stream": 7, "correlation": 9, "graph id": 1, "graph node id": 5}
-    node = {"ph": "X", "cat": category, "name": "EventRecord", "pid": 0, "tid": 7, "ts": 60, "dur": 1, "args": args}
-    trace.raw(node)
-    found = read_built(trace)
-    assert content(found) == usual
+    ident = trace.graph_launch(
+        200,
+        20,
+        [("first", 230, 40, {"stream": 7}), ("second", 330, 40, {"stream": 8}), ("alone", 230, 10, {"stream": 8})],
+    )
+    first, second = (event for event in trace.events if event.get("name") in ("first", "second"))
+    callback = trace.graph_node("HostNode: tell", 275, 50, ident)
+    record = trace.graph_node("EventRecord", 326, 0, ident)
+    for one, other in ((first, callback), (callback, record), (record, second)):
+        trace.dependency(one, other)
+    return trace
+
+
+def test_nodes_of_graphs_that_are_no_work() -> None:
+    """Records of events and callbacks are tables of their own."""
+    found = read_built(in_a_graph())
+    rows = content(found)["graph_nodes"]
+    assert [(row["name"], row["dur_ns"], row["stream"]) for row in rows] == [
+        ("HostNode: tell", 50_000, 7),
+        ("EventRecord", 0, 7),
+    ]
     assert found.losses == ()
+
+
+def test_arrows_between_nodes_are_no_launches() -> None:
+    found = read_built(in_a_graph())
+    ends = list(zip(found.dependencies.start_ns.tolist(), found.dependencies.is_start.tolist(), strict=True))
+    assert ends == [(270_000, 1), (275_000, 0), (325_000, 1), (326_000, 0), (326_000, 1), (330_000, 0)]
+    assert len(found.flows) == len(read_built(example()).flows)
+
+
+def test_arrows_of_launches_are_not_kept() -> None:
+    """Every launch of a trace has one."""
+    assert len(read_built(example()).dependencies) == 0
 
 
 def recorded_on_nvidia(corpus: Path) -> list[Path]:

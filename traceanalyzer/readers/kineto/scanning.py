@@ -107,6 +107,7 @@ _WIDE: dict[Kind, type] = {
     Kind.NUMBER: np.float64,
     Kind.TIME: np.int64,
     Kind.DURATION: np.int64,
+    Kind.BEYOND: np.int64,
 }
 """Types of columns; the others are 32 bits wide."""
 
