@@ -19,6 +19,7 @@ CATEGORY_OF = {
     "syncs": "cuda_sync",
     "memory": "cpu_instant_event",
     "counters": "",
+    "graph_nodes": "graph_host_node",
 }
 """By table with arguments: a category of its events."""
 
