@@ -1,7 +1,8 @@
-"""Dependencies inside graphs: what the writer drew decides, not which work happened to end last; times in microseconds."""
+"""Dependencies inside graphs: what the writer drew decides, not which work ended last; times in microseconds."""
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -46,7 +47,7 @@ def replayed(*, arrows: bool = True, callback: bool = False, lanes: bool = False
                 event["args"] = args | {"original_stream": args["stream"], "stream": 3}
                 event["tid"] = 3
     if arrows:
-        for one, other in zip(nodes, nodes[1:], strict=False):
+        for one, other in pairwise(nodes):
             trace.dependency(one, other)
     trace.launch("cudaDeviceSynchronize", 40, 215)
     return trace
