@@ -17,9 +17,11 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.structure import gaps, typical
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.events import Occurrences, event_set
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import F64, I64
+from traceanalyzer.trace.tables import DeviceEvents
 
 _LOW = 0.9
 """Share of the highest clock below which a clock is low (own choice: the clock varies by a few percent under load)."""
@@ -89,6 +91,8 @@ class LowClock(msgspec.Struct, frozen=True):
     """Mean temperature in degrees Celsius in that time; null if unknown."""
     works_share: float
     """Share (0 to 1) of all time of a low clock in the typical steps in which it works."""
+    work_ns: int
+    """Sum in ns over the typical steps of the time in which it works at a low clock."""
     slow_ns: int
     """Sum in ns over the typical steps of what the work would take less if all of it ran in proportion to the clock."""
 
@@ -263,8 +267,23 @@ def _low(context: Context, counters: Counters, busy: Intervals, highest: float) 
         power_w=figures["power_w"],
         temperature_c=figures["temperature_c"],
         works_share=works.length / low.length,
+        work_ns=works.length,
         slow_ns=round(works.length * (1 - mean / highest)),
     )
+
+
+@event_set
+def at_low_clock(context: Context, device: int, highest_mhz: float) -> Iterator[Occurrences]:
+    """What a device does at a low clock: events of which at least half lies in such a time."""
+    clock = _by_device(context)[device][gpu_clocks.SM_CLOCK]
+    events, low = context.trace.device, clock.below(_LOW * highest_mhz)
+    rows = np.flatnonzero((events.device == device) & (2 * low.within(events.start_ns, events.end_ns) >= events.dur_ns))
+    if len(rows):
+        yield Occurrences.on_device(context, context.trace.names[int(events.name[_longest(events, rows)])], rows)
+
+
+def _longest(events: DeviceEvents, rows: I64) -> int:
+    return int(rows[np.argmax(events.dur_ns[rows])])
 
 
 ANALYSES = (

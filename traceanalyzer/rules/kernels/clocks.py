@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from traceanalyzer.analyzers.kernels.clocks import Clocks, DeviceClock, LowClock
+from traceanalyzer.analyzers.kernels.clocks import Clocks, DeviceClock, LowClock, at_low_clock
 from traceanalyzer.rules.engine.change import DeviceWork
-from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Facts, Limits, page
+from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Facts, Limits, OfEvents, page
 
 _CLOCK_LOW = page("gpu-clock-low")
 _SAID = {
@@ -21,7 +21,7 @@ def _clock_low(facts: Facts, limits: Limits) -> Drafts:
     busiest = facts.step_resources.device if facts.step_resources else None
     for device in facts.need("clocks", Clocks).devices:
         low = device.low
-        if low is None or low.share <= limits["share"]:
+        if low is None or device.highest_mhz is None or low.share <= limits["share"]:
             continue
         cause = _cause(device, low, limits)
         evidence = _CLOCK_LOW.evidence(limits, "share", low.share, _slowest(device))
@@ -30,13 +30,15 @@ def _clock_low(facts: Facts, limits: Limits) -> Drafts:
             "clock": low.clock_mhz,
             "highest": device.highest_mhz,
             "share": low.share,
+            "time": OfEvents(facts.per_step(low.work_ns)),
             "power": low.power_w,
             "temperature": low.temperature_c,
             "works": low.works_share,
         }
         change = None
         if device.device == busiest and cause != "idle":
-            change = DeviceWork((0.0, facts.per_step(low.slow_ns)), _CLOCK_LOW.text("basis")())
+            at = at_low_clock(device=device.device, highest_mhz=device.highest_mhz)
+            change = DeviceWork((0.0, facts.per_step(low.slow_ns)), _CLOCK_LOW.text("basis")(), at=at)
         summary, advice = _SAID[cause]
         yield Draft(
             (evidence,),
