@@ -75,7 +75,7 @@ class ClockCurve(msgspec.Struct, frozen=True):
     time_ns: tuple[int, ...]
     """Times of the samples in ns since the first event."""
     values: tuple[float, ...]
-    """Their values."""
+    """The value of each sample."""
 
 
 class LowClock(msgspec.Struct, frozen=True):
