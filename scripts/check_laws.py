@@ -21,6 +21,10 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from scripts import torch_referee
+
 ROOT = Path(__file__).resolve().parent.parent
 FIXTURES, LAB = ROOT / "fixtures", ROOT / "build" / "lab"
 """Traces of the project itself, and of a run of the lab: `python -m examples.lab measure --traces build/lab`."""
@@ -61,7 +65,21 @@ def main() -> int:
     print(f"tested on: {_counts(tested)}")
     if untested:
         print(f"not tested: {', '.join(untested)}")
-    return 1 if broken or untested else 0
+    against = list(_referee(traces))
+    return 1 if broken or untested or against else 0
+
+
+def _referee(traces: Iterable[Path]) -> Iterator[str]:
+    """Print what torch's own rules find and reports do not say, where torch is installed."""
+    violations = torch_referee.validator()
+    if violations is None:
+        print(
+            "laws: torch is not installed, so its rules were not asked (make test-torch installs it)", file=sys.stderr
+        )
+        return
+    for line in torch_referee.disagreements(violations, traces, torch_referee.report_of):
+        print(line, flush=True)
+        yield line
 
 
 def laws(tool: Path) -> set[str]:

@@ -9,7 +9,7 @@ from typing import TypedDict, Unpack
 
 from .host import HostEvents
 from .log import AUTO
-from .values import Event, Time
+from .values import Event, Time, ns
 
 
 class KernelDetails(TypedDict, total=False):
@@ -159,3 +159,22 @@ class DeviceEvents(HostEvents):
     ) -> Event:
         """Append an event on a stream; `where` is device and stream."""
         return self.add(category, name, span, self.stream(*where), args)
+
+    def counter(self, name: str, at: Time, value: float, *, device: int = 0) -> Event:
+        """A sample of a GPU as the monitor of CUPTI writes it; it does not extend the trace."""
+        event: Event = {"ph": "C", "name": name, "pid": f"GPU {device} Counters", "ts": self.stamp(ns(at))}
+        return self.raw(event | {"args": {"": value}})
+
+    def graph_node(self, name: str, start: Time, dur: Time, correlation: int, *, stream: int = 7) -> Event:
+        """A node of a graph that is no work, as the monitor of CUPTI writes it: `EventRecord`, or `HostNode: f`."""
+        category = "graph_host_node" if name.startswith("HostNode") else "graph_event_node"
+        args = {"device": 0, "context": 1, "stream": stream, "correlation": correlation}
+        return self.on_device(category, name, (start, dur), (0, stream), args)
+
+    def dependency(self, first: Event, second: Event) -> None:
+        """An arrow from a node of a graph to one that depends on it."""
+        ident = (1 << 40) + self.next("flow")
+        ends = (("s", first, first["ts"] + first["dur"]), ("f", second, second["ts"]))  # type: ignore[operator]
+        for phase, event, at in ends:
+            arrow = {"ph": phase, "id": ident, "pid": event["pid"], "tid": event["tid"], "ts": at}
+            self.raw(arrow | {"cat": "ac2g", "name": "ac2g"})

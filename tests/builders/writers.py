@@ -106,7 +106,8 @@ def without(data: bytes, lost: Sequence[str]) -> bytes:
     for event in events:
         if event.get("cat") == "kernel":
             event["args"] = {key: value for key, value in event["args"].items() if key not in lost}
-            if "blocks per SM" in event["args"]:  # it has six digits, and what follows from the grid has more
+            # it has six digits, and what follows from the grid and the number of multiprocessors has more
+            if event["args"].pop("blocks per SM", None) is not None and "deviceProperties" in trace:
                 sms = trace["deviceProperties"][event["args"]["device"]]["numSms"]
                 event["args"]["blocks per SM"] = math.prod(event["args"]["grid"]) / sms
     return encoded(trace | {"traceEvents": events})
@@ -128,6 +129,17 @@ def _monitored(events: Iterable[dict[str, Any]], lost: Sequence[str]) -> Iterato
 
 _UNRECORDED = ("cuda_sync",)
 """Categories that the monitor of 2.13 does not record."""
+
+NOT_WRITTEN = {
+    "Python exporter of 2.13": _BY_PROFILER,
+    "CUPTI monitor of 2.13": (
+        "blocks per SM",
+        *_UNRECORDED,
+        *(key for key in LOST_BY_MONITOR if key != "blocks per SM"),
+    ),
+    "CUPTI monitor of 2.15": ("blocks per SM", *_UNRECORDED, *LOST_BY_CUSPY),
+}
+"""By dialect: options, arguments and categories that are lost, as docs/formats.md lists them."""
 
 _OF_KINETO = ("External id", "queued", "memory bandwidth (GB/s)")
 _NAMES = {"gpu_memcpy": "Memcpy", "gpu_memset": "Memset"}

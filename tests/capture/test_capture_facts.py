@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import jsonschema
@@ -12,6 +13,7 @@ import pytest
 
 import traceanalyzer as ta
 from traceanalyzer.analyzers.capture import ANALYSES, analyze
+from traceanalyzer.capture.agent.recording import _deprecates_modules
 from traceanalyzer.structure.context import Context
 from traceanalyzer.trace.capture_facts import parse
 
@@ -90,3 +92,11 @@ def test_facts_survive_json() -> None:
     facts = parse(BLOCK)
     assert facts is not None
     assert parse(json.loads(msgspec.json.encode(facts))) == facts
+
+
+@pytest.mark.parametrize(
+    ("version", "is_deprecated"),
+    [("2.13.0", False), ("2.14.1+cpu", True), ("2.15.0a0", True), ("3.0", True), ("1.8.1", False), ("unknown", False)],
+)
+def test_modules_are_not_asked_for_where_torch_warns_of_them(version: str, is_deprecated: bool) -> None:
+    assert _deprecates_modules(SimpleNamespace(__version__=version)) is is_deprecated

@@ -187,8 +187,12 @@ def test_a_file_that_unpacks_to_a_thousand_times_its_size_is_refused(
         (TRAINING.read_bytes()[:20], "its gzip data is cut or damaged after 0 bytes"),
         (gzip.compress(b""), "is a gzip file with nothing in it"),
         (b"<!-- traceanalyzer report 0.1.0 -->\n", "is a report that traceanalyzer wrote for people"),
+        (
+            b"<!-- traceanalyzer report 0.1.0 -->\n| Name | Total (ms) |\n| --- | --- |\n| aten::mm | 3.5 |\n",
+            "is a report that traceanalyzer wrote for people",
+        ),
     ],
-    ids=["cut", "empty", "report"],
+    ids=["cut", "empty", "report", "report with tables"],
 )
 def test_what_holds_no_trace_is_named(content: bytes, says: str, tmp_path: Path) -> None:
     (tmp_path / "x.gz").write_bytes(content)

@@ -13,9 +13,11 @@ import pytest
 
 from tests import corpus_files
 from tests.builders import TraceBuilder
+from tests.builders.clocks import clocked
 from tests.builders.writers import cupti_monitor, labelled
 from tests.cli.running import FIXTURES, TRAINING, assert_one_line, call
 from tests.formats.samples import report_of
+from traceanalyzer.analyzers.kernels.clocks import Clocks
 from traceanalyzer.inputs.opening import load
 from traceanalyzer.pipeline import analyze
 from traceanalyzer.report.model import Finding, Report
@@ -233,3 +235,14 @@ def test_other_writers_of_torch(tmp_path: Path) -> None:
     )
     anonymize(str(tmp_path / "labelled.json"), tmp_path / "private.json")
     assert SECRET not in text_of(tmp_path / "private.json")
+
+
+def test_counters_stay(tmp_path: Path) -> None:
+    trace = clocked([1320] * 3, power=690)
+    trace.counter(f"{SECRET} (%)", 5, 1)
+    source, target = trace.write(tmp_path / "source.json"), tmp_path / "target.json"
+    anonymize(str(source), target, key="k")
+    assert SECRET not in text_of(target)
+    report, usual = analyze(load(target)), analyze(load(source))
+    assert report.result("clocks", Clocks) == usual.result("clocks", Clocks)
+    assert report.result("clocks", Clocks) is not None

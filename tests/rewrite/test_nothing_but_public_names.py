@@ -43,7 +43,8 @@ SUFFIXES = [
     "_0", "<float>", "(int)", "> >(int)", ")", " object at 0x7f00>", " of Tensor object at 0x7f00>", ">", "_kernel", "\n", " (dynamo_timed)",
 ]  # fmt: skip
 GROUPS = [TableGroup.HOST, TableGroup.LAUNCH, TableGroup.DEVICE, TableGroup.GPU_ANNOTATION, TableGroup.FRAME, TableGroup.SYNC, TableGroup.OVERHEAD, TableGroup.FLOW,
-          TableGroup.ACCELERATOR, TableGroup.INSTANT, TableGroup.IGNORED, TableGroup.UNKNOWN, TableGroup.SPAN]  # fmt: skip
+          TableGroup.ACCELERATOR, TableGroup.INSTANT, TableGroup.IGNORED, TableGroup.UNKNOWN, TableGroup.SPAN,
+          TableGroup.ARROW, TableGroup.GRAPH_NODE, TableGroup.COUNTER]  # fmt: skip
 
 secrets = st.sampled_from(
     [SECRET, f"_{SECRET}_", f"{SECRET}/../x", f"\n{SECRET}", f"{SECRET}\x00", f"x{SECRET}1", f"É{SECRET}"]

@@ -45,7 +45,7 @@ class profile:  # noqa: N801 - read as a verb, like torch.profiler.profile
         record_shapes: Record shapes and types of the operators' inputs.
         with_stack: Record Python stack frames; this slows the program down a lot.
         profile_memory: Record every allocation.
-        with_modules: Record modules of TorchScript models. (Other modules come with stacks.)
+        with_modules: Record modules of TorchScript models, before torch 2.14. (Other modules come with stacks.)
         with_flops: Record floating-point operations of convolutions and matrix products.
         limit_s: Most seconds to record while no steps have been detected.
         slowest: Number of steps to look at, in recordings of `steps` steps; the one with the slowest step is kept.

@@ -41,6 +41,8 @@ _WHAT = {
 """What a file of each format is called in messages."""
 _ROWS = 100
 """Rows of a table where nobody says how many, as in torch."""
+_WITH_PYTHON, _WITHOUT_PYTHON = "2.13", "2.14"
+"""Releases of torch whose tables differ: from the second on, Python functions have no rows."""
 _STEPS, _RECORDING = "steps", "recording"
 _NAMES = {"host": "host time", "device": "GPU time", "idle": "idle time of a GPU"}
 
@@ -52,6 +54,7 @@ class ExportOptions:
     sort_by: str | None
     row_limit: int | None
     group_by_input_shape: bool
+    torch_table: str | None
     over: str | None
     weight: str | None
 
@@ -63,8 +66,11 @@ class ExportOptions:
         """
         if TABLE in forms and not steps.is_everything:
             raise UsageError("a table (.txt) always covers the whole trace; leave out --steps and --skip-warmup")
-        if TABLE not in forms and (self.sort_by is not None or self.row_limit is not None or self.group_by_input_shape):
-            raise UsageError("--sort-by, --row-limit and --group-by-input-shape are about a table; add -o table.txt")
+        of_table = (self.sort_by, self.row_limit, self.group_by_input_shape or None, self.torch_table)
+        if TABLE not in forms and any(option is not None for option in of_table):
+            raise UsageError(
+                "--sort-by, --row-limit, --group-by-input-shape and --torch-table are about a table; add -o table.txt"
+            )
         if self.over is not None and not formats.FLAME_GRAPHS.keys() & forms:
             raise UsageError("--over is about flame graphs; add -o x.speedscope.json or -o x.collapsed")
         if self.weight is not None and COLLAPSED not in forms:
@@ -89,7 +95,9 @@ class ExportOptions:
         from traceanalyzer.formats import torch_table  # noqa: PLC0415
 
         rows = _ROWS if self.row_limit is None else self.row_limit
-        table = key_averages.analyze(Context(trace), self.group_by_input_shape)
+        table = key_averages.analyze(
+            Context(trace), self.group_by_input_shape, python_functions=self.torch_table != _WITHOUT_PYTHON
+        )
         return torch_table.render(table, sort_by=self.sort_by, row_limit=rows)
 
     def _speedscope(self, trace: Trace, steps: StepChoice, language: Language) -> str:
@@ -140,6 +148,12 @@ def options(*, hidden: bool = False) -> Callable[[Callable[..., None]], Any]:
             is_flag=True,
             hidden=hidden,
             help="In a table: one row per operator and input shapes.",
+        ),
+        click.option(
+            "--torch-table",
+            type=click.Choice((_WITH_PYTHON, _WITHOUT_PYTHON)),
+            hidden=hidden,
+            help="In a table: the release of torch that prints so; 2.14 has no Python functions  [default: 2.13].",
         ),
         click.option(
             "--over",

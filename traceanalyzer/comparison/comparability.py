@@ -115,11 +115,8 @@ def _tensors(key: Key) -> tuple[Shape, ...]:
     except (msgspec.DecodeError, RecursionError):
         return ()
     shapes = decoded if isinstance(decoded, list) else []
-    return tuple(tuple(shape) if _is_shape(shape) else () for shape in shapes)
-
-
-def _is_shape(shape: object) -> bool:
-    return isinstance(shape, list) and all(isinstance(size, int) and size > 0 for size in shape)
+    is_shape = [isinstance(s, list) and all(isinstance(size, int) and size > 0 for size in s) for s in shapes]
+    return tuple(tuple(shape) if right else () for shape, right in zip(shapes, is_shape, strict=True))
 
 
 def _ratios(base: tuple[Shape, ...], head: tuple[Shape, ...]) -> set[Fraction]:
@@ -132,6 +129,7 @@ def _ratios(base: tuple[Shape, ...], head: tuple[Shape, ...]) -> set[Fraction]:
 
 _WEIGHTS = {
     "gpu": 3,
+    "clocks": 2,
     "sizes": 3,
     "shapes": 2,
     "steps-from": 2,
@@ -146,12 +144,13 @@ _WEIGHTS = {
 _SHAPES_IN_COMMON = 0.05
 """Own choice: of the operators' time; another model shares a few small tensors with any other."""
 _SAME = 0.95
-"""Share of the operators' time in shapes of both sides from which on their sizes are the same (own choice)."""
+"""Share of the operators' time in shapes of both sides from which on sizes are the same (own choice)."""
 _CALLS_IN_COMMON = 0.5
 """Own choice: another batch size or length keeps the operators and their calls, another model does not."""
+SAME_CLOCK = 0.02
+"""Share by which the same clocks differ at most (own choice: recordings of one program under load do so)."""
 _AS_MUCH = 1.5
-"""Own choice: operations grow with the batch to the power of 1, a little more where it is padded, and of 2 with the
-width of a model."""
+"""Own choice: operations grow with the batch to the power of 1, or a little more, and of 2 with a model's width."""
 _LEAST_IN_COMMON = 3
 """Own choice: fewer operators that both sides call say nothing about their steps."""
 _ANYTHING_IN_COMMON = 0.05
@@ -166,6 +165,13 @@ _GPU = (
     Text("diff-gpu-same", "The same GPU: {base}."),
     Text("diff-gpu-other", "Different GPUs: {base} and {head}."),
     Text("diff-gpu-unknown", "The GPU is unknown on at least one side."),
+)
+_CLOCKS = (
+    Text("diff-clocks-same", "The GPUs work at the same clock: {base:number} MHz."),
+    Text(
+        "diff-clocks-other", "The GPUs work at different clocks: {base:number} and {head:number} MHz ({share:+share})."
+    ),
+    Text("diff-clocks-unknown", "The clock of the GPUs was recorded on one side only."),
 )
 _WORLD = (
     Text("diff-world-same", "The same number of ranks: {base:count}."),
@@ -275,6 +281,17 @@ def _gpu(base: Measurement, head: Measurement) -> Check:
     one, two = base.side.devices, head.side.devices
     params = {"base": ", ".join(one), "head": ", ".join(two)}
     return _equal("gpu", one or None, two or None, _GPU, params)
+
+
+def _clocks(base: Measurement, head: Measurement) -> Check | None:
+    """Whether the GPUs of both sides work at the same clock; nothing where neither was recorded."""
+    one, two = base.clock_mhz, head.clock_mhz
+    same, other, unknown = _CLOCKS
+    if not one or not two:
+        return None if one == two else Check("clocks", None, False, unknown())
+    if abs(share := two / one - 1) <= SAME_CLOCK:
+        return Check("clocks", 1.0, False, same(base=one))
+    return Check("clocks", min(one, two) / max(one, two), False, other(base=one, head=two, share=share))
 
 
 def _world_size(base: Measurement, head: Measurement) -> Check | None:
@@ -420,6 +437,7 @@ def _equal(
 _CONDITIONS: tuple[Callable[[Measurement, Measurement], Check | None], ...] = (
     _work,
     _gpu,
+    _clocks,
     _world_size,
     _ranks,
     _steps_from,

@@ -120,6 +120,8 @@ class Measurement:
     """What a side has once, in or before its steps."""
     run: JoinedRanks | None = None
     """How its ranks work together; None unless it has several."""
+    clock_mhz: float | None = None
+    """Mean clock of the multiprocessors in MHz while the GPUs work; None without counters."""
     view: ComparedSide = field(default_factory=ComparedSide)
     """What people see of it besides what is compared."""
 

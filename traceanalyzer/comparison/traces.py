@@ -13,6 +13,7 @@ from traceanalyzer.analyzers import memory, modules
 from traceanalyzer.analyzers.host import HostOwners
 from traceanalyzer.analyzers.idle import gpu
 from traceanalyzer.analyzers.kernels import Kernel, Kernels, KernelsByOperator
+from traceanalyzer.analyzers.kernels.clocks import Clocks
 from traceanalyzer.analyzers.kernels.roofline import Roofline
 from traceanalyzer.analyzers.operators import Operators, OperatorsByShape
 from traceanalyzer.analyzers.phases.callers import Callers
@@ -89,6 +90,7 @@ def measure(
         },
         memory=_memory(chosen),
         gpus=_gpus(chosen, is_typical=is_typical),
+        clock_mhz=known_mean(_clocks(chosen)),
         resources=resources,
         findings=tuple(run.findings(_findings(chosen)) if run else _findings(chosen)),
         options=_options(chosen),
@@ -398,6 +400,13 @@ def _gpus(reports: Sequence[Report], *, is_typical: bool) -> dict[int, MeasuredG
         number: MeasuredGpu(*(known_mean(getattr(d, f) for d in devices) for f in MeasuredGpu.__dataclass_fields__))
         for number, devices in sorted(by_device.items())
     }
+
+
+def _clocks(reports: Sequence[Report]) -> Iterator[float | None]:
+    """The mean clock of each GPU of each trace while it works, in MHz."""
+    for report in reports:
+        clocks = report.result("clocks", Clocks)
+        yield from (device.works.sm_clock_mhz for device in (clocks.devices if clocks else ()))
 
 
 def _resources(reports: Sequence[Report]) -> Resources | None:

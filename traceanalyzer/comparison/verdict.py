@@ -11,6 +11,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from traceanalyzer.comparison import statistics
+from traceanalyzer.comparison.comparability import SAME_CLOCK
 from traceanalyzer.comparison.measurement import Measurement, mean
 from traceanalyzer.comparison.statistics import Tested
 from traceanalyzer.report.difference import Comparability, Gate, Sample, Shift, StepTime, Verdict
@@ -36,6 +37,21 @@ _RECORDINGS_DIFFER = 0.12, 0.4
 """By how much the median steps of two recordings of one program on a CPU differ: in the middle of 144 pairs, and at
 most in nine of ten (measured: third to fifth run of the lab, two cores of a virtual machine)."""
 
+_AT_CLOCKS = (
+    Text(
+        "diff-clock-faster",
+        "{reason} Its GPUs work at a clock that is {clock:share} higher ({base:number} and {head:number} MHz), which "
+        "explains that: it is no improvement of the code.",
+        "reason is a sentence: the median step is 5 % faster",
+    ),
+    Text(
+        "diff-clock-slower",
+        "{reason} Its GPUs work at a clock that is {clock:share} lower ({base:number} and {head:number} MHz), which "
+        "explains that: it is no regression of the code.",
+        "reason is a sentence: the median step is 5 % slower",
+    ),
+)
+"""Changes that are no greater than what the clocks explain."""
 _IDENTICAL = Text("diff-identical", "The steps of both sides are the same measurement.")
 _FASTER = Text(
     "diff-test-faster",
@@ -179,11 +195,27 @@ def judge(
         return Verdict("no-change", "median", 0.0, 0.0, _IDENTICAL())
     if min(times.base.count, times.head.count) < LEAST_STEPS and not _is_clear(times):
         return _inconclusive(times, _too_few(times))
-    verdict = _tested(times, TOLERANCE if limit is None else limit)
+    verdict = _at_their_clocks(base, head, times, _tested(times, TOLERANCE if limit is None else limit))
     if verdict.outcome in ("faster", "slower") and _may_be_machine(base, head, verdict.change_share or 0.0):
         usual, most = _RECORDINGS_DIFFER
         return replace(verdict, reason=_MAY_BE_MACHINE(reason=verdict.reason, usual=usual, most=most))
     return verdict
+
+
+def _at_their_clocks(base: Measurement, head: Measurement, times: StepTime, verdict: Verdict) -> Verdict:
+    """The verdict; inconclusive where steps changed by no more than the other clock explains.
+
+    Work that computes takes as much longer as the clock is lower; what memory or the host limits, less.
+    """
+    one, two, share = base.clock_mhz, head.clock_mhz, verdict.change_share
+    if verdict.outcome not in ("faster", "slower") or not one or not two or share is None:
+        return verdict
+    expected = one / two - 1
+    is_explained = expected * share > 0 and abs(expected) > SAME_CLOCK and abs(share) <= abs(expected) + TOLERANCE
+    if not is_explained:
+        return verdict
+    text = _AT_CLOCKS[verdict.outcome == "slower"]
+    return _inconclusive(times, text(reason=verdict.reason, clock=abs(two / one - 1), base=one, head=two))
 
 
 def _is_clear(times: StepTime) -> bool:

@@ -312,7 +312,7 @@ class Card:
     code: str | None
     code_before: str | None
     lines: tuple[str, ...]
-    """Lines of the program that cause it, as `train.py:12 step`."""
+    """Lines of the program that cause it, as `train.py:12 step`; then what it calls the kernels of its graphs."""
     links: tuple[str, ...]
     evidence: tuple[Proof, ...]
 
@@ -397,8 +397,10 @@ def _saves(saves: str, why_latent: str | None, language: Language) -> str:
 def _lines(finding: Finding) -> tuple[str, ...]:
     """The lines of the program that cause a finding, of its most important place with any."""
     lines = next((place.lines for place in finding.where if place.lines), ())
+    labels = next((place.labels for place in finding.where if place.labels), ())
     frames = (parse(line.name) for line in lines)
-    return tuple(named_code(frame.function, frame.path, frame.line) for frame in frames if frame is not None)
+    code = (named_code(frame.function, frame.path, frame.line) for frame in frames if frame is not None)
+    return (*code, *(label.name for label in labels))
 
 
 def _once(finding: Finding, language: Language) -> str | None:

@@ -345,7 +345,7 @@ def read_catalog(folder: str) -> TextCatalog:
     return msgspec.json.decode(data, type=TextCatalog)
 
 
-_FACTORS = {"ns": (10**9, 10**6, 10**3, 1), "bytes": (2**40, 2**30, 2**20, 2**10, 1)}
+_FACTORS = {"ns": (10**9, 10**6, 10**3, 1), "bytes": (2**40, 2**30, 2**20, 2**10, 1), "number": (1,)}
 _NUMERIC = re.compile(r"[\d.,\s\u00a0\u202f]+")
 
 
@@ -365,7 +365,7 @@ class Scale:
 
     def text(self, value: float, digits: int) -> str:
         """The value with the name of this unit, such as `174.76 ms`."""
-        return f"{self.number(value, digits)} {self.label}"
+        return f"{self.number(value, digits)} {self.label}".rstrip()
 
 
 def scale(language: Language, largest: float, unit: str) -> Scale:
@@ -374,7 +374,7 @@ def scale(language: Language, largest: float, unit: str) -> Scale:
     Args:
         language: The reader's language.
         largest: The largest quantity by absolute value.
-        unit: `ns` or `bytes`.
+        unit: `ns`, `bytes`, or `number`, which has no name.
     """
     factor = next((f for f in _FACTORS[unit] if abs(largest) >= f), _FACTORS[unit][-1])
     label = _NUMERIC.sub("", language.quantity(factor, unit))

@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from math import fsum
 
 from traceanalyzer.analyzers.idle import DeviceIdle, Idle
+from traceanalyzer.analyzers.kernels.clocks import Clocks, DeviceClock
 from traceanalyzer.analyzers.memory import DeviceMemory, MemoryUse
 from traceanalyzer.analyzers.memory.levels import Curve
 from traceanalyzer.formats import hang_charts, rank_charts
 from traceanalyzer.formats.charts import Bars, Chart, Curves, Series, StackedBars
 from traceanalyzer.formats.language import Language
+from traceanalyzer.knowledge import gpu_clocks
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report
 from traceanalyzer.report.names import clean, word
@@ -32,6 +34,12 @@ _MEMORY_SAY = Text(
     "figure-memory-description",
     "Allocated memory of {device}: {first:bytes} at first, {high:bytes} at most, {last:bytes} at last.",
 )
+_CLOCK = Text("figure-clock", "SM clock of GPU {device} over time, MHz")
+_POWER = Text("figure-power", "Power of GPU {device} over time, W")
+_HEAT = Text("figure-temperature", "Temperature of GPU {device} over time, °C")
+_CLOCK_SAY = Text("figure-clock-description", "GPU {device}: from {low:number} to {high:number}.")
+_COUNTERS = {gpu_clocks.SM_CLOCK: _CLOCK, gpu_clocks.POWER: _POWER, gpu_clocks.TEMPERATURE: _HEAT}
+"""Titles of counters over time."""
 _ALLOCATED = Text("figure-memory-allocated", "Allocated")
 _RESERVED = Text("figure-memory-reserved", "Reserved by the allocator")
 
@@ -55,6 +63,10 @@ def of_report(report: Report, language: Language) -> Iterator[tuple[str, Chart]]
     if idle is not None:
         for device in idle.devices[:_MOST_DEVICES]:
             yield from _of_idle_device(device, language)
+    clocks = report.result("clocks", Clocks)
+    if clocks is not None:
+        for clock in clocks.devices[:_MOST_DEVICES]:
+            yield from _of_clock(clock, language)
     memory = report.result("memory", MemoryUse)
     if memory is not None:
         for level in memory.devices[: 2 * _MOST_DEVICES]:
@@ -94,6 +106,19 @@ def _of_memory(level: DeviceMemory, language: Language) -> Iterator[tuple[str, C
     allocated = _whole(level.allocated)
     if _lasts(allocated) and max(allocated.level_bytes) >= _LEAST_BYTES:
         yield "memory", _memory(clean(level.device), allocated, _whole(level.reserved), language)
+
+
+def _of_clock(device: DeviceClock, language: Language) -> Iterator[tuple[str, Chart]]:
+    """Clock, power and temperature of a device over time."""
+    for number, curve in enumerate(device.curves):
+        title, values = _COUNTERS.get(curve.name), tuple(map(float, curve.values))
+        if title is None or len(values) != len(curve.time_ns) or len(values) < 2:
+            continue
+        said = language.text(_CLOCK_SAY, device=device.device, low=min(values), high=max(values))
+        shown = language.text(title, device=device.device)
+        times = tuple(max(0.0, float(time)) for time in curve.time_ns)
+        chart = f"chart-clocks-{device.device}-{number}"
+        yield "clocks", Curves(chart, shown, said, "number", (times,), (Series(curve.name, "kernel", values),))
 
 
 def outliers(steps: tuple[Step, ...]) -> tuple[int, ...]:

@@ -40,8 +40,8 @@ class Check(msgspec.Struct, frozen=True):
     """One condition under which two measurements can be compared."""
 
     id: str
-    """Id of the condition: `work` (only where nothing is in common), `gpu`, `world-size`, `ranks`, `steps-from`,
-    `step-count`, `shapes`, `sizes`, `calls` or `options`."""
+    """Id of the condition: `work` (only where nothing is in common), `gpu`, `clocks`, `world-size`, `ranks`,
+    `steps-from`, `step-count`, `shapes`, `sizes`, `calls` or `options`."""
     similarity: float | None
     """How alike both sides are, from 0 (nothing in common) to 1 (equal); null if unknown on a side."""
     required: bool

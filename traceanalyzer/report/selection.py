@@ -7,10 +7,10 @@ from msgspec.structs import force_setattr
 
 
 class CallingLine(msgspec.Struct, frozen=True):
-    """A line of the program that causes some events of a finding."""
+    """A line of the program that causes some events of a finding, or what the program calls them."""
 
     name: str
-    """The line as recorded: `file.py(123): function`."""
+    """The line as recorded, `file.py(123): function`; of a label its parts, joined with dots: `layers.0.attention`."""
     ns: int
     """Time in ns in the recording of the events that it causes: of idle time, of what runs on the host meanwhile."""
     count: int
@@ -49,7 +49,10 @@ class Selection(msgspec.Struct, frozen=True):
     """Whether another finding claims some of this idle time as well."""
     lines: tuple[CallingLine, ...] = ()
     """Innermost lines outside of torch and the standard library that cause it, at most three, the longest time first;
-    empty where no stack was recorded, and for what autograd does."""
+    of kernels of graphs those that captured them, where they are known; empty where no stack was recorded, and for what
+    autograd does."""
+    labels: tuple[CallingLine, ...] = ()
+    """What the program calls these kernels of graphs, at most three labels, the longest time first."""
 
 
 class Once(msgspec.Struct, frozen=True):

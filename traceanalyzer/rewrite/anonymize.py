@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
+from traceanalyzer.knowledge import gpu_clocks
 from traceanalyzer.readers.kineto import accelerators
 from traceanalyzer.readers.kineto.events import NOT_JSON
 from traceanalyzer.readers.kineto.fields import BY_CONTENT, TableGroup, classify
@@ -27,9 +28,11 @@ _PHASES = frozenset(
     ["B", "E", "X", "I", "i", "R", "C", "b", "n", "e", "S", "T", "p", "F", "s", "t", "f", "P", "N", "O", "D", "M"]
 )
 _NUMBER = re.compile(rb'"?-?[0-9]{1,40}(?:\.[0-9]{0,40})?(?:[eE][-+]?[0-9]{1,5})?"?')
-_METADATA_NAMES = frozenset(
-    ["process_name", "process_labels", "process_sort_index", "thread_name", "thread_sort_index"]
-)
+_KEPT_NAMES = {
+    "M": frozenset(["process_name", "process_labels", "process_sort_index", "thread_name", "thread_sort_index"]),
+    "C": gpu_clocks.NAMES,
+}
+"""By phase, names of events that stay."""
 
 
 class _Event(msgspec.Struct, omit_defaults=True):
@@ -104,7 +107,7 @@ class _Anonymous:
             event.cat = self._names.category(event.cat)
         if isinstance(event.args, dict):
             event.args = self._arguments.of(event.args, event.name)
-        if not (event.ph == "M" and event.name in _METADATA_NAMES):
+        if event.name not in _KEPT_NAMES.get(event.ph, ()):
             event.name = self._names.of(group, event.name)
         event.pid, event.tid, event.id = self._identity(event.pid), self._identity(event.tid), self._identity(event.id)
         event.ph = event.ph if event.ph in _PHASES or not event.ph else self._names.phase(event.ph)
@@ -116,6 +119,8 @@ class _Anonymous:
     def _identity(self, value: object) -> object:
         """An id that shows nothing: numbers stay, texts (which may name a host) are hashed."""
         if type(value) is int or value in accelerators.LEGACY:
+            return value
+        if isinstance(value, str) and gpu_clocks.device_of(value) is not None:
             return value
         if isinstance(value, str):
             return value if value.isascii() and value.strip().isdecimal() else self._names.process(value)

@@ -45,6 +45,7 @@ _TASK_WORDS = {
     TaskKind.WAITING: "wait",
     TaskKind.CONTROL: "stream",
 }
+_GRAPH_NODES = frozenset({"EventRecord", "HostNode"})
 _FLOWS = frozenset({"fwdbwd", "forward_backward", "ac2g", "async_cpu_to_gpu", "async_gpu", "cpu_to_cuda", "launch"})
 
 
@@ -72,10 +73,18 @@ class Names:
             TableGroup.OVERHEAD: lambda name: self._among(known.OVERHEADS, name, "overhead"),
             TableGroup.SYNC: lambda name: self._among(known.OVERHEADS, name, "sync"),
             TableGroup.FLOW: lambda name: self._among(_FLOWS, name, "flow"),
+            TableGroup.ARROW: lambda name: self._among(_FLOWS, name, "flow"),
+            TableGroup.GRAPH_NODE: self._graph_node,
             TableGroup.DEVICE: self._kernels.of,
             TableGroup.ACCELERATOR: self._task,
             TableGroup.FRAME: self._frames.of,
         }
+
+    def _graph_node(self, name: str) -> str:
+        """A node of a graph that is no work: what it is stays, the function of a callback does not."""
+        kind, colon, function = name.partition(": ")
+        known_kind = self._among(_GRAPH_NODES, kind, "node")
+        return known_kind + colon + self._secret.hide(function, "function") if function else known_kind
 
     def _among(self, names: frozenset[str], name: str, kind: str) -> str:
         return name if name in names else self._secret.hide(name, kind)

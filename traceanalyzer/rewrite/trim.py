@@ -20,7 +20,7 @@ from traceanalyzer.inputs.opening import load
 from traceanalyzer.knowledge import marks
 from traceanalyzer.readers.kineto import accelerators
 from traceanalyzer.readers.kineto.events import NO_TEXT, NOT_JSON
-from traceanalyzer.readers.kineto.fields import TableGroup, classify
+from traceanalyzer.readers.kineto.fields import FIRST_ARROW, TableGroup, classify
 from traceanalyzer.readers.kineto.header import integer
 from traceanalyzer.readers.kineto.values import INVALID, nanoseconds
 from traceanalyzer.rewrite import Copied, copy, require_file
@@ -233,8 +233,9 @@ def _is_flow(event: _Event, start: int, chosen: Range) -> bool:
 
 def _is_launch_flow(event: _Event, start: int, chosen: Range) -> bool:
     """Arrows from launches to the device; everything else that analyses ignore goes by its time."""
-    is_tied = event.ph in _FLOW_PHASES and event.cat not in _TIMED_FLOWS
-    return integer(event.id) in chosen.launching if is_tied else _starts(event, start, chosen)
+    number = integer(event.id)
+    is_tied = event.ph in _FLOW_PHASES and event.cat not in _TIMED_FLOWS and (number is None or number < FIRST_ARROW)
+    return number in chosen.launching if is_tied else _starts(event, start, chosen)
 
 
 def _overlaps(event: _Event, start: int, chosen: Range) -> bool:
@@ -259,9 +260,11 @@ _RULES: dict[TableGroup, Callable[[_Event, int, Range], bool]] = {
     TableGroup.ACCELERATOR: _is_device_work,
     TableGroup.GPU_ANNOTATION: _is_device_work,
     TableGroup.SYNC: _is_device_work,
+    TableGroup.GRAPH_NODE: _is_device_work,
     TableGroup.LAUNCH: _is_launch,
     TableGroup.FRAME: _overlaps,
     TableGroup.FLOW: _is_flow,
     TableGroup.IGNORED: _is_launch_flow,
+    TableGroup.ARROW: _is_launch_flow,
 }
 """Which events of a kind are kept; those of all other kinds are kept if they start in the range."""

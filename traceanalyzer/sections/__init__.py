@@ -5,6 +5,7 @@
     critical_path   what decides how long it is
     throughput      samples and tokens per second, of trainings and of servers
     accelerators    devices that write no kernels
+    clocks          clocks of GPUs, power and temperature
     trust           the file, losses while reading, skipped analyses
     story           several measurements of one program
     columns         what sections are made of: tables and facts, whose columns are data
@@ -29,6 +30,7 @@ from traceanalyzer.report.section import Section
 from traceanalyzer.sections import (
     accelerators,
     capture,
+    clocks,
     communication,
     compilation,
     copies,
@@ -69,6 +71,7 @@ _BUILDERS: tuple[Callable[[Report, int], Iterator[Section]], ...] = (
     tables.build,
     throughput.build,
     idle.build_utilization,
+    clocks.build,
     accelerators.build,
     launches.build_joined,
     operators.build,

@@ -170,6 +170,14 @@ _GPU_TERMS = (
 )
 
 
+_CALLBACKS = Text(
+    "idle-callbacks",
+    "GPU {device} does nothing for {time:ns} in which a graph waits for a callback on the host, for the longest time "
+    "for {name}.",
+    "name is that of a node of a graph and its function: HostNode: tell",
+)
+
+
 class _Row(NamedTuple):
     """A cause of idle time of a device."""
 
@@ -203,7 +211,9 @@ def build(report: Report, top: int) -> Iterator[Section]:
     if idle is None or not idle.devices:
         return
     causes = table("idle_causes", _CAUSE_COLUMNS, _causes(idle, report.result("recording", Recording)), top)
-    yield detail("idle", TITLE, Topic.GPU, (causes,), terms=_TERMS)
+    held = [device for device in idle.devices if device.callbacks_ns and device.callback]
+    messages = [_CALLBACKS(device=one.device, time=one.callbacks_ns, name=one.callback) for one in held]
+    yield detail("idle", TITLE, Topic.GPU, (causes,), messages=messages, terms=_TERMS)
     for id_, key, title, shown, rows in (
         ("idle-longest", "idle_longest_gaps", _LONGEST, _GAP_COLUMNS, idle.longest_gaps),
         ("idle-streams", "idle_streams", _STREAMS, _STREAM_COLUMNS, idle.streams),

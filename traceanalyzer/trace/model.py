@@ -16,10 +16,13 @@ from traceanalyzer.trace.table import UNKNOWN, Table, import_pandas
 from traceanalyzer.trace.tables import (
     AcceleratorEvents,
     Category,
+    Counters,
+    Dependencies,
     DeviceEvents,
     Flows,
     Frames,
     GpuAnnotations,
+    GraphNodes,
     HostEvents,
     Launches,
     MemoryEvents,
@@ -202,6 +205,12 @@ class Trace:
     flows: Flows
     accelerator: AcceleratorEvents = field(default_factory=AcceleratorEvents.empty)
     """Events of devices that write no kernels: of MTIA, Ascend NPUs and Gaudi."""
+    graph_nodes: GraphNodes = field(default_factory=GraphNodes.empty)
+    """Nodes of graphs that are no work of a device."""
+    dependencies: Dependencies = field(default_factory=Dependencies.empty)
+    """What nodes of graphs depend on, where the writer knew it."""
+    counters: Counters = field(default_factory=Counters.empty)
+    """What GPUs measured of themselves; empty in nearly all traces."""
     details: tuple[DeviceDetail, ...] = (NO_DETAIL,)
     """What only some writers say of events of devices; row 0 is `NO_DETAIL`."""
     graph_stacks: GraphStacks | None = None

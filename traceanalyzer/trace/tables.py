@@ -186,6 +186,16 @@ class MemoryEvents(Table):
 
 
 @dataclass(frozen=True, eq=False)
+class Counters(Table):
+    """Samples of what a GPU measures of itself: clocks, power, temperature, utilization."""
+
+    start_ns: I64 = column("i8", "ns", "time of the sample; negative before the first event")
+    name: I32 = column("i4", "", "code of the name, which has the unit", pool="names")
+    thread: I32 = column("i4", "", "row of the pseudo thread, whose process names the device", pool="threads")
+    value: F64 = column("f8", "", "in the unit of the name")
+
+
+@dataclass(frozen=True, eq=False)
 class Syncs(SliceTable):
     """Device-side records of synchronizations (`cuda_sync`, opt-in)."""
 
@@ -206,6 +216,32 @@ class Overheads(SliceTable):
     dur_ns: I64 = column("i8", "ns", "duration")
     name: I32 = column("i4", "", "code of the name", pool="names")
     thread: I32 = column("i4", "", "row of the thread", pool="threads")
+
+
+@dataclass(frozen=True, eq=False)
+class GraphNodes(SliceTable):
+    """Nodes of graphs that are no work of a device: records of events, and callbacks for which a stream waits."""
+
+    start_ns: I64 = column("i8", "ns", "start")
+    dur_ns: I64 = column("i8", "ns", "duration")
+    name: I32 = column("i4", "", "code of the name: EventRecord, or HostNode with the function", pool="names")
+    device: I32 = column("i4", "", "device id; -1 where absent", "device")
+    stream: I64 = column("i8", "", "stream id; -1 where absent", "stream")
+    ran_on: I64 = column(
+        "i8", "", "stream on which it ran, where it was moved to another one to be shown; -1 else", "original_stream"
+    )
+    correlation: I64 = column("i8", "", "id shared with the launch of the graph; -1 where absent", "correlation")
+    thread: I32 = column("i4", "", "row of the pseudo thread that is the stream", pool="threads")
+
+
+@dataclass(frozen=True, eq=False)
+class Dependencies(Table):
+    """Ends of arrows between nodes of a graph, in one launch of it: a node starts after those that it depends on."""
+
+    start_ns: I64 = column("i8", "ns", "end of the node that comes first, or start of the one that depends on it")
+    thread: I32 = column("i4", "", "row of the pseudo thread on which the node is shown", pool="threads")
+    arrow: I64 = column("i8", "", "id shared by both ends")
+    is_start: U8 = column("u1", "", "1 on the side of the node that comes first, 0 on that of the other")
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from tests.reading import read, read_built
 from traceanalyzer.analyzers.host.flame_frames import FlameFrames
 from traceanalyzer.analyzers.modules import labels
 from traceanalyzer.analyzers.modules.labels import LabelledGraphs, LabelledPlace
+from traceanalyzer.formats import render
 from traceanalyzer.pipeline import analyze
 from traceanalyzer.sections import modules as section
 from traceanalyzer.structure.context import Context
@@ -99,3 +102,25 @@ def test_lanes_for_display_change_nothing(labels_: dict[int, dict[str, str]]) ->
     data = SERVING.read_bytes()
     moved, usual = (analyze(read(labelled(data, labels_, lanes))) for lanes in ("all", "none"))
     assert facts_of(moved) == facts_of(usual)
+
+
+def test_labels_and_lines_are_in_findings(tmp_path: Path) -> None:
+    """A finding about kernels of graphs says what the program calls them, and which line captured them."""
+    name = "my_kernel"
+    trace = TraceBuilder()
+    for step in range(3):
+        trace.step(step, 20_000 * step, 20_000)
+        ident = trace.graph_launch(
+            20_000 * step + 10, 20, [(name, 20_000 * step + 50, 18_000, {"args": {"module_fqn": "layers.3.scan"}})]
+        )
+        trace.launch("cudaDeviceSynchronize", 20_000 * step + 40, 18_020)
+    assert ident
+    stacks = tmp_path / "lines.json.gz"
+    stacks.write_bytes(gzip.compress(json.dumps({str(1 << 32): "model.py:12:forward"}).encode()))
+    report = analyze(read_built(trace), graph_stacks=stacks)
+    places = [place for finding in report.findings for place in finding.where if place.labels]
+    assert places
+    assert {label.name for place in places for label in place.labels} == {"layers.3.scan"}
+    assert {line.name for place in places for line in place.lines} == {"model.py(12): forward"}
+    page = render(report, "html", 10)
+    assert "layers.3.scan" in page

@@ -8,6 +8,7 @@ import pytest
 
 import traceanalyzer as ta
 from tests.formats.torch_table.printed import CAPTURED, NAMES, Printed, printed
+from traceanalyzer.analyzers.operators import key_averages
 from traceanalyzer.structure.context import Context
 from traceanalyzer.trace.model import Trace
 
@@ -46,3 +47,13 @@ def test_a_change_of_one_nanosecond_would_be_seen() -> None:
     trace.host.dur_ns.flags.writeable = True
     trace.host.dur_ns[:] += 1
     assert torch.ours(Context(trace)) != torch.text
+
+
+def test_tables_of_torch_2_14_have_no_python_functions() -> None:
+    """Everything else is as in 2.13."""
+    usual, found = (key_averages.analyze(context("autocast_stacks"), python_functions=flag) for flag in (True, False))
+    left_out = [row for row in usual.rows if row not in found.rows]
+    assert left_out
+    assert all("(" in row.name or row.name.startswith(("nn.Module", "<built-in")) for row in left_out)
+    assert not any(".py(" in row.name for row in found.rows)
+    assert [row for row in usual.rows if row in found.rows] == list(found.rows)

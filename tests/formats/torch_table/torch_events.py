@@ -58,6 +58,7 @@ def function_event(
     return util.FunctionEvent(
         id=args.get("External id", 0) if raw["cat"] in CPU - CALLS else args.get("correlation", 0),
         name=util._rewrite_name(raw["name"], with_wildcard=True),
+        is_python_function=raw["cat"] == "python_function",
         overload_name="",
         thread=main if raw["cat"] in CALLS | {"overhead"} and not operator else raw["tid"],
         start_us=(start - began) / 1000,

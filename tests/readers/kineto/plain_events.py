@@ -25,7 +25,7 @@ ODD = (
 )
 """Values, some of them no JSON."""
 
-PHASES = {TableGroup.FLOW: '"s"', TableGroup.INSTANT: '"i"', TableGroup.IGNORED: '"f"'}
+PHASES = {TableGroup.FLOW: '"s"', TableGroup.INSTANT: '"i"', TableGroup.IGNORED: '"f"', TableGroup.ARROW: '"f"'}
 NAMES = {TableGroup.INSTANT: '"[memory]"', TableGroup.SPAN: '"PyTorch Profiler (0)"'}
 TOLD = [name for name in CATEGORIES if name not in BY_CONTENT and classify(name)[0] != TableGroup.ACCELERATOR]
 FIELDS = sorted({*EVENT_FIELDS, *ARGS_FIELDS, "unheard of"})
@@ -60,10 +60,16 @@ def events() -> list[tuple[Pairs, Pairs]]:
             ("tid", f"{number % 5}" if number % 4 else '"stream 7"'),
             ("ts", f"171219549913{number:04}.{number:03}"),
             ("dur", f"{number}.25"),
-            ("id", f"{number}"),
+            ("id", f"{number + (group == TableGroup.ARROW) * (number % 2) * 2**40}"),  # of a launch, or between nodes
         ]
         found.append((event, arguments(number)))
-    return found
+    return found + [_counter(number) for number in range(3)]
+
+
+def _counter(number: int) -> tuple[Pairs, Pairs]:
+    """A sample of a counter, which has no category, and no thread."""
+    event = [("ph", '"C"'), ("name", '"Power (W)"'), ("pid", '"GPU 0 Counters"'), ("ts", f"1712195499139900.{number}")]
+    return event, [("", f"{300 + number}.5")]
 
 
 def joined(pairs: Pairs) -> str:

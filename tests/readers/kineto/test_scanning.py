@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.builders import TraceBuilder
 from tests.builders.situations import SITUATIONS
 from tests.readers.kineto.many_windows import everything
 from tests.readers.kineto.plain_events import (
@@ -93,6 +94,19 @@ def test_plain_windows_of_all_categories_are_scanned(tries: list[bool], monkeypa
     # the profiler's own spans are left to msgspec, and so is the first event of an unknown category; each is tried
     # among the others of its window and again with what follows it
     assert tries.count(False) <= 2 * (1 + TOLD.count("trace") * 3)
+
+
+def test_counters_are_scanned(tries: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thousands of samples, which have no category, do not go the slow way."""
+    trace = TraceBuilder()
+    trace.framed = False
+    trace.op("aten::mm", 0, 10)
+    for at in range(2000):
+        trace.counter("SM Clock (MHz)", at, 1980 - at % 7, device=at % 2)
+    scanned, decoded = both(trace.to_bytes(), monkeypatch)
+    assert scanned == decoded
+    assert tries
+    assert all(tries)
 
 
 @pytest.mark.usefixtures("tries")

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import json
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 
+from tests.builders import TraceBuilder
 from tests.builders.fixture_set import FOLDER
 from tests.builders.writers import cupti_monitor, encoded, parsed, python_exporter
 from tests.readers.kineto.test_writers import facts_of
+from tests.reading import read
 from traceanalyzer.inputs.opening import load
+from traceanalyzer.knowledge import gpu_clocks
 from traceanalyzer.pipeline import analyze
 
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
@@ -118,6 +122,8 @@ def records(trace: dict[str, Any]) -> Iterator[dict[str, object]]:
 
 def test_its_monitor_of_cupti(torch: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The builder writes the copies, fills and kernels that torch's monitor writes."""
+    if importlib.util.find_spec("torch.profiler._cupti_monitor_trace") is None:
+        pytest.skip(f"nothing to compare: the monitor of torch {torch.__version__} writes columns")
     monitor = importlib.import_module("torch.profiler._cupti_monitor_trace")
     trace = parsed(TRAINING.read_bytes())
     calls = {
@@ -168,3 +174,61 @@ def test_one_recording_through_both_exporters(torch: Any, tmp_path: Path) -> Non
     reports = [analyze(load(path)) for path in paths]
     assert [report.trace.writer for report in reports if report.trace] == ["kineto", "python-exporter"]
     assert facts_of(reports[0]) == facts_of(reports[1])
+
+
+@pytest.fixture
+def columns_writer(torch: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The monitor of torch 2.14, which writes counters, nodes of graphs that are no work, and their dependencies."""
+    if importlib.util.find_spec("torch.profiler._cupti") is None:
+        pytest.skip(f"nothing to compare: the monitor of torch {torch.__version__} has no counters")
+    names = SimpleNamespace(__members__={})
+    monkeypatch.setitem(sys.modules, "cupti", ModuleType("cupti"))
+    stub = SimpleNamespace(Driver_api_trace_cbid=names, Runtime_api_trace_cbid=names)
+    monkeypatch.setitem(sys.modules, "cupti.cupti", stub)  # bindings of a library that only machines with a GPU have
+    return importlib.import_module("torch.profiler._cupti.monitor_trace")
+
+
+def as_trace(events: list[dict[str, Any]]) -> Any:
+    trace = TraceBuilder()
+    trace.op("aten::mm", 0, 10)
+    found = trace.build(number=float)
+    return read(encoded(found | {"traceEvents": [*found["traceEvents"], *events]}))
+
+
+def test_its_counters(columns_writer: Any) -> None:
+    numpy = importlib.import_module("numpy")
+    kinds = [1, 3, 2]  # clocks, power, temperature
+    data = [1980 | 2619 << 32, 690_500, 65]
+    environment = {
+        "environment_kind": numpy.array(kinds),
+        "data": numpy.array(data, numpy.uint64),
+        "start_ns": numpy.array([1000, 2000, 3000]),
+        "device_id": numpy.zeros(3, int),
+    }
+    merged = columns_writer._merge_counters(columns_writer._build_gpu_counters(environment, {0}))
+    found = as_trace(columns_writer._build_chrome_counters(merged, base_ns=0))
+    names = [found.names[code] for code in found.counters.name.tolist()]
+    values = dict(zip(names, found.counters.value.tolist(), strict=True))
+    assert values == {
+        gpu_clocks.SM_CLOCK: 1980,
+        gpu_clocks.MEMORY_CLOCK: 2619,
+        gpu_clocks.POWER: 690.5,
+        gpu_clocks.TEMPERATURE: 65,
+    }
+    assert {gpu_clocks.device_of(found.threads[row].pid) for row in found.counters.thread.tolist()} == {0}
+    assert found.losses == ()
+
+
+def test_its_metrics_have_the_names_that_figures_are_made_of(columns_writer: Any) -> None:
+    labels = {columns_writer._pm_label(f"{base}.avg.pct_of_peak") for base in columns_writer._PM_METRIC_LABELS}
+    environment = {name for name, *_ in columns_writer._ENV_COUNTERS}
+    assert labels | environment >= gpu_clocks.NAMES
+
+
+def test_its_dependencies(columns_writer: Any) -> None:
+    rows = [(7, 1 << 32 | 1, 0, 7, 1_000_100, 1_005_300), (7, 1 << 32 | 2, 0, 8, 1_009_700, 1_012_000)]
+    arrows = columns_writer._graph_dependency_flow_events(rows, {1 << 32 | 2: [1 << 32 | 1]}, base_ns=0)
+    found = as_trace(arrows)
+    ends = found.dependencies
+    assert (ends.start_ns + found.info.origin_ns).tolist() == [1_005_300, 1_009_700]
+    assert ends.is_start.tolist() == [1, 0]

@@ -16,6 +16,7 @@ from traceanalyzer.structure import gaps
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.gap_causes import CAUSES, SHORT_GAP_NS
+from traceanalyzer.structure.graph_dependencies import callbacks
 from traceanalyzer.structure.idle_times import are_disjoint, divide
 from traceanalyzer.structure.steps import Steps
 from traceanalyzer.trace.distinct import distinct
@@ -53,6 +54,10 @@ class DeviceIdle(msgspec.Struct, frozen=True):
     """Number of intervals in which nothing runs on the device."""
     causes: tuple[Cause, ...]
     """Idle time by cause in the order of priority; all causes are listed and sum to the idle time."""
+    callbacks_ns: int = 0
+    """Part of the idle time in ns in which a stream waits for a callback of the host inside a graph."""
+    callback: str | None = None
+    """The callback that runs longest, as recorded; null if there is none."""
 
 
 class Idle(msgspec.Struct, frozen=True):
@@ -85,6 +90,8 @@ def _device(context: Context, device: int, own: gaps.Gaps, window: tuple[int, in
     touched = parts.gaps_by_cause()
     idle = int(own.length.sum())
     length = window[1] - window[0]
+    rows, held = callbacks(context, device)
+    nodes = context.trace.graph_nodes
     return DeviceIdle(
         device=device,
         window_ns=length,
@@ -96,6 +103,8 @@ def _device(context: Context, device: int, own: gaps.Gaps, window: tuple[int, in
             Cause(cause, time, time / idle if idle else None, count)
             for cause, time, count in zip(CAUSES, times.tolist(), touched.tolist(), strict=True)
         ),
+        callbacks_ns=int(held.within(own.start_ns, own.end_ns).sum()) if len(rows) else 0,
+        callback=context.trace.names[int(nodes.name[rows[np.argmax(nodes.dur_ns[rows])]])] if len(rows) else None,
     )
 
 

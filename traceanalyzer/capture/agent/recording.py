@@ -170,6 +170,7 @@ class ProfilerRun:
         self._allocator = AllocatorWarnings(tools.torch) if settings.profile_memory else None
         self._done_steps = 0
         options = _of_all_threads(tools.torch) if all_threads else {}
+        modules = {"with_modules": True} if settings.with_modules and not _deprecates_modules(tools.torch) else {}
         self.stops_anywhere = bool(options)
         """Whether any thread can stop it."""
         with tools.rivals.ours():
@@ -179,9 +180,9 @@ class ProfilerRun:
                 record_shapes=settings.record_shapes,
                 with_stack=settings.with_stack,
                 profile_memory=settings.profile_memory,
-                with_modules=settings.with_modules,
                 with_flops=settings.with_flops,
                 **options,
+                **modules,
             )
 
     def _action(self, step: int) -> Any:
@@ -252,6 +253,12 @@ def _of_all_threads(torch: Any) -> dict[str, Any]:
         return {"experimental_config": torch._C._profiler._ExperimentalConfig(profile_all_threads=True)}
     except (AttributeError, TypeError):
         return {}
+
+
+def _deprecates_modules(torch: Any) -> bool:
+    """Whether torch warns of `with_modules`, as it does from 2.14 on; stacks have the modules in any version."""
+    numbers = str(torch.__version__).split(".")[:2]
+    return all(map(str.isdecimal, numbers)) and tuple(map(int, numbers)) >= (2, 14)
 
 
 def _device_order(averages: Any) -> str | None:

@@ -34,10 +34,12 @@ enum {
     WHOLE,    /* int32, code of the text of all arguments where one of the keys is there; of the empty text elsewhere */
     CATEGORY, /* int32, number of the event's category */
     REQUIRED, /* the value's text must be an allowed one; no column of its own */
+    BEYOND,   /* int64 that is at least as large as the column says; other events are only counted */
 };
 
 static const char *KINDS[] = {"INTEGER", "SMALL", "NUMBER", "TIME",  "DURATION", "TEXT",    "STRING",
-                              "NAMED",   "PAIR",  "SECOND", "WHOLE", "CATEGORY", "REQUIRED"};
+                              "NAMED",   "PAIR",  "SECOND", "WHOLE", "CATEGORY", "REQUIRED",
+                              "BEYOND"};
 
 /* Types of values. */
 enum {
@@ -83,7 +85,7 @@ typedef struct {
 
 typedef struct {
     Column columns[MOST_COLUMNS];
-    int count;
+    int count, beyond; /* beyond: the column that tells which events have a row; -1 if all have */
     Py_ssize_t rows, room;
     /* By place in the object: the key that was there last, and its column. Writers keep the order of keys. */
     struct {
@@ -540,6 +542,7 @@ static int width(int kind)
     case NUMBER:
     case TIME:
     case DURATION:
+    case BEYOND:
         return 8;
     default:
         return 4;
@@ -651,6 +654,20 @@ static int store_code(Scan *scan, const Column *column, const Token **value, int
     return *out >= 0;
 }
 
+/* Whether an event has a row in its table, by its value that must be large enough; -1 if that is not plain. */
+static int has_row(const TableOf *table, const Object *event)
+{
+    const Column *column = &table->columns[table->beyond];
+    int64_t value;
+    for (int i = 0; i < event->count; i++)
+        if (is(event->tokens[i].key, column->key.text, column->key.size)) {
+            if (event->tokens[i].type != NUMERIC)
+                return 0;
+            return read_integer(&event->tokens[i], &value) ? value >= column->missing : -1;
+        }
+    return 0;
+}
+
 /* Append an event to the columns of its table; 0 if a value is not plain. */
 static int append(Scan *scan, TableOf *table, int category)
 {
@@ -664,6 +681,7 @@ static int append(Scan *scan, TableOf *table, int category)
         int64_t integer = -1;
         int plain = 1;
         switch (column->kind) {
+        case BEYOND:
         case INTEGER:
             if (value)
                 plain = read_integer(value, &column->integers[row]);
@@ -703,14 +721,17 @@ static int append(Scan *scan, TableOf *table, int category)
     return 1;
 }
 
-/* The number of the event's category; -1 if it has none, two, or an unknown one.
+/* The number of the event's category; -1 if it has none, two, or an unknown one. Counters have none: that is the empty
+   category.
 
    Also -1 if phase or name are no strings: whether msgspec takes that depends on whether it knows the category. */
 static int category_of(Scan *scan)
 {
     const Token *found = NULL;
+    int is_counter = 0;
     for (int i = 0; i < scan->event.count; i++) {
         const Token *token = &scan->event.tokens[i];
+        is_counter |= is(token->key, "ph", 2) && is(token->value, "\"C\"", 3);
         if (token->type > UNCLEAR && (is(token->key, "ph", 2) || is(token->key, "name", 4)))
             return -1;
         if (!is(token->key, "cat", 3))
@@ -719,9 +740,10 @@ static int category_of(Scan *scan)
             return -1;
         found = token;
     }
-    for (int i = 0; found && i < scan->category_count; i++) {
+    Span text = found ? found->value : EMPTY;
+    for (int i = 0; (found || is_counter) && i < scan->category_count; i++) {
         int at = (scan->last_category + i) % scan->category_count; /* often that of the event before */
-        if (is(scan->categories[at].text, found->value.text, found->value.size))
+        if (is(scan->categories[at].text, text.text, text.size))
             return scan->last_category = at;
     }
     return -1;
@@ -760,7 +782,12 @@ static int read_window(Scan *scan, const char *p, const char *end)
             known->first = scan->elements;
         scan->elements++;
         scan->rows_before = known->table == COUNTED ? 0 : scan->tables[known->table].rows;
-        if (known->table == COUNTED ? has_unclear(&scan->event) || has_unclear(&scan->args)
+        int rows = known->table == COUNTED                  ? 0
+                   : scan->tables[known->table].beyond < 0 ? 1
+                                                           : has_row(&scan->tables[known->table], &scan->event);
+        if (rows < 0)
+            return stop(scan, known);
+        if (!rows ? has_unclear(&scan->event) || has_unclear(&scan->args)
                                     : !append(scan, &scan->tables[known->table], category))
             return stop(scan, known);
         p = skip_white(p, end);
@@ -810,9 +837,13 @@ static int as_table(PyObject *specs, TableOf *table, int pool_count)
         return 0;
     }
     table->count = (int)PyTuple_Size(specs);
-    for (int i = 0; i < table->count; i++)
+    table->beyond = -1;
+    for (int i = 0; i < table->count; i++) {
         if (!as_column(PyTuple_GetItem(specs, i), &table->columns[i], pool_count))
             return 0;
+        if (table->columns[i].kind == BEYOND)
+            table->beyond = i;
+    }
     return 1;
 }
 

@@ -20,7 +20,8 @@ def scan(
     Args:
         text: The text with the events.
         borders: Offset of the byte before each list of events, and of the one after the last list.
-        categories: The text of each category with its quotes, and the number of its table or -1.
+        categories: The text of each category with its quotes, and the number of its table or -1; the empty text is that
+            of counters, which have none.
         tables: The columns of each table, as of `scanning._packed`.
         begins_empty: For each pool whether code 0 is the empty text.
         seed: Of the hash that finds the codes of texts; what is read does not depend on it.

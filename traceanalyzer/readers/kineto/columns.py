@@ -13,7 +13,10 @@ from traceanalyzer.readers.kineto import accelerators
 from traceanalyzer.readers.kineto.codes import CategoryCounts, ThreadsOfProcesses
 from traceanalyzer.readers.kineto.events import SLICE, Args, Event, args_of, is_general, where
 from traceanalyzer.readers.kineto.fields import (
+    COUNTED,
     DESCRIPTIONS,
+    FIRST_ARROW,
+    POOL_OF,
     POOLS,
     TABLES,
     EventTable,
@@ -143,10 +146,13 @@ class Collector:
         groups = np.array(self.categories.groups, np.uint8)[categories]
         if (unclear := np.array(self.categories.by_content)[categories]).any():
             groups = accelerators.told_apart(events, groups, unclear)
-        slices = groups <= TableGroup.OVERHEAD
+        slices = groups <= TableGroup.GRAPH_NODE
         self._add_slices(where(slices, events), groups[slices], categories[slices])
         if (flows := groups == TableGroup.FLOW).any():
-            self._add_flows(where(flows, events))
+            self._add_ends("flows", "flow", where(flows, events))
+        if (arrows := groups == TableGroup.ARROW).any():
+            between = (event for event in where(arrows, events) if isinstance(event.id, int))
+            self._add_ends("dependencies", "arrow", [event for event in between if event.id >= FIRST_ARROW])
         if (instants := groups == TableGroup.INSTANT).any():
             self._add_instants(where(instants, events))
         if self.profiler_start is None and (spans := groups == TableGroup.SPAN).any():
@@ -240,17 +246,26 @@ class Collector:
                 self.losses[loss] += count
         np.maximum(dur, 0, out=dur)
 
-    def _add_flows(self, events: Sequence[Event]) -> None:
+    def _add_ends(self, table: str, number: str, events: Sequence[Event]) -> None:
+        """Append ends of arrows.
+
+        Args:
+            table: Name of the table.
+            number: The column of the number that both ends share.
+            events: The events.
+        """
         start = self._times(events)
         valid = start != INVALID
         events = where(valid, events)
         columns = {
             "start_ns": start[valid],
             "thread": self.threads_of.codes(events),
-            "flow": np.array([e.id if isinstance(e.id, int) and abs(e.id) < 2**63 else UNKNOWN for e in events]),
+            number: np.array(
+                [e.id if isinstance(e.id, int) and abs(e.id) < 2**63 else UNKNOWN for e in events], np.int64
+            ),
             "is_start": np.array([e.ph == "s" for e in events]),
         }
-        self.tables["flows"].extend(columns, {})
+        self.tables[table].extend(columns, {})
 
     def _find_profiler_start(self, spans: Sequence[Event]) -> None:
         own = [span for span in spans if span.name.startswith("PyTorch Profiler")]
@@ -260,15 +275,27 @@ class Collector:
 
     def _add_instants(self, events: Sequence[Event]) -> None:
         memory: list[Event] = []
+        counters: list[Event] = []
         for event in events:
             if event.name == _MEMORY and event.ph in _ALLOCATED:
                 memory.append(event)
+            elif event.ph == COUNTED:
+                if not event.cat:
+                    counters.append(event)
             elif event.ph == SLICE and event.cat:
                 self.forms[event.ph, event.cat] += 1
             elif event.ph == SLICE:
                 self.losses["read-no-category"] += 1
-        if not memory:
+        self._add_points(TableGroup.INSTANT, memory)
+        self._add_points(TableGroup.COUNTER, counters)
+
+    def _add_points(self, group: TableGroup, events: Sequence[Event]) -> None:
+        if not events:
             return
-        start = self._times(memory)
+        start, table = self._times(events), TABLES[group]
         valid = start != INVALID
-        self._extend(TABLES[TableGroup.INSTANT], where(valid, memory), {"start_ns": start[valid]})
+        kept = where(valid, events)
+        columns = {"start_ns": start[valid]}
+        if "name" in POOL_OF[table.name]:
+            columns["name"] = self.pools["names"].codes([event.name for event in kept], len(kept))
+        self._extend(table, kept, columns)

@@ -57,7 +57,7 @@ def _missing(field: Field) -> Mapping[str, Any]:
     if field.kind is Kind.WHOLE:
         return DESCRIPTIONS[field.pool].defaults
     none = {Kind.TEXT: NO_TEXT, Kind.NAMED: "", Kind.NUMBER: None}.get(field.kind, field.missing)
-    return {key: none for key in (field.key, field.older) if key}
+    return dict.fromkeys((field.key, field.older or field.key), none)
 
 
 if TYPE_CHECKING:

@@ -27,10 +27,13 @@ from traceanalyzer.trace.table import UNKNOWN, Table, TraceColumn
 from traceanalyzer.trace.tables import (
     AcceleratorEvents,
     Category,
+    Counters,
+    Dependencies,
     DeviceEvents,
     Flows,
     Frames,
     GpuAnnotations,
+    GraphNodes,
     HostEvents,
     Launches,
     MemoryEvents,
@@ -51,14 +54,19 @@ class TableGroup(IntEnum):
     FRAME = 5
     SYNC = 6
     OVERHEAD = 7
-    FLOW = 8
-    INSTANT = 9
+    GRAPH_NODE = 8
+    FLOW = 9
+    INSTANT = 10
     """No category, or the one of instants: `[memory]` among other things, distinguished by phase and name."""
-    IGNORED = 10
+    IGNORED = 11
     """Understood but not used: flow arrows whose ends share a correlation id, counters, spans."""
-    UNKNOWN = 11
-    SPAN = 12
+    UNKNOWN = 12
+    SPAN = 13
     """The profiler's own span, of which only the start is used."""
+    ARROW = 14
+    """Arrows from launches to the device, which are not used, and those between nodes of graphs."""
+    COUNTER = 15
+    """Samples of a GPU: events of the phase `C` without a category."""
 
 
 _OPERATOR, _ANNOTATION = (TableGroup.HOST, Category.OPERATOR), (TableGroup.HOST, Category.ANNOTATION)
@@ -95,12 +103,14 @@ CATEGORIES: dict[str, tuple[TableGroup, Category | None]] = {
     "cuda_sync": (TableGroup.SYNC, Category.SYNC),
     "xpu_sync": (TableGroup.SYNC, Category.SYNC),
     "overhead": (TableGroup.OVERHEAD, Category.OVERHEAD),
+    "graph_event_node": (TableGroup.GRAPH_NODE, None),  # records of events inside graphs, of the monitor of CUPTI
+    "graph_host_node": (TableGroup.GRAPH_NODE, None),  # callbacks inside graphs, during which their stream waits
     "fwdbwd": (TableGroup.FLOW, None),
     "forward_backward": (TableGroup.FLOW, None),  # 2021-11 to 2022-10
     "": (TableGroup.INSTANT, None),
     "cpu_instant_event": (TableGroup.INSTANT, None),
     "memory": (TableGroup.INSTANT, None),
-    "ac2g": _IGNORED,
+    "ac2g": (TableGroup.ARROW, None),
     "async": _IGNORED,
     "async_gpu": _IGNORED,
     "async_cpu_to_gpu": _IGNORED,
@@ -108,8 +118,6 @@ CATEGORIES: dict[str, tuple[TableGroup, Category | None]] = {
     "async_npu": _IGNORED,
     "async_task_queue": _IGNORED,
     "hosttodevice": _IGNORED,
-    "graph_event_node": _IGNORED,  # records of events inside graphs, of the monitor of CUPTI: points in time
-    "graph_host_node": _IGNORED,  # callbacks inside graphs, during which their stream waits
     "mtia_counters": _IGNORED,
     "xpu_scope_profiler": _IGNORED,  # counters of kernels, drawn as a track
     "external_correlation": _IGNORED,
@@ -146,6 +154,7 @@ class Kind(IntEnum):
     WHOLE = 10
     CATEGORY = 11
     REQUIRED = 12
+    BEYOND = 13
 
 
 @dataclass(frozen=True)
@@ -162,7 +171,7 @@ class Field:
     pool: str = ""
     """The pool of a `Collector` that turns its values into codes; empty for numbers."""
     missing: int = UNKNOWN
-    """The value of events that do not have it, if it is an integer."""
+    """The value of events that do not have it, if it is an integer; the least value, if events without are not read."""
     older: str = ""
     """The name that earlier writers gave it; an event has one of the two."""
     allowed: tuple[str, ...] = ()
@@ -259,6 +268,9 @@ DEVICE_TOLD = ("Task Type", "HW event name")
 
 _OLDER = {"External id": "external id", "Input Dims": "Input dims"}
 
+FIRST_ARROW = 1 << 40
+"""Least id of arrows between nodes of graphs; those of launches are ids of calls, which have 32 bits."""
+
 _EVENT = {
     "start_ns": (Field("start_ns", "ts", Kind.TIME),),
     "dur_ns": (Field("dur_ns", "dur", Kind.DURATION),),
@@ -267,14 +279,18 @@ _EVENT = {
     "thread": (Field("thread", "pid", Kind.PAIR, pool="threads"), Field("", "tid", Kind.SECOND)),
     "flow": (Field("flow", "id", Kind.INTEGER),),
     "is_start": (Field("is_start", "ph", Kind.STRING, pool="phases"),),
+    "arrow": (Field("arrow", "id", Kind.BEYOND, missing=FIRST_ARROW),),
+    "value": (Field("value", "", Kind.NUMBER, is_argument=True),),  # the only argument of a counter has no name
 }
-"""By column: what is read of the event itself."""
+"""By column without a key: what is read of the event."""
 
 _SLICE = (Field("", "ph", Kind.REQUIRED, allowed=("X",)),)
 _ALLOCATION = (
     Field("", "ph", Kind.REQUIRED, allowed=("i", "I", "X")),  # X is of torch 2.13's exporter in Python
     Field("", "name", Kind.REQUIRED, allowed=("[memory]",)),
 )
+COUNTED = "C"
+"""Phase of counters."""
 
 TABLES = {
     TableGroup.HOST: EventTable("host", HostEvents, _SLICE),
@@ -285,8 +301,11 @@ TABLES = {
     TableGroup.FRAME: EventTable("frames", Frames, _SLICE),
     TableGroup.SYNC: EventTable("syncs", Syncs, _SLICE),
     TableGroup.OVERHEAD: EventTable("overheads", Overheads, _SLICE),
+    TableGroup.GRAPH_NODE: EventTable("graph_nodes", GraphNodes, _SLICE),
     TableGroup.FLOW: EventTable("flows", Flows),
+    TableGroup.ARROW: EventTable("dependencies", Dependencies),
     TableGroup.INSTANT: EventTable("memory", MemoryEvents, _ALLOCATION),
+    TableGroup.COUNTER: EventTable("counters", Counters, (Field("", "ph", Kind.REQUIRED, allowed=(COUNTED,)),)),
 }
 """The table of each group of events that has one; `Trace` gives codes in this order."""
 
@@ -307,7 +326,7 @@ def none_of(pool: str) -> tuple[Any, ...]:
 @cache
 def attribute(key: str) -> str:
     """The name that an argument of events has in `events.Args`, from its name in the file."""
-    return re.sub(r"\W", "_", key)
+    return re.sub(r"\W", "_", key) or "unnamed"
 
 
 def _fields(column: TraceColumn) -> Iterator[Field]:

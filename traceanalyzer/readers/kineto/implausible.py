@@ -29,6 +29,8 @@ _ABSURD_NS = 1 << 57
 """Span of four years, beyond which far events are dropped however many they are: differences of such times no longer
 fit into 64 bits with what is added to them."""
 
+_SAMPLES = "counters"
+
 DEVICES = 64
 """A process sees those of its machine, of which there are 16 at most."""
 
@@ -78,6 +80,8 @@ def _forgotten(numbers: I32, crowd: Bool) -> I32:
 def without_far_events(trace: Trace) -> Trace:
     """Drop events whose time cannot be true, count them, and let time begin with the first remaining event.
 
+    Samples of counters are no events: they may lie before the first one and after the last.
+
     Args:
         trace: The whole trace, with times of the file's clock.
 
@@ -108,9 +112,9 @@ def _middle(tables: Iterable[Table]) -> int:
 
 def _from_first_event(trace: Trace, tables: dict[str, Table], middle: int) -> Trace:
     """Let time begin with the first event of the tables, which are in the order of time."""
-    origin = min(int(table.start_ns[0]) for table in tables.values() if len(table))
+    origin = min(int(table.start_ns[0]) for name, table in tables.items() if len(table) and name != _SAMPLES)
     shifted = {name: _shifted(table, origin) for name, table in tables.items()}
-    end = max(int(_ends(table).max()) for table in shifted.values() if len(table))
+    end = max(int(_ends(table).max()) for name, table in shifted.items() if len(table) and name != _SAMPLES)
     began = trace.info.profiler_start_ns
     if began is not None:
         began = began - origin if abs(began - middle) <= _FAR_NS else None

@@ -152,8 +152,8 @@ def _numbers(trace: Trace, processes: Sequence[str], owner: I64) -> list[int] | 
 
 
 def _parts(trace: Trace, owner: I64, process_of: Mapping[int, int]) -> list[Trace]:
-    """The traces of the ranks, in their order."""
-    tables = all_tables(trace)
+    """The traces of the ranks, in their order, without counters: those of all ranks have the names of their devices."""
+    tables = {name: table for name, table in all_tables(trace).items() if table is not trace.counters}
     owners = {name: owner[table.thread] for name, table in tables.items()}  # type: ignore[attr-defined]
     nobody = int(sum(int((rows == UNKNOWN).sum()) for rows in owners.values()))
     every = sum(map(len, tables.values()))
@@ -161,6 +161,7 @@ def _parts(trace: Trace, owner: I64, process_of: Mapping[int, int]) -> list[Trac
     seen = 0
     for rank, process in process_of.items():
         own = {name: table.take(owners[name] == process) for name, table in tables.items()}
+        own["counters"] = trace.counters.take(np.empty(0, np.int64))
         before, seen = seen, seen + sum(map(len, own.values()))
         losses = (Loss("read-merged-left-out", nobody),) if nobody and not parts else ()
         parts.append(_part(trace, rank, own, (before, seen, every), losses))

@@ -160,6 +160,7 @@ def _assemble(
     told, dims = of["details"].values(), of["dims"].values()
     tables["device"] = details.settled(tables["device"], told, of["names"].encode, dims, devices)
     tables["device"], ids_lost = implausible.with_limited_ids(tables["device"])
+    tables["counters"] = tables["counters"].take(~np.isnan(tables["counters"].value))  # of other programs
     pools = {name: _ordered(name, pool.values(), tables) for name, pool in collector.pools.items()}
     values: dict[str, Any] = {name: values for name, (values, _) in pools.items()}
     codes = {name: codes for name, (_, codes) in pools.items()}

@@ -107,6 +107,7 @@ _WIDE: dict[Kind, type] = {
     Kind.NUMBER: np.float64,
     Kind.TIME: np.int64,
     Kind.DURATION: np.int64,
+    Kind.BEYOND: np.int64,
 }
 """Types of columns; the others are 32 bits wide."""
 
@@ -122,8 +123,8 @@ class ScanningDecoder:
 
     def __init__(self) -> None:
         self._decoder = EventDecoder()
-        self._numbers: dict[str, int] = {}
-        """By category: the number of its table."""
+        self._numbers: dict[str, int] = {"": _NUMBERS[TableGroup.COUNTER]}
+        """By category: the number of its table; of what has none, counters are scanned."""
         self._failures_left = _MOST_FAILURES
         self._register(CATEGORIES)
 
@@ -201,7 +202,7 @@ class ScanningDecoder:
             group = classify(category)[0]
             if group in _NUMBERS and category.lower() not in BY_CONTENT and len(self._numbers) < _MOST:
                 self._numbers.setdefault(category, _NUMBERS[group])
-        self._known = tuple((_text(name), number) for name, number in self._numbers.items())
+        self._known = tuple((_text(name) if name else b"", number) for name, number in self._numbers.items())
 
 
 def _part(

@@ -29,6 +29,7 @@ from traceanalyzer.structure import gaps, host_activity, host_waits, recorded_co
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.events import COMMUNICATION, WAITS, Occurrences, Of
 from traceanalyzer.structure.gap_causes import CAUSES
+from traceanalyzer.structure.graph_events import graph_labels, graph_lines
 from traceanalyzer.structure.host_waits import outermost_loads
 from traceanalyzer.structure.owners import owner_index
 from traceanalyzer.structure.recording import typical_gaps
@@ -155,55 +156,84 @@ def _entries(context: Context, part: Occurrences) -> Iterator[tuple[Selection, I
             outside_steps=not inside,
             ns=None if inside else every.length,
             lines=_lines(context, part, own),
+            labels=_labels(context, part, own),
         )
         yield entry, start, end - start
 
 
 def _lines(context: Context, part: Occurrences, own: I64) -> tuple[CallingLine, ...]:
-    """The lines of the program that run when a thread begins or launches some of the events, or idle time begins."""
+    """The lines of the program that run when a thread begins or launches some of the events, or idle time begins.
+
+    Work of graphs belongs to the lines that captured it, where a file tells them.
+    """
+    rows = _rows(context, part, own) if context.trace.graph_stacks else np.empty(0, np.int64)
+    if len(rows) and (captured := context.cached(graph_lines)).of_event[rows].any():
+        names = [f"{at[-1].file}({at[-1].line}): {at[-1].function}" if at else "" for at in captured.stacks]
+        return _longest(names, captured.of_event[rows], context.trace.device.dur_ns[rows])
     if not len(context.trace.frames):
         return ()
     start, length, thread = _begun(context, part, own)
     codes = host_activity.python_lines(context, thread.astype(np.int32), start)
-    known = np.flatnonzero(codes >= 0)
-    # Of each line the first of its events, their time, and how many they are.
+    return _longest(context.trace.names, codes + 1, length, 1)
+
+
+def _labels(context: Context, part: Occurrences, own: I64) -> tuple[CallingLine, ...]:
+    """What the program calls some of the events, which are kernels of graphs."""
+    found = context.cached(graph_labels)
+    if len(found.paths) == 1:
+        return ()
+    rows = _rows(context, part, own)
+    names = [".".join(path) for path in found.paths]
+    return _longest(names, found.of_event[rows], context.trace.device.dur_ns[rows])
+
+
+def _longest(names: Sequence[str], codes: I64, length: I64, first_code: int = 0) -> tuple[CallingLine, ...]:
+    """Of each name the number of events and their time; those with most time.
+
+    Args:
+        names: By code, less the first one.
+        codes: Of each event the code of its name; 0 for none.
+        length: Durations of the events in ns.
+        first_code: The code of the first name.
+    """
+    known = np.flatnonzero(codes > 0)
     first, groups = group(codes[known])
     time = sum_by(groups, length[known], len(first))
     count = np.bincount(groups, minlength=len(first))
-    lines = []
-    for line in np.lexsort((first, -time))[:LINES].tolist():
-        name = context.trace.names[codes[known[first[line]]]]
-        lines.append(CallingLine(name, int(time[line]), int(count[line])))
-    return tuple(lines)
+    return tuple(
+        CallingLine(names[int(codes[known[first[line]]]) - first_code], int(time[line]), int(count[line]))
+        for line in np.lexsort((first, -time))[:LINES].tolist()
+    )
 
 
 def _begun(context: Context, part: Occurrences, own: I64) -> tuple[I64, I64, I64]:
     """When some of the events begin or are launched, their durations, and the threads on which they do."""
     if part.kind == "device":
-        return _launches_of(context, part, own)
+        device, launches = context.trace.device, context.trace.launches
+        rows = _rows(context, part, own)
+        rows = rows[context.links.launch[rows] != UNKNOWN]
+        launch = context.links.launch[rows]
+        return launches.start_ns[launch], device.dur_ns[rows], launches.thread[launch].astype(np.int64)
     thread = part.place[own]
     if part.kind == "idle":
         thread = np.full(len(own), context.cached(owner_index).critical.main)
     return part.start_ns[own], part.end_ns[own] - part.start_ns[own], thread
 
 
-def _launches_of(context: Context, part: Occurrences, own: I64) -> tuple[I64, I64, I64]:
-    """Start of the launch, duration and launching thread of device events."""
+def _rows(context: Context, part: Occurrences, own: I64) -> I64:
+    """Rows of the table of devices that some of the events are; none of other events."""
+    if part.kind != "device":
+        return np.empty(0, np.int64)
     device = context.trace.device
-    launches = context.trace.launches
-    launch = context.links.launch
     # Events with the same device, start and end are in one group: first all of the recording, then those in question.
     first, groups = group(
         np.concatenate((device.device.astype(np.int64), part.place[own])),
         np.concatenate((device.start_ns, part.start_ns[own])),
         np.concatenate((device.end_ns, part.end_ns[own])),
     )
-    recorded = groups[: len(device)]
-    asked = groups[len(device) :]
     is_asked = np.zeros(len(first), np.bool_)
-    is_asked[asked] = True
-    rows = np.flatnonzero(is_asked[recorded] & (launch != UNKNOWN))
-    return launches.start_ns[launch[rows]], device.dur_ns[rows], launches.thread[launch[rows]].astype(np.int64)
+    is_asked[groups[len(device) :]] = True
+    return np.flatnonzero(is_asked[groups[: len(device)]])
 
 
 def _in_single_steps(context: Context, times: Intervals) -> tuple[I64, I64]:

@@ -20,6 +20,7 @@ from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Facts, Lim
 from traceanalyzer.rules.kernels import (
     attention,
     bandwidth,
+    clocks,
     convolutions,
     double_precision,
     experts,
@@ -182,6 +183,7 @@ RULES = (
     *experts.RULES,
     *layers.RULES,
     *bandwidth.RULES,
+    *clocks.RULES,
     *attention.RULES,
     *indexing.RULES,
 )

@@ -14,7 +14,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers.operators.key_averages.events import AveragedEvents, collect
+from traceanalyzer.analyzers.operators.key_averages.events import AveragedEvents, EventKind, collect
 from traceanalyzer.analyzers.operators.key_averages.figures import Figures, add_up, measure
 from traceanalyzer.analyzers.operators.key_averages.inputs import Shapes, flops, printed
 from traceanalyzer.structure.context import Context
@@ -88,17 +88,21 @@ class KeyAverages(msgspec.Struct, frozen=True):
     with_flops: bool
 
 
-def analyze(context: Context, by_shape: bool = False) -> KeyAverages:
+def analyze(context: Context, by_shape: bool = False, python_functions: bool = True) -> KeyAverages:
     """Average the events of a trace (of the chosen steps: those that start within them).
 
     Args:
         context: The trace; nesting is that of the whole trace, whatever steps are chosen.
         by_shape: Divide the rows by input shapes, as `group_by_input_shape` does.
+        python_functions: Whether Python functions have rows, as they do by default until torch 2.13; in 2.14 they have
+            them with `include_python_functions`.
     """
     trace = context.trace
     events = context.cached(collect)
     figures = context.cached(_figures)
     counted = np.flatnonzero(figures.counted & context.in_scope(events.start_ns))
+    if not python_functions:
+        counted = counted[events.kind[counted] != EventKind.FRAME]
     shapes = printed(trace.shapes, events.shapes) if by_shape else None
     with_flops = trace.info.options.with_flops is True
     costs = flops(trace, events) if with_flops else np.zeros(len(events), np.int64)
