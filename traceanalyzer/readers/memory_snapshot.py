@@ -1,8 +1,8 @@
 """Reads memory snapshots of torch (`torch.cuda.memory._dump_snapshot`), pickled or as JSON, straight into columns.
 
-The format is that of `torch/csrc/cuda/memory_snapshot.cpp` and `torch/cuda/memory.py`; files of 2.0 to 2.9 were seen, and
-the oldest form, whose blocks have a `history`, is known. Entries of the history and frames, which are nearly all of a
-file, become rows and numbers while the file is read, so that a file of a gigabyte takes a few gigabytes.
+The format is that of `torch/csrc/cuda/memory_snapshot.cpp` and `torch/cuda/memory.py`; files of 2.1 to 2.9 were
+seen, and the oldest form, whose blocks have a `history`, is known. Entries of the history and frames, which are nearly
+all of a file, become rows and numbers while the file is read, so that a file of a gigabyte takes a few gigabytes.
 """
 
 from __future__ import annotations
@@ -47,9 +47,8 @@ _EVENTS = re.compile(rb'"traceEvents"\s*:')
 
 _ACTION = {name: code for code, name in enumerate(ACTIONS)}
 _OTHER = _ACTION["other"]
-_STATE = {name: code for code, name in enumerate(STATES)} | {
-    "active_awaiting_free": STATES.index("active_pending_free")
-}
+_STATE = {name: code for code, name in enumerate(STATES)}
+_STATE["active_awaiting_free"] = _STATE["active_pending_free"]
 _ROW = Struct("<BQqqqiq")
 _ROWS = np.dtype(
     [("action", "u1"), ("address", "<u8"), ("size", "<i8"), ("stream", "<i8"), ("time_us", "<i8"), ("frames", "<i4"),
@@ -257,7 +256,7 @@ def _blocks(segments: Sequence[Mapping[str, Any]], rows: _Rows) -> MemoryBlocks:
                 continue
             rounded = max(0, _whole(block.get("size"), 0))
             past = [entry for entry in _listed(block.get("history")) if isinstance(entry, dict)]
-            told = block.get("requested_size", past[0].get("real_size") if past else None)
+            told = block.get("requested_size", (past[0].get("real_size") if past else None) or rounded)
             stack = block.get("frames", past[0].get("frames") if past else None)
             segment_of.append(place)
             address.append(block.get("address", at))

@@ -2,8 +2,8 @@
 
 The opcodes are those of Python's `pickletools`. All that names a global or calls something is refused, so a file cannot
 run code. Containers, texts and what is remembered are paid for out of a budget, and a text cannot be longer than what
-is left of the file, so a file cannot take much more memory than a few times its size. Large files are made smaller while
-they are read: a function takes each finished dict and says what stands in its place.
+is left of the file, so a file cannot take much more memory than a few times its size. Large files are made smaller
+while they are read: a function takes each finished dict and says what stands in its place.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LEAST_BUDGET = 256 << 20
 _PER_BYTE = 4
 """Bytes of memory that they may take for each byte of a large file."""
 _CONTAINER, _ITEM, _TEXT, _REMEMBERED = 88, 104, 160, 20
-"""Bytes that an empty container, an item of a dict, an empty text, and what remembers a value take at most in CPython."""
+"""Bytes that an empty container, an item of a dict, an empty text, and what remembers a value take in CPython."""
 _JSON_VALUE = 120
 """Bytes that a value of JSON takes at most besides its text."""
 _DEEPEST = 40
@@ -55,10 +55,8 @@ _SIZES = re.compile(rb"\((?:\]\((?:K.|M..|J....){1,8}+e){1,4}+e", re.DOTALL)
 _GET_ONE = rb"(?:h.|j....)"
 _GETS = rb"\]\x94?\((?:h.|j....){1,999}+e"
 """A list of what is remembered, not so long that more is appended to it."""
-_VALUE = (
-    rb"h.|j....|K.|M..|J....|\x8a(?:\x05.{5}|\x06.{6}|\x07.{7}|\x08.{8}|\x04.{4}|\x03.{3}|\x09.{9})|[N\x88\x89]|"
-    + _GETS
-)
+_NUMBERS = rb"K.|M..|J....|\x8a(?:\x03.{3}|\x04.{4}|\x05.{5}|\x06.{6}|\x07.{7}|\x08.{8}|\x09.{9})"
+_VALUE = rb"h.|j....|[N\x88\x89]|" + _NUMBERS + b"|" + _GETS
 _FLAT = re.compile(rb"\x94\(((?:" + _GET_ONE + rb"(?:" + _VALUE + rb")){2,16}+)u", re.DOTALL)
 """The opcodes of a dict after its first one whose keys are remembered, with plain values, as Python writes it."""
 _FLAT_ITEM = re.compile(b"(" + _GET_ONE + b")(" + _VALUE + b")", re.DOTALL)
@@ -284,7 +282,7 @@ class _Machine:
 
     def _flat(self, at: int, shrink: Shrink) -> int:
         """Read a dict of plain values at once, and return where it ends; 0 if it is something else."""
-        for place, (layout, names) in enumerate(self.layouts):
+        for place, (layout, _) in enumerate(self.layouts):
             if found := layout.match(self.data, at):
                 if place:
                     self.layouts.insert(0, self.layouts.pop(place))
@@ -292,7 +290,6 @@ class _Machine:
         else:
             if not (found := self._learn(at)):
                 return 0
-            names = self.layouts[0][1]
         self.left -= _REMEMBERED
         if self.left < 0:
             raise NotPlainError(_MEMORY)
@@ -300,7 +297,7 @@ class _Machine:
         self.memo.append(None)
         known, plain = self.known, self._plain
         values = [known[written] if written in known else plain(written) for written in found.groups()]
-        made = dict(zip(names, values, strict=True))
+        made = dict(zip(self.layouts[0][1], values, strict=True))
         smaller = shrink(made)
         if smaller is None:
             self._pay(_CONTAINER + _ITEM * len(made))
