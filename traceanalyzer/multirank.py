@@ -33,6 +33,7 @@ from traceanalyzer.simulation.what_if import WhatIf
 from traceanalyzer.trace.compile_log import CompileLog
 from traceanalyzer.trace.document import TableDocument
 from traceanalyzer.trace.flight_recorder import FlightDump
+from traceanalyzer.trace.memory_snapshot import MemorySnapshot
 from traceanalyzer.trace.model import Loss, Trace
 from traceanalyzer.urls import shown
 
@@ -376,6 +377,8 @@ def _measured(file: FoundFile, reading: _Reading) -> list[_MeasuredFile]:
         raise UnusableInputError(f"{file.location}: contains printed tables, which cannot be compared between ranks")
     if isinstance(content, FlightDump):
         raise UnusableInputError(f"{file.location}: is a dump of the flight recorder, which has no steps to compare")
+    if isinstance(content, MemorySnapshot):
+        raise UnusableInputError(f"{file.location}: is a memory snapshot, which cannot be compared between ranks")
     if isinstance(content, CompileLog):
         raise UnusableInputError(f"{file.location}: is a compile log, which cannot be compared between ranks")
     if isinstance(content, Trace):

@@ -15,6 +15,7 @@ from traceanalyzer import analyzers, simulation
 from traceanalyzer._version import __version__
 from traceanalyzer.analyzers import compilation, hangs, tables
 from traceanalyzer.analyzers.compilation import logged
+from traceanalyzer.analyzers.memory import snapshots
 from traceanalyzer.analyzers.steps import trace_doubts
 from traceanalyzer.config import Config
 from traceanalyzer.errors import UnusableInputError, UsageError
@@ -39,6 +40,7 @@ from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.document import TableDocument
 from traceanalyzer.trace.flight_recorder import FlightDump
 from traceanalyzer.trace.graph_stacks import GraphStacks
+from traceanalyzer.trace.memory_snapshot import MemorySnapshot
 from traceanalyzer.trace.model import Device, Loss, Trace, TraceInfo, all_tables
 
 ANALYSES = (*analyzers.ANALYSES, *simulation.ANALYSES)
@@ -90,7 +92,7 @@ class SideRecordings:
 
 
 def analyze(
-    measured: Trace | TableDocument | CompileLog | FlightDump,
+    measured: Trace | TableDocument | CompileLog | FlightDump | MemorySnapshot,
     steps: StepChoice | None = None,
     config: Config | None = None,
     compile_logs: Sequence[CompileLog] = (),
@@ -99,7 +101,7 @@ def analyze(
     graph_stacks: str | Path | None = None,
     jobs: int = 1,
 ) -> model.Report:
-    """Analyze a trace, the tables of a text, a compile log, or a dump of the flight recorder.
+    """Analyze a trace, the tables of a text, a compile log, a dump of the flight recorder, or a memory snapshot.
 
     Args:
         measured: What `load` returned.
@@ -122,7 +124,7 @@ def analyze(
 
 
 def _analyze(
-    measured: Trace | TableDocument | CompileLog | FlightDump,
+    measured: Trace | TableDocument | CompileLog | FlightDump | MemorySnapshot,
     steps: StepChoice | None,
     config: Config,
     side: SideRecordings,
@@ -141,12 +143,15 @@ def _analyze(
         raise UsageError(f"{measured.name}: {what}; steps can only be chosen of a trace")
     if isinstance(measured, FlightDump):
         return analyze_dumps({measured.rank or 0: measured}, measured.name, config)
+    if isinstance(measured, MemorySnapshot):
+        return _analyze_snapshot(measured, config)
     return _analyze_log(measured, config) if isinstance(measured, CompileLog) else _analyze_document(measured, config)
 
 
 _WITHOUT_EVENTS = {
     CompileLog: "is a compile log",
     FlightDump: "is a dump of the flight recorder",
+    MemorySnapshot: "is a memory snapshot",
     TableDocument: "contains printed tables",
 }
 
@@ -273,6 +278,13 @@ def _analyze_log(log: CompileLog, config: Config) -> model.Report:
     source = ReportSource(log.name, "compile_log", log.size_bytes)
     doubts = (*log.losses, *compilation.doubts(code))
     return report_of(source, None, {"compilation": code}, {}, doubts, advice)
+
+
+def _analyze_snapshot(snapshot: MemorySnapshot, config: Config) -> model.Report:
+    found = snapshots.analyze(snapshot)
+    advice = judge(sources.of_snapshot(found), selection.choose(config))
+    source = ReportSource(snapshot.name, "memory_snapshot", snapshot.size_bytes)
+    return report_of(source, None, {"memory_snapshot": found}, {}, snapshot.losses, advice)
 
 
 def analyze_dumps(dumps: Mapping[int, FlightDump], name: str, config: Config | None = None) -> model.Report:

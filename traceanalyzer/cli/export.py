@@ -29,6 +29,7 @@ from traceanalyzer.structure.context import Context
 from traceanalyzer.trace.compile_log import CompileLog
 from traceanalyzer.trace.document import TableDocument
 from traceanalyzer.trace.flight_recorder import FlightDump
+from traceanalyzer.trace.memory_snapshot import MemorySnapshot
 from traceanalyzer.trace.model import Trace
 
 TABLE, COLLAPSED, SPEEDSCOPE, PERFETTO = "table", "collapsed", "speedscope", "perfetto"
@@ -275,11 +276,14 @@ def _read(given: str, source: FolderInput, what: str, jobs: int, *, quiet: bool)
 _WITHOUT_EVENTS = {
     CompileLog: "is a compile log",
     FlightDump: "is a dump of the flight recorder",
+    MemorySnapshot: "is a memory snapshot",
     TableDocument: "contains printed tables",
 }
 
 
-def traced(measured: Trace | TableDocument | CompileLog | FlightDump | Report | None, given: str, what: str) -> Trace:
+def traced(
+    measured: Trace | TableDocument | CompileLog | FlightDump | MemorySnapshot | Report | None, given: str, what: str
+) -> Trace:
     """What a file for another program is made of.
 
     Args:
@@ -302,7 +306,7 @@ def traced(measured: Trace | TableDocument | CompileLog | FlightDump | Report | 
 
 def texts(
     exports: ExportOptions,
-    measured: Trace | TableDocument | CompileLog | FlightDump | Report | None,
+    measured: Trace | TableDocument | CompileLog | FlightDump | MemorySnapshot | Report | None,
     given: str,
     steps: StepChoice,
     language: Language,

@@ -25,6 +25,7 @@ from traceanalyzer.trace.compile_log import CompileLog
 from traceanalyzer.trace.document import TableDocument
 from traceanalyzer.trace.flight_recorder import FlightDump
 from traceanalyzer.trace.graph_stacks import GraphStacks
+from traceanalyzer.trace.memory_snapshot import MemorySnapshot
 from traceanalyzer.trace.model import Trace
 
 _NEXT = Text("report-next", "Next: {command}", note="command is what the user may type next")
@@ -193,7 +194,7 @@ class _Made:
     """A report, and the input from which it was made."""
 
     report: Report
-    measured: Trace | TableDocument | CompileLog | FlightDump | Report | None = None
+    measured: Trace | TableDocument | CompileLog | FlightDump | MemorySnapshot | Report | None = None
     """None: several traces."""
     file: str = ""
     """Where it was read."""

@@ -15,14 +15,15 @@ from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.inputs import saved_reports
 from traceanalyzer.inputs.discovery import TEXT_SUFFIXES, FoundFile, looks_like_trace, plain_name
 from traceanalyzer.inputs.storage import open_input
-from traceanalyzer.readers import compile_log, encodings, flight_recorder
+from traceanalyzer.readers import compile_log, encodings, flight_recorder, memory_snapshot
 
 HEAD = 1 << 18
 """Number of decompressed bytes to examine: the header of a trace and a few hundred events."""
 
 NOTHING = (
     "contains no trace (.json, .json.gz), no text with a profiler table, no compile log of torch (TORCH_TRACE), no "
-    "dump of the flight recorder (nccl_trace_rank_0) and no saved report (report -o x.json)"
+    "dump of the flight recorder (nccl_trace_rank_0), no memory snapshot (snapshot.pickle) and no saved report (report "
+    "-o x.json)"
 )
 """Error text of every command for an input without readable files."""
 
@@ -55,9 +56,21 @@ class FileKind(Enum):
     DOCUMENT = "document"
     COMPILE_LOG = "compile log"
     FLIGHT_DUMP = "dump of the flight recorder"
+    MEMORY_SNAPSHOT = "memory snapshot"
     REPORT = "saved report"
     DIFFERENCE = "saved difference"
     OTHER = "other"
+
+
+_COUNTED = (
+    FileKind.TRACE,
+    FileKind.FLIGHT_DUMP,
+    FileKind.MEMORY_SNAPSHOT,
+    FileKind.DOCUMENT,
+    FileKind.COMPILE_LOG,
+    FileKind.REPORT,
+)
+"""Kinds of files of a folder that are analyzed: those of the first kind that it has."""
 
 
 class Peek(msgspec.Struct, frozen=True):
@@ -102,12 +115,12 @@ def sniff(file: FoundFile) -> SniffedFile:
 def that_count(files: Iterable[SniffedFile]) -> list[SniffedFile]:
     """The files of a folder, a pattern or a URL that are to be analyzed.
 
-    These are the traces; without traces, the dumps of flight recorders; without these, the texts with tables; then the
-    compile logs; without all, the saved reports, since reports are usually those of the traces beside them. Files that
-    cannot be read or have another kind never count.
+    These are the traces; without traces, the dumps of flight recorders; without these, the memory snapshots, then the
+    texts with tables, then the compile logs; without all, the saved reports, since reports are usually those of the
+    traces beside them. Files that cannot be read or have another kind never count.
     """
     every = list(files)
-    for kind in (FileKind.TRACE, FileKind.FLIGHT_DUMP, FileKind.DOCUMENT, FileKind.COMPILE_LOG, FileKind.REPORT):
+    for kind in _COUNTED:
         if of_kind := [file for file in every if file.is_a(kind)]:
             return of_kind
     return []
@@ -149,6 +162,8 @@ def _plain_kind(head: bytes) -> FileKind | None:
         return FileKind.DIFFERENCE if saved_reports.is_head_of_difference(head) else FileKind.REPORT
     if _is_report(head):
         return FileKind.OTHER
+    if memory_snapshot.begins(head):
+        return FileKind.MEMORY_SNAPSHOT
     if flight_recorder.begins(head):
         return FileKind.FLIGHT_DUMP
     return FileKind.COMPILE_LOG if not _EVENTS.search(head) and compile_log.begins(head) else None

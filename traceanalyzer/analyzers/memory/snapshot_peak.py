@@ -17,9 +17,9 @@ from traceanalyzer.trace.memory_snapshot import DeviceMemory, Frame
 _MOST_LINES, _MOST_SIZES = 200, 50
 """Lines and sizes that a result keeps, the largest first."""
 _LEAST_KEPT = 4
-"""Blocks of a line that must be kept, one after the other (own choice: fewer may be a cache that is being filled)."""
+"""Blocks of a line that must be kept, one after the other (own choice: fewer may be a cache that fills)."""
 _SPREAD = 0.5
-"""Share of the history over which they are spread at least (own choice: a model is built, or its state made, at once)."""
+"""Share of the history over which they are spread at least (own choice: a model is built at once, and so is state)."""
 
 
 class HeldKind(msgspec.Struct, frozen=True):
@@ -80,6 +80,7 @@ class PeakContents(NamedTuple):
     """What lives at the peak."""
 
     older_bytes: int
+    unused_graph_bytes: int | None
     kinds: tuple[HeldKind, ...]
     lines: tuple[HeldLine, ...]
     sizes: tuple[HeldSize, ...]
@@ -121,7 +122,17 @@ def contents(device: DeviceMemory, level: Levels, names: StackNames) -> PeakCont
     unnamed = older - sum(block.size for block in blocks if block.is_older)
     if unnamed > 0:  # freed before the dump, and nothing says who made it
         blocks.append(_Block(-1, "unknown", unnamed, is_older=True))
-    return PeakContents(older, _by_kind(blocks), _by_line(blocks, names), _by_size(blocks))
+    return PeakContents(older, _unused_graph(level, names), _by_kind(blocks), _by_line(blocks, names), _by_size(blocks))
+
+
+def _unused_graph(level: Levels, names: StackNames) -> int | None:
+    """Bytes at the peak that are freed with a graph of autograd, if there is no backward pass."""
+    lifetimes = level.lifetimes
+    stacks = {*lifetimes.frames.tolist(), *lifetimes.freed_by.tolist()}
+    if any(names.origin(stack) is Origin.BACKWARD for stack in stacks):
+        return None
+    saved = np.array([names.frees_saved(stack) for stack in lifetimes.freed_by.tolist()], dtype=np.bool_)
+    return int(lifetimes.size[saved & lifetimes.living(level.peak_entry)].sum())
 
 
 def _living(device: DeviceMemory, level: Levels, names: StackNames) -> Iterator[_Block]:

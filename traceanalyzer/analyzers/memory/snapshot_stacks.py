@@ -18,6 +18,10 @@ _MODULE = "/torch/nn/modules/module.py"
 _CELL = ("<ipython-input", "<stdin>", "<cell ")
 
 
+_SAVED = ("release_variables", "SavedVariable", "Backward0::~", "deleteNode")
+"""Functions that free what autograd saved, after the backward pass or with the graph."""
+
+
 class Origin(Enum):
     """The part of a training that made a block."""
 
@@ -64,4 +68,4 @@ def _part(file: str, function: str) -> Origin | None:
 
 def frees_saved(stack: Sequence[Frame]) -> bool:
     """Whether a stack of a free shows that the block was saved for the backward pass."""
-    return any("release_variables" in function or "SavedVariable" in function for _, _, function in stack)
+    return any(mark in function for _, _, function in stack for mark in _SAVED)

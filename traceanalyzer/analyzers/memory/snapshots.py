@@ -1,4 +1,4 @@
-"""What a memory snapshot of torch shows: what is held at the dump and at the peak, by which line, and what cannot serve.
+"""What does a snapshot of torch's memory show: what is held at the dump and at the peak, and by which line?
 
 Blocks have the bytes that the program asked for and those that the allocator rounded them to; entries of the history
 have only the first. So the level and its peak are in requested bytes, and what is active at the dump in both.
@@ -95,8 +95,10 @@ class SnapshotDevice(msgspec.Struct, frozen=True):
     """The largest allocation that the history has, failed ones included; null without a history."""
     is_expandable: bool
     """Whether segments can grow (`expandable_segments:True`)."""
+    history_entries: int
+    """Number of entries of the history."""
     entries: dict[str, int]
-    """Number of entries of the history by what they say."""
+    """These by what they say."""
     start_ns: int | None
     """Time of the first entry, in ns since 1970; null without a history."""
     span_ns: int
@@ -113,6 +115,8 @@ class SnapshotDevice(msgspec.Struct, frozen=True):
     """Time of that entry, in ns since the first one; null where `peak_entry` is."""
     peak_older_bytes: int
     """Bytes of the peak that were allocated before the history."""
+    unused_graph_bytes: int | None
+    """Bytes of the peak that autograd had saved, if the history has no backward pass; null if it has one."""
     kinds: tuple[HeldKind, ...]
     """What lives at the peak by kind, the largest first."""
     lines: tuple[HeldLine, ...]
@@ -193,6 +197,7 @@ def _device(device: DeviceMemory, snapshot: MemorySnapshot, names: StackNames) -
         largest_inactive_bytes=int(idle.max()) if len(idle) else 0,
         largest_request_bytes=largest,
         is_expandable=bool(segments.is_expandable.any()),
+        history_entries=len(history),
         entries=dict(sorted(Counter(ACTIONS[code] for code in history.action.tolist()).items())),
         start_ns=int(history.time_us[0]) * 1000 if len(history) and history.time_us[0] else None,
         span_ns=int(time[-1]) if len(time) else 0,
@@ -202,6 +207,7 @@ def _device(device: DeviceMemory, snapshot: MemorySnapshot, names: StackNames) -
         peak_entry=peak,
         peak_ns=None if peak is None else int(time[peak]),
         peak_older_bytes=contents.older_bytes,
+        unused_graph_bytes=contents.unused_graph_bytes,
         kinds=contents.kinds,
         lines=contents.lines,
         sizes=contents.sizes,
@@ -249,11 +255,8 @@ def _failure(device: DeviceMemory, level: Levels, names: StackNames, largest: in
     if reserved is None and level.reserved is not None:
         reserved = int(level.reserved[last])
     held = int(level.after[last])
-    if is_last:
-        held_rounded = int(device.blocks.size[snapshot_history.is_active(device)].sum())
-    else:
-        held_rounded = held
-    inactive = None if reserved is None else max(0, reserved - held_rounded)
+    active = int(device.blocks.size[snapshot_history.is_active(device)].sum()) if is_last else held
+    inactive = None if reserved is None else max(0, reserved - active)
     asked, free = int(history.size[last]), int(history.device_free[last])
     enough = inactive is not None and inactive + max(0, free) >= asked
     return FailedAllocation(
