@@ -11,6 +11,7 @@ whole MiB for larger ones; it gives the smallest block that fits, splits it, and
 
 from __future__ import annotations
 
+import io
 import json
 import pickle
 from collections.abc import Iterator, Sequence
@@ -20,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from traceanalyzer.readers import memory_snapshot
-from traceanalyzer.readers.source import open_source
+from traceanalyzer.readers.source import Source
 from traceanalyzer.trace.memory_snapshot import Frame, MemorySnapshot
 
 MIB = 1 << 20
@@ -221,7 +222,11 @@ class MemoryRecorder:
         file.write_bytes(pickle.dumps(content) if form == "pickle" else json.dumps(content).encode())
         return file
 
-    def read(self, folder: Path) -> MemorySnapshot:
+    def read(self) -> MemorySnapshot:
         """The snapshot as it is read."""
-        with open_source(self.write(folder / "snapshot.pickle")) as source:
-            return memory_snapshot.read(source)
+        return read(pickle.dumps(self.content()))
+
+
+def read(data: bytes) -> MemorySnapshot:
+    """The snapshot that a file holds."""
+    return memory_snapshot.read(Source(io.BytesIO(data), "snapshot.pickle", len(data), lambda _: None))

@@ -37,7 +37,7 @@ _NO_HISTORY = Text(
 )
 _OLDER = Text(
     "snapshot-older",
-    "{older:bytes} of the peak were allocated before the history, which is a ring and keeps its last entries only.",
+    "{older:bytes} of the peak were allocated before the history begins, which keeps only its last entries.",
 )
 _FRAGMENTED = Text(
     "snapshot-fragmented",
@@ -52,6 +52,8 @@ _RETRIES = Text(
     "{count:count} times segments were given back right before one was taken, which waits for the device.",
     one="{count:count} time segments were given back right before one was taken, which waits for the device.",
 )
+_WORTH = 0.01
+"""Share of the peak from before the history from which on it is said (own choice)."""
 _KINDS = {
     "parameters": Text("snapshot-kind-parameters", "parameters", "what holds memory"),
     "gradients": Text("snapshot-kind-gradients", "gradients", "what holds memory"),
@@ -170,7 +172,7 @@ def _device(device: SnapshotDevice, whole: MemorySnapshotUse | None) -> Section:
     said = [
         _NO_HISTORY() if not device.entries else None,
         _STOPPED() if device.stopped_before_dump else None,
-        _OLDER(older=device.peak_older_bytes) if device.peak_entry is not None and device.peak_older_bytes else None,
+        _OLDER(older=device.peak_older_bytes) if _is_mostly_seen(device) else None,
         _RETRIES(count=device.retries) if device.retries else None,
     ]
     figures = facts(_FIGURES, device) + (facts(_HOST, whole) if whole is not None else ())
@@ -185,6 +187,11 @@ def _device(device: SnapshotDevice, whole: MemorySnapshotUse | None) -> Section:
         topic=Topic.MEMORY,
         is_essential=True,
     )
+
+
+def _is_mostly_seen(device: SnapshotDevice) -> bool:
+    """Whether the peak is in the history, and a part of it worth a word is from before."""
+    return device.peak_entry is not None and device.peak_older_bytes > _WORTH * device.peak_requested_bytes
 
 
 def _share(device: SnapshotDevice) -> Column:

@@ -16,6 +16,14 @@ _EXHAUSTED = page("memory-exhausted")
 _KEPT = page("tensors-kept")
 _UNUSED = page("graph-unused")
 _SHOWN = 5
+_BY_KIND = {
+    "activations": (_EXHAUSTED.text("summary-activations"), _EXHAUSTED.text("advice-activations")),
+    "gradients": (_EXHAUSTED.text("summary-gradients"), _EXHAUSTED.text("advice-gradients")),
+    "optimizer": (_EXHAUSTED.text("summary-optimizer"), _EXHAUSTED.text("advice-optimizer")),
+    "parameters": (_EXHAUSTED.text("summary-parameters"), _EXHAUSTED.text("advice-parameters")),
+    "unknown": (_EXHAUSTED.text("summary-unknown"), _EXHAUSTED.text("advice-unknown")),
+}
+"""Summary and advice by the kind that holds most."""
 
 
 def _devices(facts: Facts) -> Iterator[SnapshotDevice]:
@@ -46,7 +54,7 @@ def _fragmented(facts: Facts, limits: Limits) -> Drafts:
     for device in _devices(facts):
         failed = device.failure
         is_hit = failed is not None and failed.is_fragmentation
-        if device.is_expandable or not device.reserved_bytes or not (is_hit or device.retries):
+        if device.is_expandable or not device.reserved_bytes or not (is_hit or (failed is None and device.retries)):
             continue
         share = device.unusable_bytes / device.reserved_bytes
         if share <= limits["unusable_share"]:
@@ -84,8 +92,7 @@ def _exhausted(facts: Facts, limits: Limits) -> Drafts:
             "held": most.held_bytes,
             "most": max(0, most.held_bytes - largest),
         }
-        kind = most.kind if f"advice-{most.kind}" in _EXHAUSTED.texts else "unknown"
-        advice, summary = _EXHAUSTED.text(f"advice-{kind}"), _EXHAUSTED.text(f"summary-{kind}")
+        summary, advice = _BY_KIND.get(most.kind, _BY_KIND["unknown"])
         yield Draft((evidence,), None, params, severity="critical", advice=advice, summary=summary)
 
 

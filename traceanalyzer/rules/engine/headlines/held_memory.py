@@ -41,7 +41,7 @@ _DUMP_LINE = Text(
     "line is a file and a line such as train.py:12",
 )
 _LEAST = 0.05
-"""Share of the peak that a line holds at least to be named (own choice)."""
+"""Share of the peak that a line holds at least to be named where most is older than the history (own choice)."""
 _NOTHING = Text("headline-memory-nothing", "The snapshot has no memory of any device.")
 
 
@@ -66,15 +66,17 @@ def _of_failure(failed: FailedAllocation) -> Message:
 
 def _of_peak(device: SnapshotDevice) -> Message:
     row = next((row for row in device.lines if row.line is not None), None)
-    line = None if row is None or row.held_bytes < _LEAST * device.peak_requested_bytes else _short(row.line)
+    peak, older = device.peak_requested_bytes, device.peak_older_bytes
+    is_little = row is not None and row.held_bytes < _LEAST * peak and 2 * older > peak
+    line = None if row is None or is_little else _short(row.line)
     if device.peak_entry is None:
         total = device.active_requested_bytes
         if row is None or line is None:
             return _DUMP(held=total, reserved=device.reserved_bytes)
         return _DUMP_LINE(total=total, line=line, held=row.held_bytes)
     if row is None or line is None:
-        return _PEAK_OLDER(peak=device.peak_requested_bytes, held=device.peak_older_bytes)
-    return _PEAK(peak=device.peak_requested_bytes, line=line, held=row.held_bytes)
+        return _PEAK_OLDER(peak=peak, held=older)
+    return _PEAK(peak=peak, line=line, held=row.held_bytes)
 
 
 def _short(line: str | None) -> str | None:
