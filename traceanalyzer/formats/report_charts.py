@@ -8,6 +8,7 @@ from math import fsum
 from traceanalyzer.analyzers.idle import DeviceIdle, Idle
 from traceanalyzer.analyzers.memory import DeviceMemory, MemoryUse
 from traceanalyzer.analyzers.memory.levels import Curve
+from traceanalyzer.analyzers.memory.snapshots import MemorySnapshotUse, SnapshotDevice
 from traceanalyzer.formats import rank_charts
 from traceanalyzer.formats.charts import Bars, Chart, Curves, Series, StackedBars
 from traceanalyzer.formats.language import Language
@@ -33,6 +34,7 @@ _MEMORY_SAY = Text(
     "Allocated memory of {device}: {first:bytes} at first, {high:bytes} at most, {last:bytes} at last.",
 )
 _ALLOCATED = Text("figure-memory-allocated", "Allocated")
+_REQUESTED = Text("figure-memory-requested", "Requested by the program")
 _RESERVED = Text("figure-memory-reserved", "Reserved by the allocator")
 
 OUTLIER_SHARE = 0.2
@@ -57,6 +59,10 @@ def of_report(report: Report, language: Language) -> Iterator[tuple[str, Chart]]
     if memory is not None:
         for level in memory.devices[: 2 * _MOST_DEVICES]:
             yield from _of_memory(level, language)
+    snapshot = report.result("memory_snapshot", MemorySnapshotUse)
+    if snapshot is not None:
+        for held in snapshot.devices[:_MOST_DEVICES]:
+            yield from _of_snapshot(held, language)
 
 
 def _of_steps(report: Report, language: Language) -> Iterator[tuple[str, Chart]]:
@@ -92,6 +98,14 @@ def _of_memory(level: DeviceMemory, language: Language) -> Iterator[tuple[str, C
     allocated = _whole(level.allocated)
     if _lasts(allocated) and max(allocated.level_bytes) >= _LEAST_BYTES:
         yield "memory", _memory(clean(level.device), allocated, _whole(level.reserved), language)
+
+
+def _of_snapshot(device: SnapshotDevice, language: Language) -> Iterator[tuple[str, Chart]]:
+    """What the program held of a device over the history of a snapshot."""
+    requested = _whole(device.requested)
+    if _lasts(requested) and max(requested.level_bytes) >= _LEAST_BYTES:
+        curves = _memory(f"GPU{device.device}", requested, _whole(device.reserved), language, _REQUESTED)
+        yield "memory-snapshot", curves
 
 
 def outliers(steps: tuple[Step, ...]) -> tuple[int, ...]:
@@ -150,8 +164,8 @@ def _lasts(curve: Curve) -> bool:
     return len(curve.time_ns) > 1 and curve.time_ns[0] < curve.time_ns[-1]
 
 
-def _memory(device: str, allocated: Curve, reserved: Curve, language: Language) -> Curves:
-    curves = [(language.text(_ALLOCATED), "cpu_exec", allocated)]
+def _memory(device: str, allocated: Curve, reserved: Curve, language: Language, label: Text = _ALLOCATED) -> Curves:
+    curves = [(language.text(label), "cpu_exec", allocated)]
     if _lasts(reserved):
         curves.append((language.text(_RESERVED), "other", reserved))
     levels = allocated.level_bytes

@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from dataclasses import replace
+from typing import Any, NamedTuple
 
-from traceanalyzer.analyzers.memory.snapshot_peak import HeldKind, HeldLine, HeldSize, KeptLine
-from traceanalyzer.analyzers.memory.snapshots import (
-    FailedAllocation,
-    MemoryPart,
-    MemorySnapshotUse,
-    PrivatePool,
-    SnapshotDevice,
-)
+from traceanalyzer.analyzers.memory.snapshot_peak import HeldKind, HeldLine, KeptLine
+from traceanalyzer.analyzers.memory.snapshots import FailedAllocation, MemorySnapshotUse, SnapshotDevice
 from traceanalyzer.knowledge import python_frames
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
 from traceanalyzer.report.names import named_code
-from traceanalyzer.report.section import Section, SectionTable, Term, Topic
+from traceanalyzer.report.section import Section, Term, Topic
 from traceanalyzer.sections import columns
-from traceanalyzer.sections.columns import Column, detail, facts, known, optional, share, table
+from traceanalyzer.sections.columns import Column, detail, facts, known, optional, table
 
-TITLE = Text("snapshot-title", "Memory of GPU {device:number}", "device is the number of a device")
+TITLE = Text("snapshot-title", "Memory by the snapshot")
 _FAILED_TITLE = Text("snapshot-failed-title", "Out of memory")
-_LINES_TITLE = Text("snapshot-lines-title", "Who holds the peak of GPU {device:number}", "device is a number")
-_MORE_TITLE = Text("snapshot-more-title", "More about the memory of GPU {device:number}", "device is a number")
+_LINES_TITLE = Text("snapshot-lines-title", "Who holds the peak")
+_MORE_TITLE = Text("snapshot-more-title", "More about the snapshot")
 _STOPPED = Text(
     "snapshot-stopped",
     "Recording had stopped before the dump: what the history leaves alive is no active block. The level begins with "
@@ -70,22 +65,29 @@ def _line(row: HeldLine | KeptLine | FailedAllocation) -> str | None:
     return row.line if frame is None else named_code(frame.function, frame.path, frame.line)
 
 
-_FIGURES = optional(
-    known,
+_FIGURES = (
     Column(Text("snapshot-peak", "Peak, requested"), "bytes", "peak_requested_bytes"),
-    Column(Text("snapshot-peak-at", "Peak at", "time since the first entry"), "ns", "peak_ns"),
+    Column(Text("snapshot-peak-at", "Peak at", "time since the first entry"), "ns", "peak_ns", if_any=known),
     Column(Text("snapshot-reserved", "Reserved at the dump"), "bytes", "reserved_bytes"),
     Column(Text("snapshot-active", "Active at the dump"), "bytes", "active_bytes"),
     Column(Text("snapshot-inactive", "Reserved but unused"), "bytes", "inactive_bytes"),
-    Column(Text("snapshot-unusable", "In pieces too small for the largest request"), "bytes", "unusable_bytes"),
-    Column(Text("snapshot-free-segments", "In segments that nobody uses"), "bytes", "free_segments_bytes"),
-    Column(Text("snapshot-entries", "Entries of the history"), "count", "history_entries"),
-    Column(Text("snapshot-span", "Time of the history"), "ns", lambda row: row.span_ns or None),
+    Column(
+        Text("snapshot-unusable", "In pieces too small for the largest request"),
+        "bytes",
+        "unusable_bytes",
+        is_extra=True,
+    ),
+    Column(
+        Text("snapshot-free-segments", "In segments that nobody uses"), "bytes", "free_segments_bytes", is_extra=True
+    ),
+    Column(Text("snapshot-entries", "Entries of the history"), "count", "history_entries", is_extra=True),
+    Column(Text("snapshot-span", "Time of the history"), "ns", lambda row: row.span_ns or None, if_any=known),
 )
+_NUMBERED = (Column(columns.DEVICE.title, "", lambda row: f"GPU{row.device}"), *_FIGURES)
 _FAILURE = optional(
     known,
     Column(Text("snapshot-asked", "Asked for"), "bytes", "asked_bytes"),
-    Column(Text("snapshot-asked-by", "By"), "", _line),
+    Column(Text("snapshot-asked-by", "By"), "", _line, is_name=True),
     Column(Text("snapshot-device-free", "Free on the device"), "bytes", "device_free_bytes"),
     Column(Text("snapshot-failed-reserved", "Reserved"), "bytes", "reserved_bytes"),
     Column(Text("snapshot-failed-level", "Held by the program"), "bytes", "level_bytes"),
@@ -100,33 +102,50 @@ _HOST = optional(
 )
 
 
-def _kind(row: HeldKind | HeldLine) -> Message | str:
-    return _KINDS[row.kind]() if row.kind in _KINDS else row.kind
+class _OfDevice(NamedTuple):
+    """A row of one of several devices."""
+
+    device: str | None
+    """None where there is only one."""
+    part: Any
+    peak: int
+
+    @property
+    def share(self) -> float | None:
+        """The share of the peak that it holds."""
+        return self.part.held_bytes / self.peak if self.peak else None
 
 
-_KIND = Column(Text("snapshot-kind", "Kind", "of what holds memory"), "", _kind)
-_BLOCKS = Column(Text("snapshot-blocks", "Blocks"), "count", "blocks")
-_HELD = Column(Text("snapshot-held", "Held"), "bytes", "held_bytes")
-_OLDER_COLUMN = Column(Text("snapshot-older-column", "From before"), "bytes", "older_bytes", if_any=bool)
-_LARGEST = Column(Text("snapshot-largest", "Largest"), "bytes", "largest_bytes", is_extra=True)
+_DEVICE = Column(columns.DEVICE.title, "", "device", if_any=known)
+_KIND = Column(Text("snapshot-kind", "Kind", "of what holds memory"), "", lambda row: _kind(row.part))
+_BLOCKS = Column(Text("snapshot-blocks", "Blocks"), "count", "part.blocks")
+_HELD = Column(Text("snapshot-held", "Held"), "bytes", "part.held_bytes")
+_OLDER_COLUMN = Column(Text("snapshot-older-column", "From before"), "bytes", "part.older_bytes", if_any=bool)
+_LARGEST = Column(Text("snapshot-largest", "Largest"), "bytes", "part.largest_bytes", is_extra=True)
+_LINE = columns.LINE.of(lambda row: _line(row.part))
+_KIND_COLUMNS = (_DEVICE, _KIND, _BLOCKS, _HELD, _OLDER_COLUMN, columns.SHARE)
+_LINE_COLUMNS = (_DEVICE, _LINE, _KIND, _BLOCKS, _HELD, replace(_OLDER_COLUMN, is_extra=True), _LARGEST, columns.SHARE)
+_KEPT_COLUMNS = (
+    _DEVICE,
+    Column(Text("snapshot-kept-line", "Keeps block after block"), "", lambda row: _line(row.part), is_name=True),
+    _BLOCKS,
+    Column(Text("snapshot-kept", "Kept"), "bytes", "part.kept_bytes"),
+)
+_SIZE_COLUMNS = (_DEVICE, Column(Text("snapshot-size", "Size"), "bytes", "part.size_bytes"), _BLOCKS, _HELD)
 _PART_COLUMNS = (
-    columns.NAME,
-    Column(Text("snapshot-times", "Times"), "count", "times"),
-    Column(Text("snapshot-part-peak", "Peak"), "bytes", "peak_bytes"),
-    Column(Text("snapshot-part-growth", "Growth"), "bytes", "growth_bytes"),
+    _DEVICE,
+    columns.NAME.of("part.name"),
+    Column(Text("snapshot-times", "Times"), "count", "part.times"),
+    Column(Text("snapshot-part-peak", "Peak"), "bytes", "part.peak_bytes"),
+    Column(Text("snapshot-part-growth", "Growth"), "bytes", "part.growth_bytes"),
 )
 _POOL_COLUMNS = (
-    Column(Text("snapshot-pool", "Private pool"), "", lambda row: str(row.pool)),
-    Column(Text("snapshot-pool-segments", "Segments"), "count", "segments"),
-    Column(Text("snapshot-pool-reserved", "Reserved"), "bytes", "reserved_bytes"),
-    Column(Text("snapshot-pool-active", "Active"), "bytes", "active_bytes"),
+    _DEVICE,
+    Column(Text("snapshot-pool", "Private pool"), "", lambda row: str(row.part.pool)),
+    Column(Text("snapshot-pool-segments", "Segments"), "count", "part.segments"),
+    Column(Text("snapshot-pool-reserved", "Reserved"), "bytes", "part.reserved_bytes"),
+    Column(Text("snapshot-pool-active", "Active"), "bytes", "part.active_bytes"),
 )
-_KEPT_COLUMNS = (
-    Column(Text("snapshot-kept-line", "Keeps block after block"), "", _line, is_name=True),
-    _BLOCKS,
-    Column(Text("snapshot-kept", "Kept"), "bytes", "kept_bytes"),
-)
-_SIZE_COLUMNS = (Column(Text("snapshot-size", "Size"), "bytes", "size_bytes"), _BLOCKS, _HELD)
 _TERMS = (
     Term(
         Text("define-snapshot-requested", "Requested, Active, Reserved"),
@@ -137,25 +156,42 @@ _TERMS = (
         ),
     ),
 )
-
-
-class _Table(NamedTuple):
-    id: str
-    columns: tuple[Column, ...]
-    rows: tuple[HeldSize | MemoryPart | PrivatePool | KeptLine, ...]
+_MORE = (
+    ("memory_kept", _KEPT_COLUMNS, "kept"),
+    ("memory_sizes", _SIZE_COLUMNS, "sizes"),
+    ("memory_parts", _PART_COLUMNS, "parts"),
+    ("memory_pools", _POOL_COLUMNS, "pools"),
+)
+"""Tables of details: their ids, their columns, and the field of a device that has their rows."""
 
 
 def build(report: Report, top: int) -> Iterator[Section]:
-    """Build the figures of each device, what failed, and the tables of what holds the peak."""
+    """Build what failed, the figures of each device, and the tables of what holds the peak."""
     found = report.result("memory_snapshot", MemorySnapshotUse)
-    if found is None:
+    if found is None or not found.devices:
         return
-    for place, device in enumerate(found.devices):
-        if device.failure is not None:
-            yield _failed(device.failure)
-        yield _device(device, found if place == 0 else None)
-        yield from _holders(device, top)
-        yield from _details(device, top)
+    failed = next((device.failure for device in found.devices if device.failure is not None), None)
+    if failed is not None:
+        yield _failed(failed)
+    yield _figures(found)
+    lines = [row for row in _rows(found, "lines") if row.part.line is not None]
+    if lines:
+        lines.sort(key=lambda row: -row.part.held_bytes)
+        holders = table("memory_lines", _LINE_COLUMNS, lines, top)
+        yield Section("memory-lines", _LINES_TITLE(), tables=(holders,), topic=Topic.MEMORY, is_essential=True)
+    tables = [table(id_, shown, rows, top) for id_, shown, field in _MORE if (rows := _rows(found, field))]
+    if tables:
+        yield detail("memory-more", _MORE_TITLE, Topic.MEMORY, tables)
+
+
+def _rows(found: MemorySnapshotUse, field: str) -> list[_OfDevice]:
+    """The rows of all devices."""
+    is_alone = len(found.devices) == 1
+    return [
+        _OfDevice(None if is_alone else f"GPU{device.device}", row, device.peak_requested_bytes)
+        for device in found.devices
+        for row in getattr(device, field)
+    ]
 
 
 def _failed(failed: FailedAllocation) -> Section:
@@ -167,56 +203,36 @@ def _failed(failed: FailedAllocation) -> Section:
     )
 
 
-def _device(device: SnapshotDevice, whole: MemorySnapshotUse | None) -> Section:
-    """The figures of a device, and what reads them right; those of the host stand with the first one."""
-    said = [
-        _NO_HISTORY() if not device.entries else None,
-        _STOPPED() if device.stopped_before_dump else None,
-        _OLDER(older=device.peak_older_bytes) if _is_mostly_seen(device) else None,
-        _RETRIES(count=device.retries) if device.retries else None,
-    ]
-    figures = facts(_FIGURES, device) + (facts(_HOST, whole) if whole is not None else ())
-    kinds = table("memory_kinds", (_KIND, _BLOCKS, _HELD, _OLDER_COLUMN, _share(device)), device.kinds)
+def _figures(found: MemorySnapshotUse) -> Section:
+    """The figures of each device, and what reads them right."""
+    is_alone = len(found.devices) == 1
+    shown = facts(_FIGURES, found.devices[0]) if is_alone else ()
+    of_devices = () if is_alone else (table("memory_devices", _NUMBERED, found.devices),)
     return Section(
         "memory-snapshot",
-        TITLE(device=device.device),
-        tuple(message for message in said if message is not None),
-        figures,
-        tables=(kinds,),
+        TITLE(),
+        tuple(_said(found.devices)),
+        shown + facts(_HOST, found),
+        tables=(*of_devices, table("memory_kinds", _KIND_COLUMNS, _rows(found, "kinds"))),
         terms=_TERMS,
         topic=Topic.MEMORY,
         is_essential=True,
     )
 
 
-def _is_mostly_seen(device: SnapshotDevice) -> bool:
-    """Whether the peak is in the history, and a part of it worth a word is from before."""
-    return device.peak_entry is not None and device.peak_older_bytes > _WORTH * device.peak_requested_bytes
+def _said(devices: tuple[SnapshotDevice, ...]) -> Iterator[Message]:
+    if not any(device.history_entries for device in devices):
+        yield _NO_HISTORY()
+    if any(device.stopped_before_dump for device in devices):
+        yield _STOPPED()
+    for device in devices:
+        is_older = device.peak_older_bytes > _WORTH * device.peak_requested_bytes
+        if device.peak_entry is not None and is_older:
+            yield _OLDER(older=device.peak_older_bytes)
+    retries = sum(device.retries for device in devices)
+    if retries:
+        yield _RETRIES(count=retries)
 
 
-def _share(device: SnapshotDevice) -> Column:
-    return share("held_bytes", device.peak_requested_bytes)
-
-
-def _holders(device: SnapshotDevice, top: int) -> Iterator[Section]:
-    named = [row for row in device.lines if row.line is not None]
-    if not named:
-        return
-    shown = (columns.LINE.of(_line), _KIND, _BLOCKS, _HELD, _OLDER_COLUMN, _LARGEST, _share(device))
-    rows = table("memory_lines", shown, named, top)
-    title = _LINES_TITLE(device=device.device)
-    yield Section("memory-lines", title, tables=(rows,), topic=Topic.MEMORY, is_essential=True)
-
-
-def _details(device: SnapshotDevice, top: int) -> Iterator[Section]:
-    tables: list[SectionTable] = []
-    for id_, shown, rows in (
-        _Table("memory_kept", _KEPT_COLUMNS, device.kept),
-        _Table("memory_sizes", _SIZE_COLUMNS, device.sizes),
-        _Table("memory_parts", _PART_COLUMNS, device.parts),
-        _Table("memory_pools", _POOL_COLUMNS, device.pools),
-    ):
-        if rows:
-            tables.append(table(id_, shown, rows, top))
-    if tables:
-        yield detail("memory-more", _MORE_TITLE(device=device.device), Topic.MEMORY, tables)
+def _kind(row: HeldKind | HeldLine) -> Message | str:
+    return _KINDS[row.kind]() if row.kind in _KINDS else row.kind

@@ -128,7 +128,7 @@ class SnapshotDevice(msgspec.Struct, frozen=True):
     parts: tuple[MemoryPart, ...]
     """Annotated parts of the program, those with the highest level first."""
     pools: tuple[PrivatePool, ...]
-    """Private pools."""
+    """Private pools, in the order of the file."""
     failure: FailedAllocation | None
     """The last allocation that failed; null if none did."""
     retries: int
