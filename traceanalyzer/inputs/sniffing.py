@@ -15,7 +15,7 @@ from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.inputs import saved_reports
 from traceanalyzer.inputs.discovery import TEXT_SUFFIXES, FoundFile, looks_like_trace, plain_name
 from traceanalyzer.inputs.storage import open_input
-from traceanalyzer.readers import compile_log, encodings, flight_recorder, memory_snapshot
+from traceanalyzer.readers import compile_log, encodings, flight_recorder, memory_snapshot, plain_data
 
 HEAD = 1 << 18
 """Number of decompressed bytes to examine: the header of a trace and a few hundred events."""
@@ -173,7 +173,7 @@ def _may_be_trace(head: bytes, name: str, *, is_whole: bool) -> bool:
     """Whether a file that nobody named may be a trace; what is unfinished only where events can be seen."""
     if plain_name(name).endswith(".tmp") and not _EVENTS.search(head):
         return False
-    return not _is_other_json(head, is_whole=is_whole)
+    return not head.startswith(plain_data.PROTOCOLS) and not _is_other_json(head, is_whole=is_whole)
 
 
 def _is_report(head: bytes) -> bool:

@@ -194,6 +194,10 @@ def snapshot_of(content: Any, rows: _Rows, source: Source) -> MemorySnapshot:
         )
         for number in sorted(numbers)
     )
+    if not devices:
+        raise UnusableInputError(
+            f"{source.name}: has no memory of any device; call torch.cuda.memory._dump_snapshot(file) while some is used"
+        )
     damaged = rows.damaged + len(_listed(given.get("segments"))) - len(segments)
     host = [entry for entry in _listed(given.get("host_segments")) if isinstance(entry, dict)]
     losses = (Loss("read-memory-damaged", damaged, {"name": source.name}),) if damaged else ()

@@ -143,7 +143,7 @@ class MemorySnapshotUse(msgspec.Struct, frozen=True):
     """What a memory snapshot shows."""
 
     devices: tuple[SnapshotDevice, ...]
-    """One entry for each device, by its number."""
+    """One entry for each device, by its number; at least one."""
     settings: dict[str, str]
     """Settings of the allocator that the file has, as texts."""
     host_reserved_bytes: int | None
@@ -152,12 +152,11 @@ class MemorySnapshotUse(msgspec.Struct, frozen=True):
     """Bytes of it that are in use."""
 
     @property
-    def fullest(self) -> SnapshotDevice | None:
+    def fullest(self) -> SnapshotDevice:
         """The device to speak of: one where an allocation failed, else the one with the highest peak."""
         return max(
             self.devices,
             key=lambda device: (device.failure is not None, device.peak_requested_bytes, device.reserved_bytes),
-            default=None,
         )
 
 

@@ -42,14 +42,11 @@ _DUMP_LINE = Text(
 )
 _LEAST = 0.05
 """Share of the peak that a line holds at least to be named where most is older than the history (own choice)."""
-_NOTHING = Text("headline-memory-nothing", "The snapshot has no memory of any device.")
 
 
 def of_snapshot(found: MemorySnapshotUse) -> Message:
     """What was asked for where memory ran out, else the peak and who holds most of it."""
     device = found.fullest
-    if device is None:
-        return _NOTHING()
     if device.failure is not None:
         return _of_failure(device.failure)
     return _of_peak(device)
