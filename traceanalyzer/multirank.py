@@ -19,7 +19,7 @@ from traceanalyzer.analyzers.ranks.stragglers import Stragglers
 from traceanalyzer.config import Config
 from traceanalyzer.errors import UnusableInputError, UsageError
 from traceanalyzer.inputs import opening, rank_groups, sniffing
-from traceanalyzer.inputs.discovery import FoundFile
+from traceanalyzer.inputs.discovery import FoundFile, is_pickle
 from traceanalyzer.inputs.opening import FileProgress
 from traceanalyzer.inputs.sniffing import FileKind
 from traceanalyzer.pipeline import StepChoice
@@ -334,7 +334,7 @@ def named(names: Iterable[str]) -> str:
 
 def _measure(inputs: list[str], reading: _Reading) -> tuple[list[_MeasuredFile], list[str]]:
     """Every file that can be used, and of the others why not."""
-    files = opening.files(inputs)
+    files = [file for file in opening.files(inputs) if file.is_named or not is_pickle(file.name)]
     other_files = [file for file in files if not file.is_named and _is_no_trace(file)]
     measured, reasons = _all_of([file for file in files if file not in other_files], reading)
     if not measured:

@@ -50,6 +50,11 @@ def may_be_input(name: str) -> bool:
     return is_known and not name.startswith(".")
 
 
+def is_pickle(name: str) -> bool:
+    """Whether a file is a pickle by its name, as memory snapshots are."""
+    return plain_name(name).endswith(SNAPSHOT_SUFFIXES)
+
+
 def looks_like_trace(name: str) -> bool:
     """Whether the name is that of a trace, so that a file without trace content counts as damaged."""
     return _TRACE_NAME.search(plain_name(name)) is not None

@@ -196,7 +196,7 @@ def snapshot_of(content: Any, rows: _Rows, source: Source) -> MemorySnapshot:
     )
     if not devices:
         raise UnusableInputError(
-            f"{source.name}: has no memory of any device; call torch.cuda.memory._dump_snapshot(file) while some is used"
+            f"{source.name}: has no memory of any device; call torch.cuda.memory._dump_snapshot(file) while it is used"
         )
     damaged = rows.damaged + len(_listed(given.get("segments"))) - len(segments)
     host = [entry for entry in _listed(given.get("host_segments")) if isinstance(entry, dict)]
