@@ -179,45 +179,43 @@ def snapshot_of(content: Any, rows: _Rows, source: Source) -> MemorySnapshot:
             f"{source.name}: has neither segments nor a history of allocations; give a file that "
             "torch.cuda.memory._dump_snapshot(file) wrote"
         )
-    segments = [entry for entry in _listed(given.get("segments")) if isinstance(entry, dict)]
-    histories = [_listed(history) for history in _listed(given.get("device_traces"))][:_MOST_DEVICES]
-    numbers = {_whole(segment.get("device"), 0) for segment in segments}
-    numbers |= {device for device, history in enumerate(histories) if history}
-    table = rows.table()
-    devices = tuple(
-        _device(
-            number,
-            [segment for segment in segments if _whole(segment.get("device"), 0) == number],
-            histories[number] if 0 <= number < len(histories) else [],
-            rows,
-            table,
-        )
-        for number in sorted(numbers)
-    )
+    devices = _devices(_listed(given.get("segments")), _listed(given.get("device_traces")), rows)
     if not devices:
         raise UnusableInputError(
             f"{source.name}: has no memory of any device; call torch.cuda.memory._dump_snapshot(file) while it is used"
         )
-    damaged = rows.damaged + len(_listed(given.get("segments"))) - len(segments)
-    host = [entry for entry in _listed(given.get("host_segments")) if isinstance(entry, dict)]
-    losses = (Loss("read-memory-damaged", damaged, {"name": source.name}),) if damaged else ()
+    has_host, host = "host_segments" in given, _dicts(given.get("host_segments"))
+    losses = (Loss("read-memory-damaged", rows.damaged, {"name": source.name}),) if rows.damaged else ()
     return MemorySnapshot(
         devices=devices,
         settings=_settings(given.get("allocator_settings")),
-        annotations=tuple(_annotations(_listed(given.get("external_annotations")))),
+        annotations=tuple(_annotations(_dicts(given.get("external_annotations")))),
         stacks=rows.named_stacks(),
         name=source.name,
         size_bytes=source.size_bytes,
         losses=(*losses, *source.losses),
-        host_reserved=_sum(host, "total_size") if "host_segments" in given else None,
-        host_active=_sum(host, "active_size", "allocated_size") if "host_segments" in given else None,
+        host_reserved=_sum(host, "total_size") if has_host else None,
+        host_active=_sum(host, "active_size", "allocated_size") if has_host else None,
     )
 
 
-def _device(
-    number: int, segments: Sequence[Mapping[str, Any]], history: Sequence[Any], rows: _Rows, table: np.ndarray
-) -> DeviceMemory:
-    return DeviceMemory(number, _segments(number, segments), _blocks(segments, rows), _history(history, table))
+def _devices(segments: Sequence[Any], histories: Sequence[Any], rows: _Rows) -> tuple[DeviceMemory, ...]:
+    """The devices that have segments or a history, by number; at most so many as any machine has."""
+    segments_of: dict[int, list[Mapping[str, Any]]] = {}
+    for segment in segments:
+        number = _whole(segment.get("device"), 0) if isinstance(segment, dict) else -1
+        if 0 <= number < _MOST_DEVICES:
+            segments_of.setdefault(number, []).append(segment)
+        else:
+            rows.damaged += 1
+    history_of = {number: _listed(history) for number, history in enumerate(histories[:_MOST_DEVICES]) if history}
+    table = rows.table()
+    found = []
+    for number in sorted(segments_of.keys() | history_of.keys()):
+        own = segments_of.get(number, [])
+        history = _history(history_of.get(number, []), table)
+        found.append(DeviceMemory(number, _segments(number, own), _blocks(own, rows), history))
+    return tuple(found)
 
 
 def _history(numbers: Sequence[Any], table: np.ndarray) -> MemoryHistory:
@@ -255,11 +253,9 @@ def _blocks(segments: Sequence[Mapping[str, Any]], rows: _Rows) -> MemoryBlocks:
     segment_of, address, size, requested, state, frames = [], [], [], [], [], []
     for place, segment in enumerate(segments):
         at = _whole(segment.get("address"), 0)
-        for block in _listed(segment.get("blocks")):
-            if not isinstance(block, dict):
-                continue
+        for block in _dicts(segment.get("blocks")):
             rounded = max(0, _whole(block.get("size"), 0))
-            past = [entry for entry in _listed(block.get("history")) if isinstance(entry, dict)]
+            past = _dicts(block.get("history"))
             told = block.get("requested_size", (past[0].get("real_size") if past else None) or rounded)
             stack = block.get("frames", past[0].get("frames") if past else None)
             segment_of.append(place)
@@ -285,15 +281,19 @@ def _settings(value: Any) -> dict[str, Any]:
     return {key[:_LONGEST]: one for key, one in given.items() if type(one) in (bool, int, float, str)}
 
 
-def _annotations(entries: Iterable[Any]) -> Iterable[MemoryAnnotation]:
+def _annotations(entries: Iterable[Mapping[str, Any]]) -> Iterable[MemoryAnnotation]:
     for entry in entries:
-        if isinstance(entry, dict) and _text(entry.get("name")):
+        if _text(entry.get("name")):
             name, stage = _text(entry["name"]), _text(entry.get("stage"))
             yield MemoryAnnotation(name, stage, _whole(entry.get("device"), 0), _whole(entry.get("time_us"), 0))
 
 
 def _listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
+
+
+def _dicts(value: Any) -> list[Mapping[str, Any]]:
+    return [entry for entry in _listed(value) if isinstance(entry, dict)]
 
 
 def _text(value: Any) -> str:

@@ -23,8 +23,7 @@ class ReportSource(msgspec.Struct, frozen=True):
     """Name of the file without its folder."""
     format: str
     """Format of the input: `kineto` for a trace, `key_averages` for printed tables, `compile_log` for a compile log,
-    `kineto-ranks` for all traces of a run, `flight_recorder` for dumps of the flight recorder,
-    `memory_snapshot` for a snapshot of memory."""
+    `kineto-ranks` for all traces of a run, `flight_recorder` for dumps of a hang, or `memory_snapshot`."""
     size_bytes: int | None
     """Size of the file as stored, compressed or not, in bytes; null for a stream."""
 

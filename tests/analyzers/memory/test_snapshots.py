@@ -184,6 +184,7 @@ def test_every_figure_of_the_references(name: str, corpus: Path) -> None:
     references: list[dict[str, Any]] = json.loads((corpus / "expected" / "memory" / f"{name}.json").read_text("utf-8"))
     with open_source(corpus / "field" / "memory" / f"{name}.pickle") as source:
         devices = snapshots.analyze(memory_snapshot.read(source)).devices
+    assert references
     for device, reference in zip(devices, references, strict=True):
         at = None if device.peak_ns is None or device.start_ns is None else (device.start_ns + device.peak_ns) // 1000
         same = (
@@ -197,5 +198,5 @@ def test_every_figure_of_the_references(name: str, corpus: Path) -> None:
         }
         assert found == {key: reference[key] for key in found}
         lines = {_named(row.line): row.held_bytes - row.older_bytes for row in device.lines}
-        for line, held in reference["peak_by_line"]:
-            assert lines[line] == held
+        named = dict(reference["peak_by_line"])
+        assert {line: lines[line] for line in named} == named
