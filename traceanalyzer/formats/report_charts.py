@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from math import fsum
 
 from traceanalyzer.analyzers.idle import DeviceIdle, Idle
-from traceanalyzer.analyzers.memory import DeviceMemory, MemoryUse
+from traceanalyzer.analyzers.memory import DeviceMemoryUse, MemoryUse
 from traceanalyzer.analyzers.memory.levels import Curve
 from traceanalyzer.analyzers.memory.snapshots import MemorySnapshotUse, SnapshotDevice
 from traceanalyzer.formats import rank_charts
@@ -93,7 +93,7 @@ def _of_idle_device(device: DeviceIdle, language: Language) -> Iterator[tuple[st
     yield "idle", Bars(f"chart-idle-{device.device}", title, description, labels, texts, series)
 
 
-def _of_memory(level: DeviceMemory, language: Language) -> Iterator[tuple[str, Chart]]:
+def _of_memory(level: DeviceMemoryUse, language: Language) -> Iterator[tuple[str, Chart]]:
     """The memory of a device over time, where it is worth a picture."""
     allocated = _whole(level.allocated)
     if _lasts(allocated) and max(allocated.level_bytes) >= _LEAST_BYTES:

@@ -76,7 +76,7 @@ class KeptLine(msgspec.Struct, frozen=True):
     """Whether the stack shows a forward pass, so that a graph of autograd may hold them."""
 
 
-class PeakContents(NamedTuple):
+class SnapshotPeak(NamedTuple):
     """What lives at the peak."""
 
     older_bytes: int
@@ -114,7 +114,7 @@ class _Block(NamedTuple):
     is_older: bool
 
 
-def contents(device: DeviceMemory, level: Levels, names: StackNames) -> PeakContents:
+def contents(device: DeviceMemory, level: Levels, names: StackNames) -> SnapshotPeak:
     """What lives at the peak of a device."""
     blocks = list(_living(device, level, names))
     seen = sum(block.size for block in blocks if not block.is_older)
@@ -122,7 +122,7 @@ def contents(device: DeviceMemory, level: Levels, names: StackNames) -> PeakCont
     unnamed = older - sum(block.size for block in blocks if block.is_older)
     if unnamed > 0:  # freed before the dump, and nothing says who made it
         blocks.append(_Block(-1, "unknown", unnamed, is_older=True))
-    return PeakContents(older, _unused_graph(level, names), _by_kind(blocks), _by_line(blocks, names), _by_size(blocks))
+    return SnapshotPeak(older, _unused_graph(level, names), _by_kind(blocks), _by_line(blocks, names), _by_size(blocks))
 
 
 def _unused_graph(level: Levels, names: StackNames) -> int | None:
