@@ -125,7 +125,7 @@ class _Machine:
         self.lists: dict[bytes, list[Any]] = {}
         """Lists of sizes that were read, by their opcodes."""
         self.known: dict[bytes, Any] = {}
-        """Some of what is remembered, by the opcodes that get it."""
+        """Some of what is remembered and some numbers, by their opcodes."""
         self.layouts: list[tuple[re.Pattern[bytes], tuple[str, ...]]] = []
         """Opcodes of dicts with certain keys, the values as groups, and these keys; that of the last dict is first."""
         self.handlers = self._table()
@@ -322,18 +322,17 @@ class _Machine:
     def _plain(self, written: bytes) -> Any:
         """The value that these opcodes push."""
         opcode = written[0]
-        if opcode in (_GET, _GET_LONG):
-            value = self.memo[int.from_bytes(written[1:], "little")]
-            if len(self.known) < _MOST_KNOWN:
-                self.known[written] = value
-            return value
         if opcode == _LONG:
             return int.from_bytes(written[2:], "little", signed=True)
         if opcode == _LIST:
             return self._gets(written)
         if opcode in _CONSTANTS:
             return _CONSTANTS[opcode]
-        return int.from_bytes(written[1:], "little", signed=opcode == _SIGNED)
+        number = int.from_bytes(written[1:], "little", signed=opcode == _SIGNED)
+        value = self.memo[number] if opcode in (_GET, _GET_LONG) else number
+        if len(self.known) < _MOST_KNOWN:
+            self.known[written] = value
+        return value
 
     def _gets(self, written: bytes) -> list[Any]:
         """A list of what is remembered; equal ones are the same object."""
