@@ -80,6 +80,7 @@ _FIGURES = (
     Column(
         Text("snapshot-free-segments", "In segments that nobody uses"), "bytes", "free_segments_bytes", is_extra=True
     ),
+    Column(Text("snapshot-growth", "Growth per step"), "bytes", "growth_bytes_per_step", if_any=bool),
     Column(Text("snapshot-entries", "Entries of the history"), "count", "history_entries", is_extra=True),
     Column(Text("snapshot-span", "Time of the history"), "ns", lambda row: row.span_ns or None, if_any=known),
 )

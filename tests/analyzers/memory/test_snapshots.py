@@ -134,6 +134,19 @@ def test_annotated_parts() -> None:
     assert part.growth_bytes == 80 * MIB
 
 
+def test_growth_from_update_to_update() -> None:
+    memory = MemoryRecorder()
+    kept = []
+    for _ in range(5):
+        with memory.part("Optimizer.step#SGD.step"):
+            memory.free(memory.alloc(8 * MIB, OPTIMIZER))
+        kept.append(memory.alloc(3 * MIB))
+    device = of(memory)
+    assert (device.steps, device.growth_bytes_per_step) == (5, 3 * MIB)
+    assert of(training()).growth_bytes_per_step is None
+    assert of(training(6)).growth_bytes_per_step == 0
+
+
 def test_out_of_memory() -> None:
     memory = MemoryRecorder(limit=100 * MIB)
     memory.alloc(60 * MIB)

@@ -13,8 +13,8 @@ RULE = "memory-fragmented"
 def in_pieces(request: int, *, limit: int = 400 * MIB) -> MemoryRecorder:
     """Ten segments of 40 MiB, of which 12 MiB each stay in use, and then one large request."""
     memory = MemoryRecorder(limit=limit)
-    pairs = [(memory.alloc(28 * MIB), memory.alloc(12 * MIB)) for _ in range(1)]
-    for _ in range(9):
+    pairs = []
+    for _ in range(10):
         whole = memory.alloc(40 * MIB)
         memory.free(whole)
         pairs.append((memory.alloc(28 * MIB), memory.alloc(12 * MIB)))
@@ -37,6 +37,19 @@ def quiet() -> MemoryRecorder:
 def trap_too_much_is_held() -> MemoryRecorder:
     """What is free would not do, even in one piece."""
     return in_pieces(500 * MIB)
+
+
+def fires_where_segments_are_given_back() -> MemoryRecorder:
+    """A request of 100 MiB fits only after a segment that nobody uses is given back."""
+    memory = in_pieces(20 * MIB, limit=520 * MIB)
+    memory.free(memory.alloc(60 * MIB))
+    memory.alloc(100 * MIB)
+    return memory
+
+
+def test_it_is_a_small_matter_where_nothing_failed() -> None:
+    (found,) = findings(fires_where_segments_are_given_back(), RULE)
+    assert (found.severity, found.confidence) == ("low", "B")
 
 
 def test_what_is_said() -> None:

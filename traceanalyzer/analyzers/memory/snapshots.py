@@ -17,6 +17,10 @@ from traceanalyzer.analyzers.memory.snapshot_history import I64, Levels
 from traceanalyzer.analyzers.memory.snapshot_peak import HeldKind, HeldLine, HeldSize, KeptLine, StackNames
 from traceanalyzer.trace.memory_snapshot import ACTIONS, DeviceMemory, MemoryAnnotation, MemorySnapshot
 
+_STEP = "Optimizer.step#"
+"""How torch annotates the update of an optimizer (`torch/optim/optimizer.py`)."""
+_LEAST_STEPS = 4
+"""Updates from which on a growth is told (own choice: the first one makes the state of the optimizer)."""
 _MOST_PARTS = 50
 """Parts of the program that a result keeps, those with the highest level first."""
 
@@ -127,6 +131,11 @@ class SnapshotDevice(msgspec.Struct, frozen=True):
     """Lines whose blocks were kept again and again, the largest first."""
     parts: tuple[MemoryPart, ...]
     """Annotated parts of the program, those with the highest level first."""
+    steps: int
+    """Number of updates of an optimizer that the history has, by their annotations."""
+    growth_bytes_per_step: float | None
+    """Median change of the level from the end of one update to the next, without the first one; null with fewer than
+    four."""
     pools: tuple[PrivatePool, ...]
     """Private pools, in the order of the file."""
     failure: FailedAllocation | None
@@ -183,6 +192,7 @@ def _device(device: DeviceMemory, snapshot: MemorySnapshot, names: StackNames) -
     unusable = ~is_active & in_use[blocks.segment] & (blocks.size < (largest or 0))
     time = _times(history.time_us)
     peak = level.peak_entry if level.peak_entry >= 0 else None
+    at_steps = _at_steps(device, level, snapshot.annotations)
     contents = snapshot_peak.contents(device, level, names)
     return SnapshotDevice(
         device=device.device,
@@ -212,6 +222,8 @@ def _device(device: DeviceMemory, snapshot: MemorySnapshot, names: StackNames) -
         sizes=contents.sizes,
         kept=snapshot_peak.kept(level, names),
         parts=_parts(device, level, snapshot.annotations),
+        steps=len(at_steps),
+        growth_bytes_per_step=float(np.median(np.diff(at_steps[1:]))) if len(at_steps) >= _LEAST_STEPS else None,
         pools=_pools(device),
         failure=_failure(device, level, names, int(idle.max()) if len(idle) else 0),
         retries=snapshot_history.retries(device),
@@ -269,6 +281,20 @@ def _failure(device: DeviceMemory, level: Levels, names: StackNames, largest: in
         is_fragmentation=enough and (not is_last or largest < asked),
         failures=len(failed),
     )
+
+
+def _at_steps(device: DeviceMemory, level: Levels, annotations: tuple[MemoryAnnotation, ...]) -> I64:
+    """The level at the end of each update of an optimizer; none if the clock of entries is unknown."""
+    ends = [
+        mark.time_us
+        for mark in annotations
+        if mark.device == device.device and mark.stage == "END" and mark.name.startswith(_STEP)
+    ]
+    time = device.history.time_us
+    if not len(time) or not time[0]:
+        return np.zeros(0, dtype=np.int64)
+    within = [end for end in sorted(ends) if end >= time[0]]
+    return np.append(level.start, level.after)[np.searchsorted(time, within)]
 
 
 def _parts(device: DeviceMemory, level: Levels, annotations: tuple[MemoryAnnotation, ...]) -> tuple[MemoryPart, ...]:
