@@ -142,6 +142,7 @@ HOSTILE = {
     "no segments": pickle.dumps({"allocator_settings": {}}),
     "cut JSON": b'{"segments": [{"total_size": 1',
     "deep JSON": b'{"device_traces": ' + b"[" * 100_000,
+    "rather deep JSON": b'{"device_traces": ' + b"[" * 600 + b"]" * 600 + b"}",
     "many values of JSON": b'{"device_traces": [' + b"[]," * 3_000_000 + b"[]]}",
 }
 

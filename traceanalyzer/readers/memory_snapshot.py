@@ -106,13 +106,19 @@ class _Rows:
             return self._frame(finished)
         return self._entry(finished) if "action" in finished else None
 
-    def of_json(self, value: Any) -> Any:
-        """The data with frames and entries as numbers, as they are where a pickle is read."""
+    def of_json(self, value: Any, depth: int = 0) -> Any:
+        """The data with frames and entries as numbers, as they are where a pickle is read.
+
+        Raises:
+            NotPlainError: It is nested deeper than torch does.
+        """
+        if depth > plain_data.DEEPEST:
+            raise plain_data.NotPlainError(f"nests data more than {plain_data.DEEPEST} deep, which torch does not")
         if isinstance(value, list):
-            return [self.of_json(part) for part in value]
+            return [self.of_json(part, depth + 1) for part in value]
         if not isinstance(value, dict):
             return value
-        made = {key: self.of_json(part) for key, part in value.items()}
+        made = {key: self.of_json(part, depth + 1) for key, part in value.items()}
         number = self.shrunk(made)
         return made if number is None else number
 

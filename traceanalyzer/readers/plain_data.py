@@ -26,7 +26,7 @@ _CONTAINER, _ITEM, _TEXT, _REMEMBERED = 88, 104, 160, 20
 """Bytes that an empty container, an item of a dict, an empty text, and what remembers a value take in CPython."""
 _JSON_VALUE = 120
 """Bytes that a value of JSON takes at most besides its text."""
-_DEEPEST = 40
+DEEPEST = 40
 """Containers within containers; what torch writes has at most eight."""
 _MOST_ON_STACK = 1 << 20
 """Values that belong to no container yet."""
@@ -183,8 +183,8 @@ class _Machine:
         return at + 8
 
     def _mark(self, at: int) -> int:
-        if len(self.outer) >= _DEEPEST:
-            raise NotPlainError(f"nests data more than {_DEEPEST} deep, which torch does not")
+        if len(self.outer) >= DEEPEST:
+            raise NotPlainError(f"nests data more than {DEEPEST} deep, which torch does not")
         self.outer.append(self.stack)
         self.stack = []
         return at

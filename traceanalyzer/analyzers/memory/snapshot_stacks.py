@@ -35,14 +35,15 @@ class Origin(Enum):
 def line_of(stack: Sequence[Frame]) -> str | None:
     """The innermost line of the program, as `train.py(12): step`; None if the stack has none."""
     for file, line, function in stack:
-        if is_python(file) and python_frames.is_own_file(file):
+        if _is_own(file):
             return f"{file}({line}): {function}"
     return None
 
 
-def is_python(file: str) -> bool:
-    """Whether a frame is one of Python, and not of what runs below it."""
-    return file.endswith(".py") or file.startswith(_CELL)
+@lru_cache(1 << 14)
+def _is_own(file: str) -> bool:
+    """Whether a frame is one of Python, not of what runs below it, and of the program."""
+    return (file.endswith(".py") or file.startswith(_CELL)) and python_frames.is_own_file(file)
 
 
 def origin_of(stack: Sequence[Frame]) -> Origin:
