@@ -105,6 +105,7 @@ def test_a_failed_allocation_has_what_was_free() -> None:
     content = program().content()
     content["device_traces"][0].append({"action": "oom", "device_free": 77, "size": 5, "stream": 0, "frames": []})
     history = read(pickle.dumps(content)).devices[0].history
+    assert history.device_free is not None
     assert (history.device_free[-1], history.size[-1], history.time_us[-1]) == (77, 5, 0)
 
 

@@ -234,7 +234,7 @@ def _history(numbers: Sequence[Any], table: np.ndarray) -> MemoryHistory:
 
 def _segments(number: int, segments: Sequence[Mapping[str, Any]]) -> MemorySegments:
     return MemorySegments(
-        device=np.full(len(segments), number, dtype=np.int64),
+        device=np.full(len(segments), number, dtype=np.int32),
         address=_addresses(segment.get("address") for segment in segments),
         total_size=_sizes(segment.get("total_size") for segment in segments),
         stream=np.array([_whole(segment.get("stream"), 0) for segment in segments], dtype=np.int64),
@@ -252,7 +252,7 @@ def _pools(segments: Sequence[Mapping[str, Any]]) -> np.ndarray:
         pair = segment.get("segment_pool_id")
         name = tuple(map(_number, pair)) if isinstance(pair, list | tuple) else (0, 0)
         found.append(known.setdefault(name, len(known)) if any(name) else -1)
-    return np.array(found, dtype=np.int64)
+    return np.array(found, dtype=np.int32)
 
 
 def _blocks(segments: Sequence[Mapping[str, Any]], rows: _Rows) -> MemoryBlocks:

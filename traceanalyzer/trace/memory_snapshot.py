@@ -31,7 +31,7 @@ Frame = tuple[str, int, str]
 """File, line and function of a frame."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class MemoryHistory:
     """What the allocator of one device did, in the order of the ring."""
 
@@ -46,31 +46,31 @@ class MemoryHistory:
     """Since 1970; 0 where unknown."""
     frames: NDArray[np.int32]
     """Position in `MemorySnapshot.stacks`; -1 is unknown."""
-    device_free: NDArray[np.int64]
-    """Bytes that the device had free when an allocation failed; -1 for all else."""
+    device_free: NDArray[np.int64] | None = None
+    """Bytes that the device had free when an allocation failed, -1 for all else; None if that is unknown."""
 
     def __len__(self) -> int:
         return len(self.action)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class MemorySegments:
     """What the allocator reserved on one device at the dump, in the order of the file."""
 
-    device: NDArray[np.int64]
+    device: NDArray[np.int32]
     address: NDArray[np.uint64]
     total_size: NDArray[np.int64]
     stream: NDArray[np.int64]
     is_large: NDArray[np.bool_]
     is_expandable: NDArray[np.bool_]
-    pool: NDArray[np.int64]
+    pool: NDArray[np.int32]
     """Number of a private pool, such as that of a graph; -1 is the default pool."""
 
     def __len__(self) -> int:
         return len(self.address)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class MemoryBlocks:
     """The blocks of these segments, in the order of the file."""
 

@@ -268,7 +268,8 @@ def _failure(device: DeviceMemory, level: Levels, names: StackNames, largest: in
     held = int(level.after[last])
     active = int(device.blocks.size[snapshot_history.is_active(device)].sum()) if is_last else held
     inactive = None if reserved is None else max(0, reserved - active)
-    asked, free = int(history.size[last]), int(history.device_free[last])
+    asked = int(history.size[last])
+    free = -1 if history.device_free is None else int(history.device_free[last])
     enough = inactive is not None and inactive + max(0, free) >= asked
     return FailedAllocation(
         asked_bytes=asked,
