@@ -40,14 +40,18 @@ def _named(line: str | None) -> str:
     return (line or "?") if frame is None else named_code(frame.function, frame.path, frame.line)
 
 
-def _places(device: SnapshotDevice, kind: str | None = None) -> tuple[CodePlace, ...]:
-    """The lines that hold most at the peak, of one kind or all."""
-    rows = (row for row in device.lines if row.line is not None and kind in (None, row.kind))
-    return tuple(_place(row) for row in list(rows)[:_SHOWN])
+def _places(device: SnapshotDevice, kind: str) -> tuple[CodePlace, ...]:
+    """The lines that hold most of a kind at the peak; the device if none is known."""
+    rows = [row for row in device.lines if row.line is not None and row.kind == kind]
+    return tuple(map(_place, rows[:_SHOWN])) or (_whole(device, device.peak_requested_bytes),)
 
 
 def _place(row: HeldLine) -> CodePlace:
-    return CodePlace("line", row.line or "")
+    return CodePlace("python", row.line or "", value=row.held_bytes, unit="bytes")
+
+
+def _whole(device: SnapshotDevice, size: int) -> CodePlace:
+    return CodePlace("memory", _gpu(device), value=size, unit="bytes")
 
 
 def _fragmented(facts: Facts, limits: Limits) -> Drafts:
@@ -59,7 +63,8 @@ def _fragmented(facts: Facts, limits: Limits) -> Drafts:
         share = device.unusable_bytes / device.reserved_bytes
         if share <= limits["unusable_share"]:
             continue
-        evidence = _FRAGMENTED.evidence(limits, "unusable_share", share, _of_failure(failed))
+        where = _of_failure(failed) or (_whole(device, device.unusable_bytes),)
+        evidence = _FRAGMENTED.evidence(limits, "unusable_share", share, where)
         params: dict[str, Any] = {
             "device": _gpu(device),
             "unusable": device.unusable_bytes,
@@ -71,7 +76,11 @@ def _fragmented(facts: Facts, limits: Limits) -> Drafts:
 
 
 def _of_failure(failed: FailedAllocation | None) -> tuple[CodePlace, ...]:
-    return () if failed is None or failed.line is None else (CodePlace("line", failed.line),)
+    return (
+        ()
+        if failed is None or failed.line is None
+        else (CodePlace("python", failed.line, value=failed.asked_bytes, unit="bytes"),)
+    )
 
 
 def _exhausted(facts: Facts, limits: Limits) -> Drafts:
@@ -103,7 +112,7 @@ def _kept(facts: Facts, limits: Limits) -> Drafts:
         total = sum(row.kept_bytes for row in rows)
         if not rows or total <= limits["kept_share"] * peak:
             continue
-        places = tuple(CodePlace("line", row.line) for row in rows[:_SHOWN])
+        places = tuple(CodePlace("python", row.line, value=row.kept_bytes, unit="bytes") for row in rows[:_SHOWN])
         evidence = _KEPT.evidence(limits, "kept_share", total / peak, places)
         params = {
             "device": _gpu(device),
