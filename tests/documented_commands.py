@@ -13,6 +13,7 @@ from markdown_it import MarkdownIt
 from tests.builders import compile_log
 from tests.builders.flight_recorder import FlightRun
 from tests.builders.graph_capture import captured, model, replayed
+from tests.builders.memory_snapshot import MemoryRecorder
 from tests.builders.ranks import Meeting, run
 from tests.cli.running import FIXTURES, ROOT, call
 
@@ -76,6 +77,9 @@ def write_files(folder: Path) -> None:
     hung.collective()
     hung.collective(absent=(3,))
     hung.write(folder / "dumps")
+    memory = MemoryRecorder()
+    memory.free(memory.alloc(20 << 20))
+    memory.write(folder / "snapshot.pickle")
     assert call("report", str(before), "-o", str(folder / "report.json"), "-q").code == 0
     assert call("trim", str(before), "-o", str(folder / "steps.json.gz"), "--steps", "5:7", "-q").code == 0
     assert call("diff", str(before), str(after), "-o", str(folder / "diff.json"), "-q").code == 0

@@ -19,7 +19,7 @@ from traceanalyzer.analyzers.ranks.stragglers import Stragglers
 from traceanalyzer.config import Config
 from traceanalyzer.errors import UnusableInputError, UsageError
 from traceanalyzer.inputs import opening, rank_groups, sniffing
-from traceanalyzer.inputs.discovery import FoundFile
+from traceanalyzer.inputs.discovery import FoundFile, is_pickle
 from traceanalyzer.inputs.opening import FileProgress
 from traceanalyzer.inputs.sniffing import FileKind
 from traceanalyzer.pipeline import StepChoice
@@ -33,6 +33,7 @@ from traceanalyzer.simulation.what_if import WhatIf
 from traceanalyzer.trace.compile_log import CompileLog
 from traceanalyzer.trace.document import TableDocument
 from traceanalyzer.trace.flight_recorder import FlightDump, LoggedHang
+from traceanalyzer.trace.memory_snapshot import MemorySnapshot
 from traceanalyzer.trace.model import Loss, Trace
 from traceanalyzer.urls import shown
 
@@ -342,7 +343,7 @@ def named(names: Iterable[str]) -> str:
 
 def _measure(inputs: list[str], reading: _Reading) -> tuple[list[_MeasuredFile], list[str]]:
     """Every file that can be used, and of the others why not."""
-    files = opening.files(inputs)
+    files = [file for file in opening.files(inputs) if file.is_named or not is_pickle(file.name)]
     other_files = [file for file in files if not file.is_named and _is_no_trace(file)]
     measured, reasons = _all_of([file for file in files if file not in other_files], reading)
     if not measured:
@@ -387,6 +388,8 @@ def _measured(file: FoundFile, reading: _Reading) -> list[_MeasuredFile]:
         raise UnusableInputError(f"{file.location}: is a dump of the flight recorder, which has no steps to compare")
     if isinstance(content, LoggedHang):
         raise UnusableInputError(f"{file.location}: is the log of a hang, which has no steps to compare")
+    if isinstance(content, MemorySnapshot):
+        raise UnusableInputError(f"{file.location}: is a memory snapshot, which cannot be compared between ranks")
     if isinstance(content, CompileLog):
         raise UnusableInputError(f"{file.location}: is a compile log, which cannot be compared between ranks")
     if isinstance(content, Trace):

@@ -16,6 +16,7 @@ from traceanalyzer._version import __version__
 from traceanalyzer.analyzers import compilation, hangs, tables
 from traceanalyzer.analyzers.compilation import logged
 from traceanalyzer.analyzers.hangs import watchdog_logs
+from traceanalyzer.analyzers.memory import snapshots
 from traceanalyzer.analyzers.steps import trace_doubts
 from traceanalyzer.config import Config
 from traceanalyzer.errors import UnusableInputError, UsageError
@@ -40,6 +41,7 @@ from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.document import TableDocument
 from traceanalyzer.trace.flight_recorder import FlightDump, LoggedHang
 from traceanalyzer.trace.graph_stacks import GraphStacks
+from traceanalyzer.trace.memory_snapshot import MemorySnapshot
 from traceanalyzer.trace.model import Device, Loss, Trace, TraceInfo, all_tables
 
 ANALYSES = (*analyzers.ANALYSES, *simulation.ANALYSES)
@@ -91,7 +93,7 @@ class SideRecordings:
 
 
 def analyze(
-    measured: Trace | TableDocument | CompileLog | FlightDump | LoggedHang,
+    measured: Trace | TableDocument | CompileLog | FlightDump | LoggedHang | MemorySnapshot,
     steps: StepChoice | None = None,
     config: Config | None = None,
     compile_logs: Sequence[CompileLog] = (),
@@ -100,7 +102,7 @@ def analyze(
     graph_stacks: str | Path | None = None,
     jobs: int = 1,
 ) -> model.Report:
-    """Analyze a trace, the tables of a text, a compile log, a dump of the flight recorder, or the log of a hang.
+    """Analyze a trace, the tables of a text, a compile log, or what torch writes of a hang or of its memory.
 
     Args:
         measured: What `load` returned.
@@ -123,7 +125,7 @@ def analyze(
 
 
 def _analyze(
-    measured: Trace | TableDocument | CompileLog | FlightDump | LoggedHang,
+    measured: Trace | TableDocument | CompileLog | FlightDump | LoggedHang | MemorySnapshot,
     steps: StepChoice | None,
     config: Config,
     side: SideRecordings,
@@ -144,6 +146,8 @@ def _analyze(
         return analyze_dumps({measured.rank or 0: measured}, measured.name, config)
     if isinstance(measured, LoggedHang):
         return analyze_hang_logs([measured], measured.name, config)
+    if isinstance(measured, MemorySnapshot):
+        return _analyze_snapshot(measured, config)
     return _analyze_log(measured, config) if isinstance(measured, CompileLog) else _analyze_document(measured, config)
 
 
@@ -151,6 +155,7 @@ _WITHOUT_EVENTS = {
     CompileLog: "is a compile log",
     FlightDump: "is a dump of the flight recorder",
     LoggedHang: "is the log of a hang",
+    MemorySnapshot: "is a memory snapshot",
     TableDocument: "contains printed tables",
 }
 
@@ -278,6 +283,13 @@ def _analyze_log(log: CompileLog, config: Config) -> model.Report:
     source = ReportSource(log.name, "compile_log", log.size_bytes)
     doubts = (*log.losses, *compilation.doubts(code))
     return report_of(source, None, {"compilation": code}, {}, doubts, advice)
+
+
+def _analyze_snapshot(snapshot: MemorySnapshot, config: Config) -> model.Report:
+    found = snapshots.analyze(snapshot)
+    advice = judge(sources.of_snapshot(found), selection.choose(config))
+    source = ReportSource(snapshot.name, "memory_snapshot", snapshot.size_bytes)
+    return report_of(source, None, {"memory_snapshot": found}, {}, snapshot.losses, advice)
 
 
 def analyze_dumps(dumps: Mapping[int, FlightDump], name: str, config: Config | None = None) -> model.Report:

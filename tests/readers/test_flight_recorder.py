@@ -17,8 +17,7 @@ from tests.builders.flight_recorder import FlightRun, as_torch
 from traceanalyzer.errors import UnusableInputError
 from traceanalyzer.inputs import sniffing
 from traceanalyzer.inputs.opening import open_source
-from traceanalyzer.readers import flight_recorder
-from traceanalyzer.readers.flight_recorder import plain_pickle
+from traceanalyzer.readers import flight_recorder, plain_data
 from traceanalyzer.trace.flight_recorder import COMPLETED, SCHEDULED, FlightDump, GroupCounters, RecordedGroup
 
 
@@ -163,7 +162,7 @@ def test_plain_data_of_python_reads_as_python_reads_it() -> None:
         "long": "y" * 400,
     }  # fmt: skip
     for protocol in range(2, 6):
-        found = plain_pickle.loads(pickle.dumps(data, protocol=protocol))
+        found = plain_data.loads(pickle.dumps(data, protocol=protocol))
         assert found == {**data, "h": {"1": 2}}
 
 
@@ -171,7 +170,7 @@ def test_a_pickle_of_torch_is_the_same_data() -> None:
     content = run_of_two().dump(0)
     content["entries"][0]["input_sizes"] = [[1, 300, 70000, -5], [], [2]]
     content["entries"][1]["input_sizes"] = [[1, 300, 70000, -5], [7]]
-    assert plain_pickle.loads(as_torch(content)) == plain_pickle.loads(pickle.dumps(content)) == content
+    assert plain_data.loads(as_torch(content)) == plain_data.loads(pickle.dumps(content)) == content
 
 
 def test_damage_never_escapes() -> None:
@@ -181,8 +180,8 @@ def test_damage_never_escapes() -> None:
         for value in (0, 40, 255):
             damaged = data[:place] + bytes((value,)) + data[place + 1 :]
             try:
-                outcomes.add(type(plain_pickle.loads(damaged)).__name__)
-            except plain_pickle.NotPlainError as error:
+                outcomes.add(type(plain_data.loads(damaged)).__name__)
+            except plain_data.NotPlainError as error:
                 outcomes.add(str(error))
     assert {"dict", "is damaged or cut"} <= outcomes
 

@@ -15,6 +15,7 @@ import pytest
 
 from tests.builders import TraceBuilder
 from tests.builders.flight_recorder import FlightRun
+from tests.builders.memory_snapshot import MemoryRecorder
 from tests.reading import read_built
 from traceanalyzer import multirank, pipeline, readers
 from traceanalyzer.config import Config
@@ -27,8 +28,8 @@ from traceanalyzer.rules.engine.facts import Facts
 
 HERE = Path(__file__).parent
 
-Situation = TraceBuilder | str | tuple[TraceBuilder, ...] | FlightRun
-"""One rank, a text with tables, the ranks of a run in their order, or their dumps."""
+Situation = TraceBuilder | str | tuple[TraceBuilder, ...] | FlightRun | MemoryRecorder
+"""One rank, a text with tables, the ranks of a run in their order, their dumps, or a memory snapshot."""
 Thresholds = Mapping[str, float]
 
 
@@ -43,6 +44,8 @@ def report(
         return join({rank: member for rank, member in members.items() if member is not None}, "run", config)
     if isinstance(situation, FlightRun):
         return pipeline.analyze_dumps(situation.dumps(), "run", config)
+    if isinstance(situation, MemoryRecorder):
+        return analyze(situation.read(), config=config)
     if isinstance(situation, TraceBuilder):
         return analyze(read_built(situation), config=config)
     data = situation.encode()

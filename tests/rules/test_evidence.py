@@ -50,6 +50,7 @@ REACHED: Mapping[str, frozenset[str]] = {
         "distribution-checks": "calls_per_step",
         "experts-uneven": "wait_share",
         "gpu-unused": "step",
+        "memory-exhausted": "failures",
         "graph-batch-padded": "share",
         "graph-breaks": "breaks",
         "graph-captured-again": "steps",

@@ -95,7 +95,7 @@ def test_metadata(rule: Rule) -> None:
     assert rule.confidence in "ABC"
     assert set(re.findall(r"\w+", rule.severity)) - {"to"} <= set(SEVERITIES)
     assert rule.tags
-    assert rule.trace or rule.no_trace or rule.dumps
+    assert rule.trace or rule.no_trace or rule.dumps or rule.snapshot
     assert all(link.startswith("https://") for link in rule.links)
     assert rule.links, "official documentation"
     for text in (rule.title, rule.summary, rule.advice, rule.not_when):

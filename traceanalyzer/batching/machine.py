@@ -127,6 +127,8 @@ _PER_TEXT_BYTE = 12
 _PER_DUMP_BYTE = 16
 """Dumps of the flight recorder name most of their texts by numbers."""
 
+_PER_SNAPSHOT_BYTE = 8
+
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
 _SHARE = re.compile(r"(\d+(?:\.\d+)?)\s*%")
 
@@ -135,6 +137,8 @@ def peak_bytes(peek: Peek) -> int:
     """An upper bound of the memory of a worker that analyzes the file."""
     if peek.kind is FileKind.FLIGHT_DUMP:
         return PROCESS_BYTES + _PER_DUMP_BYTE * peek.plain_bytes
+    if peek.kind is FileKind.MEMORY_SNAPSHOT:
+        return PROCESS_BYTES + _PER_SNAPSHOT_BYTE * peek.plain_bytes
     if peek.kind in (FileKind.DOCUMENT, FileKind.HANG_LOG, FileKind.COMPILE_LOG, FileKind.REPORT, FileKind.DIFFERENCE):
         return PROCESS_BYTES + _PER_TEXT_BYTE * min(peek.plain_bytes, LONGEST_TEXT)
     events = peek.plain_bytes * peek.events_per_byte

@@ -24,6 +24,7 @@ from traceanalyzer.report.model import Report
 from traceanalyzer.trace.compile_log import CompileLog
 from traceanalyzer.trace.document import TableDocument
 from traceanalyzer.trace.flight_recorder import FlightDump, LoggedHang
+from traceanalyzer.trace.memory_snapshot import MemorySnapshot
 from traceanalyzer.urls import shown, without_secrets_of
 
 
@@ -56,7 +57,7 @@ def _report(task: Job, folder: Folder, progress: Callable[[int], None]) -> bytes
     is_saved = isinstance(content, Report)
     choice = (
         None
-        if isinstance(content, TableDocument | CompileLog | FlightDump | LoggedHang)
+        if isinstance(content, TableDocument | CompileLog | FlightDump | LoggedHang | MemorySnapshot)
         else StepChoice(skip_warmup=options.skip_warmup)
     )
     report = report_on(content, task.location, choice, options.config)

@@ -29,6 +29,7 @@ from traceanalyzer.structure.context import Context
 from traceanalyzer.trace.compile_log import CompileLog
 from traceanalyzer.trace.document import TableDocument
 from traceanalyzer.trace.flight_recorder import FlightDump, LoggedHang
+from traceanalyzer.trace.memory_snapshot import MemorySnapshot
 from traceanalyzer.trace.model import Trace
 
 TABLE, COLLAPSED, SPEEDSCOPE, PERFETTO = "table", "collapsed", "speedscope", "perfetto"
@@ -290,12 +291,15 @@ _WITHOUT_EVENTS = {
     CompileLog: "is a compile log",
     FlightDump: "is a dump of the flight recorder",
     LoggedHang: "is the log of a hang",
+    MemorySnapshot: "is a memory snapshot",
     TableDocument: "contains printed tables",
 }
 
 
 def traced(
-    measured: Trace | TableDocument | CompileLog | FlightDump | LoggedHang | Report | None, given: str, what: str
+    measured: Trace | TableDocument | CompileLog | FlightDump | LoggedHang | MemorySnapshot | Report | None,
+    given: str,
+    what: str,
 ) -> Trace:
     """What a file for another program is made of.
 
@@ -319,7 +323,7 @@ def traced(
 
 def texts(
     exports: ExportOptions,
-    measured: Trace | TableDocument | CompileLog | FlightDump | LoggedHang | Report | None,
+    measured: Trace | TableDocument | CompileLog | FlightDump | LoggedHang | MemorySnapshot | Report | None,
     given: str,
     steps: StepChoice,
     language: Language,

@@ -25,6 +25,7 @@ from traceanalyzer.trace.compile_log import CompileLog
 from traceanalyzer.trace.document import TableDocument
 from traceanalyzer.trace.flight_recorder import FlightDump, LoggedHang
 from traceanalyzer.trace.graph_stacks import GraphStacks
+from traceanalyzer.trace.memory_snapshot import MemorySnapshot
 from traceanalyzer.trace.model import Trace
 
 _NEXT = Text("report-next", "Next: {command}", note="command is what the user may type next")
@@ -103,16 +104,16 @@ def command(
     force: bool,
     quiet: bool,
 ) -> None:
-    """Report on one trace, the tables of a text, a compile log, or dumps of a hang; - is standard input.
+    """Report on one trace, the tables of a text, a compile log, dumps of a hang or a memory snapshot.
 
-    An INPUT is a file, a folder (searched at any depth), a quoted pattern, a URL such as s3://bucket/run7/, or a
-    saved report (report -o x.json).
+    An INPUT is a file, - for standard input, a folder (searched at any depth), a quoted pattern, a URL such as
+    s3://bucket/run7/, or a saved report (report -o x.json).
 
     A trace is what torch.profiler exports (.json, .json.gz); a text is anything that holds tables of
     key_averages().table(); a compile log is what TORCH_TRACE=FOLDER makes torch write; dumps of a hang are what
-    torch's flight recorder writes (nccl_trace_rank_0). The content decides. For a folder, the report covers its only
-    trace, or all ranks of its only run. A saved report is shown as it is, like
-    render does.
+    torch's flight recorder writes (nccl_trace_rank_0); a memory snapshot is what
+    torch.cuda.memory._dump_snapshot writes. The content decides. For a folder, the report covers its only trace, or
+    all ranks of its only run. A saved report is shown as it is, like render does.
 
     Where graphs launch the kernels of a trace, --graph-capture names a recording of their capture: it shows which
     operators, modules and lines they belong to. In a folder it is found by itself.
@@ -135,6 +136,7 @@ def command(
       traceanalyzer report trace.json.gz --compile-log compile_logs/
       traceanalyzer report compile_logs/torch.log
       traceanalyzer report dumps/
+      traceanalyzer report snapshot.pickle
 
     \b
     Exit codes:
@@ -193,7 +195,7 @@ class _Made:
     """A report, and the input from which it was made."""
 
     report: Report
-    measured: Trace | TableDocument | CompileLog | FlightDump | LoggedHang | Report | None = None
+    measured: Trace | TableDocument | CompileLog | FlightDump | LoggedHang | MemorySnapshot | Report | None = None
     """None: several traces."""
     file: str = ""
     """Where it was read."""

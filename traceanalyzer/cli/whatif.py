@@ -20,6 +20,7 @@ from traceanalyzer.simulation.edits import LEAST_FACTOR, MOST_FACTOR
 from traceanalyzer.trace.compile_log import CompileLog
 from traceanalyzer.trace.document import TableDocument
 from traceanalyzer.trace.flight_recorder import FlightDump, LoggedHang
+from traceanalyzer.trace.memory_snapshot import MemorySnapshot
 from traceanalyzer.trace.model import Trace
 
 _FORMATS = {name: formats.EVERY[name] for name in FORMATS}
@@ -30,6 +31,7 @@ _WITHOUT_EVENTS = {
     CompileLog: "is a compile log",
     FlightDump: "is a dump of the flight recorder",
     LoggedHang: "is the log of a hang",
+    MemorySnapshot: "is a memory snapshot",
     Report: "is a saved report",
     Difference: "is a saved difference",
 }

@@ -18,6 +18,7 @@ from traceanalyzer.pipeline import StepChoice, report_on
 from traceanalyzer.report.model import Report
 from traceanalyzer.trace.compile_log import CompileLog
 from traceanalyzer.trace.flight_recorder import FlightDump, LoggedHang
+from traceanalyzer.trace.memory_snapshot import MemorySnapshot
 from traceanalyzer.urls import is_url
 
 _RUN = "#"
@@ -155,6 +156,8 @@ def _read(location: str, reading: Reading) -> Report:
         raise UnusableInputError(f"{location}: is a dump of the flight recorder, which has no steps to compare")
     if isinstance(content, LoggedHang):
         raise UnusableInputError(f"{location}: is the log of a hang, which has no steps to compare")
+    if isinstance(content, MemorySnapshot):
+        raise UnusableInputError(f"{location}: is a memory snapshot, which has no steps to compare")
     if isinstance(content, CompileLog):
         raise UnusableInputError(f"{location}: is a compile log, which has no steps to compare; name traces or tables")
     return report_on(content, location, reading.steps, reading.config, jobs=reading.jobs)

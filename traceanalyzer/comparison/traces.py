@@ -375,7 +375,7 @@ def _flops(reports: Sequence[Report], steps: int) -> float | None:
 
 def _memory(reports: Sequence[Report]) -> dict[str, MeasuredMemory]:
     """The highest peak of each device over all traces."""
-    by_device: defaultdict[str, list[memory.DeviceMemory]] = defaultdict(list)
+    by_device: defaultdict[str, list[memory.DeviceMemoryUse]] = defaultdict(list)
     for report in reports:
         result = report.result("memory", memory.MemoryUse)
         for device in result.devices if result else ():

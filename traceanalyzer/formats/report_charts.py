@@ -7,8 +7,9 @@ from math import fsum
 
 from traceanalyzer.analyzers.idle import DeviceIdle, Idle
 from traceanalyzer.analyzers.kernels.clocks import Clocks, DeviceClock
-from traceanalyzer.analyzers.memory import DeviceMemory, MemoryUse
+from traceanalyzer.analyzers.memory import DeviceMemoryUse, MemoryUse
 from traceanalyzer.analyzers.memory.levels import Curve
+from traceanalyzer.analyzers.memory.snapshots import MemorySnapshotUse, SnapshotDevice
 from traceanalyzer.formats import hang_charts, rank_charts
 from traceanalyzer.formats.charts import Bars, Chart, Curves, Series, StackedBars
 from traceanalyzer.formats.language import Language
@@ -41,6 +42,7 @@ _CLOCK_SAY = Text("figure-clock-description", "GPU {device}: from {low:number} t
 _COUNTERS = {gpu_clocks.SM_CLOCK: _CLOCK, gpu_clocks.POWER: _POWER, gpu_clocks.TEMPERATURE: _HEAT}
 """Titles of counters over time."""
 _ALLOCATED = Text("figure-memory-allocated", "Allocated")
+_REQUESTED = Text("figure-memory-requested", "Requested by the program")
 _RESERVED = Text("figure-memory-reserved", "Reserved by the allocator")
 
 OUTLIER_SHARE = 0.2
@@ -71,6 +73,10 @@ def of_report(report: Report, language: Language) -> Iterator[tuple[str, Chart]]
     if memory is not None:
         for level in memory.devices[: 2 * _MOST_DEVICES]:
             yield from _of_memory(level, language)
+    snapshot = report.result("memory_snapshot", MemorySnapshotUse)
+    if snapshot is not None:
+        for held in snapshot.devices[:_MOST_DEVICES]:
+            yield from _of_snapshot(held, language)
 
 
 def _of_steps(report: Report, language: Language) -> Iterator[tuple[str, Chart]]:
@@ -101,7 +107,7 @@ def _of_idle_device(device: DeviceIdle, language: Language) -> Iterator[tuple[st
     yield "idle", Bars(f"chart-idle-{device.device}", title, description, labels, texts, series)
 
 
-def _of_memory(level: DeviceMemory, language: Language) -> Iterator[tuple[str, Chart]]:
+def _of_memory(level: DeviceMemoryUse, language: Language) -> Iterator[tuple[str, Chart]]:
     """The memory of a device over time, where it is worth a picture."""
     allocated = _whole(level.allocated)
     if _lasts(allocated) and max(allocated.level_bytes) >= _LEAST_BYTES:
@@ -119,6 +125,14 @@ def _of_clock(device: DeviceClock, language: Language) -> Iterator[tuple[str, Ch
         times = tuple(max(0.0, float(time)) for time in curve.time_ns)
         chart = f"chart-clocks-{device.device}-{number}"
         yield "clocks", Curves(chart, shown, said, "number", (times,), (Series(curve.name, "kernel", values),))
+
+
+def _of_snapshot(device: SnapshotDevice, language: Language) -> Iterator[tuple[str, Chart]]:
+    """What the program held of a device over the history of a snapshot."""
+    requested = _whole(device.requested)
+    if _lasts(requested) and max(requested.level_bytes) >= _LEAST_BYTES:
+        curves = _memory(f"GPU{device.device}", requested, _whole(device.reserved), language, _REQUESTED)
+        yield "memory-snapshot", curves
 
 
 def outliers(steps: tuple[Step, ...]) -> tuple[int, ...]:
@@ -177,8 +191,8 @@ def _lasts(curve: Curve) -> bool:
     return len(curve.time_ns) > 1 and curve.time_ns[0] < curve.time_ns[-1]
 
 
-def _memory(device: str, allocated: Curve, reserved: Curve, language: Language) -> Curves:
-    curves = [(language.text(_ALLOCATED), "cpu_exec", allocated)]
+def _memory(device: str, allocated: Curve, reserved: Curve, language: Language, label: Text = _ALLOCATED) -> Curves:
+    curves = [(language.text(label), "cpu_exec", allocated)]
     if _lasts(reserved):
         curves.append((language.text(_RESERVED), "other", reserved))
     levels = allocated.level_bytes

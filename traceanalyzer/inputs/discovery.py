@@ -20,6 +20,8 @@ from traceanalyzer.urls import is_url, path_of, shown
 
 TRACE_SUFFIXES = (".json", ".json.tmp", ".tmp")
 TEXT_SUFFIXES = (".txt", ".md", ".log", ".out")
+SNAPSHOT_SUFFIXES = (".pickle", ".pkl")
+"""Suffixes of memory snapshots; those of other pickles are left out by their content."""
 CAPTURED_TABLES = ".key_averages.txt"
 """Suffix of the tables that a capture writes beside each trace."""
 _COMPRESSED = ".gz"
@@ -41,10 +43,17 @@ def plain_name(name: str) -> str:
 
 
 def may_be_input(name: str) -> bool:
-    """Whether a file of this name in a folder may be a trace, a document, or a dump of the flight recorder."""
+    """Whether a file of this name in a folder may be a trace, a document, a dump or a snapshot."""
     plain = plain_name(name)
-    is_known = plain.endswith(TRACE_SUFFIXES + TEXT_SUFFIXES) or _DUMP_NAME.search(plain) is not None
+    is_known = (
+        plain.endswith(TRACE_SUFFIXES + TEXT_SUFFIXES + SNAPSHOT_SUFFIXES) or _DUMP_NAME.search(plain) is not None
+    )
     return is_known and not name.startswith(".")
+
+
+def is_pickle(name: str) -> bool:
+    """Whether a file is a pickle by its name, as memory snapshots are."""
+    return plain_name(name).endswith(SNAPSHOT_SUFFIXES)
 
 
 def looks_like_trace(name: str) -> bool:

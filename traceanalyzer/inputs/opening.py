@@ -26,10 +26,11 @@ from traceanalyzer.trace.compile_log import CompileLog
 from traceanalyzer.trace.document import TableDocument
 from traceanalyzer.trace.flight_recorder import FlightDump, LoggedHang
 from traceanalyzer.trace.graph_stacks import GraphStacks
+from traceanalyzer.trace.memory_snapshot import MemorySnapshot
 from traceanalyzer.trace.model import Trace
 from traceanalyzer.urls import has_wildcard, is_url, path_of, shown
 
-Content = Trace | TableDocument | CompileLog | FlightDump | LoggedHang | Report | Difference
+Content = Trace | TableDocument | CompileLog | FlightDump | LoggedHang | MemorySnapshot | Report | Difference
 """The content of an input file."""
 
 FileProgress = Callable[[str], Callable[[int], None]]
@@ -160,10 +161,10 @@ _NOT_SAVED = "is not a report that traceanalyzer saved (report -o x.json); trace
 
 def load(
     path: str | Path, progress: Callable[[int], None] | None = None, *, jobs: int = 1
-) -> Trace | TableDocument | CompileLog | FlightDump | LoggedHang:
-    """Read a trace, a text with tables of `key_averages()`, a compile log of torch or a dump of its flight recorder.
+) -> Trace | TableDocument | CompileLog | FlightDump | LoggedHang | MemorySnapshot:
+    """Read a trace, a text with tables of `key_averages()`, or what torch writes of compilations, hangs or memory.
 
-    The content decides.
+    That is a compile log, a dump of the flight recorder, or a memory snapshot. The content decides.
 
     Args:
         path: A Kineto trace (`.json`, `.json.gz`, `.tmp`), any text, the URL of one, or "-" for standard input.

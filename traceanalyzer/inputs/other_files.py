@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from traceanalyzer.inputs import discovery
-from traceanalyzer.readers import flight_recorder
+from traceanalyzer.readers import flight_recorder, memory_snapshot, plain_data
 
 HEAD = 1 << 16
 """Number of bytes that tell what a file is."""
@@ -50,19 +50,13 @@ _MAGIC: tuple[tuple[bytes, str], ...] = (
 )
 """First bytes, and what they say; those of formats that need a second look are in `_LOOKS`."""
 
-_SNAPSHOT = (
-    f"is a memory snapshot of torch, which holds allocations and no times of operators; {_TRACE}, with "
-    "profile_memory=True (https://docs.pytorch.org/memory_viz shows the snapshot)"
-)
 _CHECKPOINT = f"is a checkpoint of torch, which holds tensors and no events; {_TRACE}"
-_PROTOCOLS = tuple(bytes((0x80, version)) for version in range(2, 6))
 _PICKLE = (
-    "is a pickle of Python, which is not opened because it may run code; give a trace as JSON, or a dump of the flight "
-    "recorder"
+    "is a pickle of Python, which is not opened because it may run code; give a trace as JSON, a dump of the flight "
+    "recorder, or a memory snapshot"
 )
 
 _KEYS: tuple[tuple[str, str], ...] = (
-    (r'"segments"\s*:.*"device_traces"|"device_traces"\s*:', _SNAPSHOT),
     (
         r"speedscope\.app/file-format-schema",
         f"is a profile for speedscope (py-spy and others), which has no device; {_TRACE}",
@@ -192,13 +186,11 @@ def _archive(head: bytes) -> str | None:
 
 
 def _pickle(head: bytes) -> str | None:
-    """A pickle of protocol 2 or later, by what stands at its beginning; dumps of the flight recorder are read."""
-    if not head.startswith(_PROTOCOLS) or flight_recorder.begins(head):
+    """A pickle of protocol 2 or later, by what stands at its beginning; dumps and snapshots are read."""
+    if not head.startswith(plain_data.PROTOCOLS) or flight_recorder.begins(head) or memory_snapshot.begins(head):
         return None
     if b"l\xfc\x9cF\xf9 j\xa8P\x19" in head[:64] or b"ctorch" in head or b"torch._utils" in head:
         return _CHECKPOINT
-    if b"segments" in head[:256] or b"device_traces" in head:
-        return _SNAPSHOT
     return _PICKLE
 
 

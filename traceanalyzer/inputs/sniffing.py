@@ -15,7 +15,7 @@ from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.inputs import saved_reports
 from traceanalyzer.inputs.discovery import TEXT_SUFFIXES, FoundFile, looks_like_trace, plain_name
 from traceanalyzer.inputs.storage import open_input
-from traceanalyzer.readers import compile_log, encodings, flight_recorder
+from traceanalyzer.readers import compile_log, encodings, flight_recorder, memory_snapshot, plain_data
 from traceanalyzer.readers.flight_recorder import watchdog
 from traceanalyzer.readers.forms import descriptions
 
@@ -24,7 +24,8 @@ HEAD = 1 << 18
 
 NOTHING = (
     "contains no trace (.json, .json.gz), no text with a profiler table, no compile log of torch (TORCH_TRACE), no "
-    "dump of the flight recorder (nccl_trace_rank_0), no log of a hang and no saved report (report -o x.json)"
+    "dump of the flight recorder (nccl_trace_rank_0), no log of a hang, no memory snapshot (snapshot.pickle) and no "
+    "saved report (report -o x.json)"
 )
 """Error text of every command for an input without readable files."""
 
@@ -58,9 +59,22 @@ class FileKind(Enum):
     COMPILE_LOG = "compile log"
     FLIGHT_DUMP = "dump of the flight recorder"
     HANG_LOG = "log of a hang"
+    MEMORY_SNAPSHOT = "memory snapshot"
     REPORT = "saved report"
     DIFFERENCE = "saved difference"
     OTHER = "other"
+
+
+_COUNTED = (
+    FileKind.TRACE,
+    FileKind.FLIGHT_DUMP,
+    FileKind.HANG_LOG,
+    FileKind.MEMORY_SNAPSHOT,
+    FileKind.DOCUMENT,
+    FileKind.COMPILE_LOG,
+    FileKind.REPORT,
+)
+"""Kinds of files of a folder that are analyzed: those of the first kind that it has."""
 
 
 class Peek(msgspec.Struct, frozen=True):
@@ -105,19 +119,12 @@ def sniff(file: FoundFile) -> SniffedFile:
 def that_count(files: Iterable[SniffedFile]) -> list[SniffedFile]:
     """The files of a folder, a pattern or a URL that are to be analyzed.
 
-    These are the traces; without traces, the dumps of flight recorders; without these, the logs of a hang; then the
-    texts with tables; then the compile logs; without all, the saved reports, since reports are usually those of the
-    traces beside them. Files that cannot be read or have another kind never count.
+    These are the traces; without traces, the dumps of flight recorders; without these, the logs of a hang, then the
+    memory snapshots, then the texts with tables, then the compile logs; without all, the saved reports, since reports
+    are usually those of the traces beside them. Files that cannot be read or have another kind never count.
     """
     every = list(files)
-    for kind in (
-        FileKind.TRACE,
-        FileKind.FLIGHT_DUMP,
-        FileKind.HANG_LOG,
-        FileKind.DOCUMENT,
-        FileKind.COMPILE_LOG,
-        FileKind.REPORT,
-    ):
+    for kind in _COUNTED:
         if of_kind := [file for file in every if file.is_a(kind)]:
             return of_kind
     return []
@@ -159,6 +166,8 @@ def _plain_kind(head: bytes) -> FileKind | None:
         return FileKind.DIFFERENCE if saved_reports.is_head_of_difference(head) else FileKind.REPORT
     if _is_report(head):
         return FileKind.OTHER
+    if memory_snapshot.begins(head):
+        return FileKind.MEMORY_SNAPSHOT
     if flight_recorder.begins(head):
         return FileKind.FLIGHT_DUMP
     return FileKind.COMPILE_LOG if not _EVENTS.search(head) and compile_log.begins(head) else None
@@ -168,7 +177,7 @@ def _may_be_trace(head: bytes, name: str, *, is_whole: bool) -> bool:
     """Whether a file that nobody named may be a trace; what is unfinished only where events can be seen."""
     if plain_name(name).endswith(".tmp") and not _EVENTS.search(head):
         return False
-    return not _is_other_json(head, is_whole=is_whole)
+    return not head.startswith(plain_data.PROTOCOLS) and not _is_other_json(head, is_whole=is_whole)
 
 
 def _is_report(head: bytes) -> bool:

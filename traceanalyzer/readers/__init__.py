@@ -7,8 +7,9 @@
     forms            what other tools print becomes part of it
     compile_log      structured logs of torch.compile become a CompileLog
     graph_stacks     lines that made the nodes of graphs, from a file beside a trace
-    flight_recorder  dumps of torch's flight recorder become a FlightDump, and nothing in a pickle is run; what
-                     watchdogs say in a log becomes a LoggedHang
+    flight_recorder  dumps of torch's flight recorder become a FlightDump; what watchdogs say in a log a LoggedHang
+    memory_snapshot  snapshots of torch's memory become a MemorySnapshot
+    plain_data       pickles and JSON of plain data, of which nothing is run
     other_tools      what else a text is, for an error that says what to record instead
 
 A reader goes on after damage, and counts what it lost.
@@ -21,13 +22,14 @@ from dataclasses import replace
 
 from traceanalyzer import output
 from traceanalyzer.errors import UnusableInputError
-from traceanalyzer.readers import compile_log, flight_recorder
+from traceanalyzer.readers import compile_log, flight_recorder, memory_snapshot
 from traceanalyzer.readers.kineto import reader
 from traceanalyzer.readers.kineto.header import EVENTS_KEY
 from traceanalyzer.readers.source import Source
 from traceanalyzer.trace.compile_log import CompileLog
 from traceanalyzer.trace.document import TableDocument
 from traceanalyzer.trace.flight_recorder import FlightDump, LoggedHang
+from traceanalyzer.trace.memory_snapshot import MemorySnapshot
 from traceanalyzer.trace.model import Loss, Trace
 
 _HEAD = 1 << 20
@@ -38,7 +40,9 @@ _OURS = "is a report that traceanalyzer wrote for people; name the trace, or a r
 _ARRAY_OF_OBJECTS = re.compile(rb"\A\s*+\[\s*+(\{\s*\"|\]|$)")
 
 
-def read(source: Source, jobs: int = 1) -> Trace | TableDocument | CompileLog | FlightDump | LoggedHang:
+def read(
+    source: Source, jobs: int = 1
+) -> Trace | TableDocument | CompileLog | FlightDump | LoggedHang | MemorySnapshot:
     """Read whatever the source holds.
 
     Args:
@@ -46,9 +50,11 @@ def read(source: Source, jobs: int = 1) -> Trace | TableDocument | CompileLog | 
         jobs: Most processes that decode a trace; as many as pay for its size do. They change nothing in it.
 
     Raises:
-        UnusableInputError: Neither a trace, nor a compile log, nor a dump of the flight recorder, nor a text with a
-            table or with what the watchdogs of a hang said.
+        UnusableInputError: Neither a trace, nor a compile log, nor a dump of the flight recorder, nor a memory
+            snapshot, nor a text with a table or with what the watchdogs of a hang said.
     """
+    if memory_snapshot.begins(source.peek(_HEAD)):
+        return memory_snapshot.read(source)
     if flight_recorder.begins(source.peek(_HEAD)):
         return flight_recorder.read(source)
     if _is_trace(source):

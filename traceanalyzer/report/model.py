@@ -23,8 +23,8 @@ class ReportSource(msgspec.Struct, frozen=True):
     """Name of the file without its folder."""
     format: str
     """Format of the input: `kineto` for a trace, `key_averages` for printed tables, `compile_log` for a compile log,
-    `kineto-ranks` for all traces of a run, `flight_recorder` for dumps of the flight recorder, `watchdog`
-    for the log of a job that hangs."""
+    `kineto-ranks` for all traces of a run, `flight_recorder` for dumps of the flight recorder, `watchdog` for the log
+    of a job that hangs, `memory_snapshot` for one of these."""
     size_bytes: int | None
     """Size of the file as stored, compressed or not, in bytes; null for a stream."""
 
@@ -337,8 +337,8 @@ class Headline(msgspec.Struct, frozen=True):
     bound: str
     """What bounds the typical step: `input`, `host`, `gpu-compute` (also where the names of kernels do not show it),
     `gpu-memory` (also copies), `communication`, `start-up`, `capture` (of graphs) or `none` (nothing dominates, or the
-    recording does not show it); of a compile log `compilation`; of a run that hangs `hang`, or
-    `none`."""
+    recording does not show it); of a compile log `compilation`; of a run that hangs `hang`, or `none`; of a memory
+    snapshot `memory`."""
     message: Message
     """What bounds the step, in one sentence with figures."""
     share: float | None

@@ -109,6 +109,11 @@ TEXTS = (
         one="{count:count} entry of {name} is damaged and was left out.",
     ),
     Text(
+        "read-memory-damaged",
+        "{count:count} entries of {name} are damaged and were left out.",
+        one="{count:count} entry of {name} is damaged and was left out.",
+    ),
+    Text(
         "read-flight-version",
         "{name} is of version {version} of the flight recorder, which was never seen; it was read by its keys.",
     ),

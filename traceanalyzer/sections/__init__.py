@@ -1,17 +1,18 @@
 """Builds the sections of a report, in the order of the report, one file per subject.
 
-    findings        what bounds the run, and what should be changed
-    overview        how long a step is, and where it goes
-    critical_path   what decides how long it is
-    throughput      samples and tokens per second, of trainings and of servers
-    accelerators    devices that write no kernels
-    clocks          clocks of GPUs, power and temperature
-    trust           the file, losses while reading, skipped analyses
-    story           several measurements of one program
-    columns         what sections are made of: tables and facts, whose columns are data
-    explained       orders tables by the device time that they explain
-    in_steps        puts the typical step before the whole recording
-    several_runs    merges what many tables have in common
+    findings         what bounds the run, and what should be changed
+    overview         how long a step is, and where it goes
+    critical_path    what decides how long it is
+    throughput       samples and tokens per second, of trainings and of servers
+    accelerators     devices that write no kernels
+    clocks           clocks of GPUs, power and temperature
+    memory_snapshot  what a snapshot of memory holds, and who holds the peak
+    trust            the file, losses while reading, skipped analyses
+    story            several measurements of one program
+    columns          what sections are made of: tables and facts, whose columns are data
+    explained        orders tables by the device time that they explain
+    in_steps         puts the typical step before the whole recording
+    several_runs     merges what many tables have in common
 
 The others have the names of their subjects: `capture`, `communication`, `compilation`, `copies`, `hangs`, `host`,
 `idle`, `kernels`, `launches`, `memory`, `modules`, `operators`, `phases`, `ranks`, `steps`, `tables`, `waits`.
@@ -44,6 +45,7 @@ from traceanalyzer.sections import (
     kernels,
     launches,
     memory,
+    memory_snapshot,
     modules,
     operators,
     overview,
@@ -67,6 +69,7 @@ _BUILDERS: tuple[Callable[[Report, int], Iterator[Section]], ...] = (
     phases.build,
     ranks.build,
     hangs.build,
+    memory_snapshot.build,
     capture.build,
     tables.build,
     throughput.build,

@@ -11,6 +11,7 @@
     compile_log      what a log of torch.compile says
     graph_stacks     lines that made the nodes of graphs
     flight_recorder  what a dump of the flight recorder says
+    memory_snapshot  what a snapshot of torch's memory says
     capture_facts    what a capture adds to the events
 
 Rows are ordered by start time; those of equal start keep the order of the file. Unknown values are -1 or NaN.

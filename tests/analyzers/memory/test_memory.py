@@ -8,7 +8,7 @@ from tests.analyzers.memory.report_with import report_with
 from tests.builders import OLD, ROCM, XPU, Dialect, TraceBuilder
 from tests.reading import read_built
 from traceanalyzer.analyzers import memory
-from traceanalyzer.analyzers.memory import DeviceMemory, MemoryUse
+from traceanalyzer.analyzers.memory import DeviceMemoryUse, MemoryUse
 from traceanalyzer.analyzers.memory.holders import Holder, MemoryBlock, OperatorMemory
 from traceanalyzer.analyzers.memory.levels import StepMemory
 from traceanalyzer.pipeline import StepChoice
@@ -20,7 +20,7 @@ def analyzed(trace: TraceBuilder) -> MemoryUse:
     return memory.analyze(Context(read_built(trace)))
 
 
-def only(trace: TraceBuilder) -> DeviceMemory:
+def only(trace: TraceBuilder) -> DeviceMemoryUse:
     (device,) = analyzed(trace).devices
     return device
 

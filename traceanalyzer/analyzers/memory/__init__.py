@@ -18,7 +18,7 @@ from traceanalyzer.structure.context import Context
 from traceanalyzer.trace.table import UNKNOWN
 
 
-class DeviceMemory(msgspec.Struct, frozen=True):
+class DeviceMemoryUse(msgspec.Struct, frozen=True):
     """The memory of one device, within the chosen steps if a choice was made."""
 
     device: str
@@ -63,7 +63,7 @@ class DeviceMemory(msgspec.Struct, frozen=True):
 class MemoryUse(msgspec.Struct, frozen=True):
     """Memory that was taken and given back on every device."""
 
-    devices: tuple[DeviceMemory, ...]
+    devices: tuple[DeviceMemoryUse, ...]
     """One entry per device: accelerators by id, then the CPU."""
     operators: tuple[OperatorMemory, ...]
     """Memory by device and operator, the operator that took most by itself first."""
@@ -72,7 +72,7 @@ class MemoryUse(msgspec.Struct, frozen=True):
     records_without_device: int
     """Number of records that name no device; they are counted nowhere else."""
 
-    def with_peak(self) -> list[tuple[DeviceMemory, int, int]]:
+    def with_peak(self) -> list[tuple[DeviceMemoryUse, int, int]]:
         """Devices with their peak of allocated memory and their capacity in bytes, where both are known."""
         return [
             (device, device.peak_allocated_bytes, device.capacity_bytes)
@@ -93,7 +93,7 @@ def analyze(context: Context) -> MemoryUse:
     return result
 
 
-def _device(context: Context, ledger: Ledger) -> DeviceMemory:
+def _device(context: Context, ledger: Ledger) -> DeviceMemoryUse:
     rows = np.flatnonzero(context.in_scope(ledger.time_ns))
     taken = rows[ledger.change_bytes[rows] > 0]
     given = rows[ledger.change_bytes[rows] < 0]
@@ -103,7 +103,7 @@ def _device(context: Context, ledger: Ledger) -> DeviceMemory:
     peak = int(level.argmax()) if len(rows) else None
     held = rows[ledger.reserved_bytes[rows] != UNKNOWN]
     reserved = ledger.reserved_bytes[held]
-    return DeviceMemory(
+    return DeviceMemoryUse(
         device=ledger.device,
         peak_allocated_bytes=None if ledger.is_relative or peak is None else int(level[peak]),
         peak_reserved_bytes=int(reserved.max()) if len(held) else None,

@@ -1,8 +1,7 @@
 """Reads dumps of torch's flight recorder, pickled or as JSON, into columns.
 
-    plain_pickle    the opcodes of pickle, without those that run code
-    values          entries and groups of a dump become columns
-    watchdog        what watchdogs say in the log of a job
+    values    entries and groups of a dump become columns
+    watchdog  what watchdogs say in the log of a job
 
 The format is that of `torch/csrc/distributed/c10d/FlightRecorderDetail.hpp`; versions 2.1 to 2.9 were seen. Fields that
 a version does not have are unknown; a dump of another version is read by its keys.
@@ -12,12 +11,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import Any
-
-import msgspec
 
 from traceanalyzer.errors import UnusableInputError
-from traceanalyzer.readers.flight_recorder import plain_pickle, values
+from traceanalyzer.readers import plain_data
+from traceanalyzer.readers.flight_recorder import values
 from traceanalyzer.readers.source import Source
 from traceanalyzer.trace.flight_recorder import FlightDump
 
@@ -25,7 +22,6 @@ __all__ = ["begins", "rank_of_name", "read"]
 
 _LARGEST = 512 << 20
 """Bytes of the largest dump that is read (own choice; 20,000 entries with frames are a tenth of it)."""
-_PROTOCOLS = tuple(bytes((0x80, version)) for version in range(2, 6))
 _KEYS = re.compile(
     rb"pg_config|pg_status|nccl_version|collective_seq_id|comm_lib_version|hccl_version|profiling_name|time_created_ns"
 )
@@ -33,13 +29,11 @@ _JSON_KEYS = re.compile(rb'"(?:' + _KEYS.pattern + rb')"\s*:')
 _EVENTS = re.compile(rb'"traceEvents"\s*:')
 _RANK = re.compile(r"(?:rank|dump)[-_]?(\d{1,7})(?:\.[a-z.]*)?\Z", re.IGNORECASE)
 _OWN_NAME = re.compile(r"(?:(?:nccl|hccl|xccl|comm_lib)_)?(?:trace_rank|dump)[-_]?\d{1,7}.*", re.IGNORECASE)
-_JSON_VALUE = 120
-"""Bytes that a value of JSON takes at most besides its text."""
 
 
 def begins(head: bytes) -> bool:
     """Whether a file begins like a dump of the flight recorder."""
-    if head.startswith(_PROTOCOLS):
+    if head.startswith(plain_data.PROTOCOLS):
         return _KEYS.search(head) is not None
     is_json = head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith((b"{", b"["))
     return is_json and _JSON_KEYS.search(head) is not None and not _EVENTS.search(head)
@@ -70,8 +64,8 @@ def read(source: Source) -> FlightDump:
     if len(data) > _LARGEST:
         raise UnusableInputError(f"{source.name}: is larger than {_LARGEST >> 20} MiB, which no flight recorder writes")
     try:
-        content = plain_pickle.loads(data) if data.startswith(_PROTOCOLS) else _json(data)
-    except plain_pickle.NotPlainError as error:
+        content = plain_data.loads(data) if data.startswith(plain_data.PROTOCOLS) else plain_data.loads_json(data)
+    except plain_data.NotPlainError as error:
         raise UnusableInputError(
             f"{source.name}: is not a dump of the flight recorder that can be read: it {error}"
         ) from None
@@ -82,14 +76,3 @@ def read(source: Source) -> FlightDump:
             "TORCH_NCCL_TRACE_BUFFER_SIZE=2000 and TORCH_NCCL_DUMP_ON_TIMEOUT=1"
         )
     return replace(dump, losses=(*dump.losses, *source.losses)) if source.losses else dump
-
-
-def _json(data: bytes) -> Any:
-    """The content of a dump as JSON, if it cannot take many times its size."""
-    count = sum(data.count(mark) for mark in (b",", b"[", b"{"))
-    if count * _JSON_VALUE > max(plain_pickle.LEAST_BUDGET, 8 * len(data)):
-        raise plain_pickle.NotPlainError("would take many times its size in memory")
-    try:
-        return msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise plain_pickle.NotPlainError("is damaged or cut") from None

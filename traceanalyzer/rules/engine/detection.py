@@ -12,6 +12,7 @@ from itertools import islice
 
 from traceanalyzer import processes
 from traceanalyzer.analyzers.hangs import Hangs
+from traceanalyzer.analyzers.memory.snapshots import MemorySnapshotUse
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.rules.engine.facts import Facts, Missing
 from traceanalyzer.rules.engine.rule import Draft
@@ -98,10 +99,12 @@ def _detected(entry: Chosen, facts: Facts) -> Iterable[Draft]:
         raise Missing(_CAPTURE())
     if facts.find("hangs", Hangs) is not None:
         return rule.dumps(facts, entry.limits) if rule.dumps is not None else ()
+    if facts.find("memory_snapshot", MemorySnapshotUse) is not None:
+        return rule.snapshot(facts, entry.limits) if rule.snapshot is not None else ()
     if facts.log is not None:
         return rule.log(facts, entry.limits) if rule.log is not None else ()
     detector = rule.trace if facts.table is None else rule.table
-    if detector is None and rule.dumps is not None:
+    if detector is None and (rule.dumps is not None or rule.snapshot is not None):
         return ()
     if detector is None:
         reason = rule.no_trace if facts.table is None else rule.no_table

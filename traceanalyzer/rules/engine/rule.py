@@ -115,8 +115,8 @@ Detector = Callable[[Facts, Limits], Iterable[Draft]]
 class Rule:
     """One rule.
 
-    `trace` judges a trace, `table` a run of a table document, `log` a compile log without a trace, and `dumps` those of
-    flight recorders. None where the rule does not apply.
+    `trace` judges a trace, `table` a run of a table document, `log` a compile log without a trace, `dumps` those of
+    flight recorders, and `snapshot` one of the memory. None where the rule does not apply.
     """
 
     id: str
@@ -147,8 +147,9 @@ class Rule:
     table: Detector | None = None
     log: Detector | None = None
     dumps: Detector | None = None
+    snapshot: Detector | None = None
     no_trace: Message | None = None
-    """The reason why a trace cannot be judged; needed if `trace` and `dumps` are None."""
+    """The reason why a trace cannot be judged; needed if `trace`, `dumps` and `snapshot` are None."""
     no_table: Message | None = None
     """Why a table cannot be judged; the missing timeline by default."""
     stage: str = "stable"
@@ -229,6 +230,7 @@ class RulePage(msgspec.Struct, frozen=True):
         table: Detector | None = None,
         log: Detector | None = None,
         dumps: Detector | None = None,
+        snapshot: Detector | None = None,
     ) -> Rule:
         """The rule of this page with these detectors; the texts no-trace and no-table say why one is missing."""
         own = {name: getattr(self, name) for name in self.__struct_fields__ if name != "texts"}
@@ -241,6 +243,7 @@ class RulePage(msgspec.Struct, frozen=True):
             table=table,
             log=log,
             dumps=dumps,
+            snapshot=snapshot,
             no_trace=self._reason("no-trace"),
             no_table=self._reason("no-table"),
             **own,

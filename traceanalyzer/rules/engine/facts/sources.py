@@ -1,4 +1,4 @@
-"""Makes facts: of a trace, of the runs of a table document, of a compile log, of dumps, of a run of several ranks."""
+"""Makes facts: of a trace, of the runs of tables, of a compile log, of dumps, of a snapshot, of several ranks."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 from traceanalyzer.analyzers.compilation import CompiledCode
 from traceanalyzer.analyzers.hangs import Hangs
 from traceanalyzer.analyzers.kernels.accelerators import Accelerators
+from traceanalyzer.analyzers.memory.snapshots import MemorySnapshotUse
 from traceanalyzer.analyzers.ranks.model import Ranks
 from traceanalyzer.analyzers.tables.grouping import RunView
 from traceanalyzer.analyzers.tables.runs import PrintedRun
@@ -115,6 +116,11 @@ def of_log(code: CompiledCode) -> tuple[Facts, ...]:
 def of_dumps(found: Hangs) -> tuple[Facts, ...]:
     """The one run whose ranks wrote dumps of the flight recorder, which have no steps."""
     return (Facts(Resources(0.0, None, None, None, None), 0, results={"hangs": found}),)
+
+
+def of_snapshot(found: MemorySnapshotUse) -> tuple[Facts, ...]:
+    """The one program whose memory a snapshot shows, without steps."""
+    return (Facts(Resources(0.0, None, None, None, None), 0, results={"memory_snapshot": found}),)
 
 
 def of_ranks(summary: TraceSummary, results: Mapping[str, Any]) -> tuple[Facts, ...]:

@@ -9,6 +9,7 @@ from traceanalyzer.analyzers.compilation import CompiledCode
 from traceanalyzer.analyzers.hangs import Hangs
 from traceanalyzer.analyzers.kernels.classes import KernelClasses
 from traceanalyzer.analyzers.launches.runtime_calls import RuntimeCalls
+from traceanalyzer.analyzers.memory.snapshots import MemorySnapshotUse
 from traceanalyzer.analyzers.ranks.model import Ranks
 from traceanalyzer.analyzers.steps.outside import NO_STEP
 from traceanalyzer.report.message import Message, Text
@@ -18,6 +19,7 @@ from traceanalyzer.report.warnings import OUTSIDE_KINDS, STEP_REASONS
 from traceanalyzer.rules.engine import host_owners, late_rank
 from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.rules.engine.headlines import compile_log, other_tools, printed, typical
+from traceanalyzer.rules.engine.headlines.held_memory import of_snapshot
 from traceanalyzer.rules.engine.headlines.kind_of_work import MOST, gpu_bound
 from traceanalyzer.rules.engine.headlines.standing import of_dumps
 from traceanalyzer.rules.engine.headlines.typical import WORTH_BESIDE, StepBound
@@ -172,6 +174,8 @@ def headline(facts: Facts, combined: Combined | None) -> Headline:
             None,
             None,
         )
+    if (memory := facts.find("memory_snapshot", MemorySnapshotUse)) is not None:
+        return Headline(facts.run, "memory", of_snapshot(memory), None, None, None)
     if facts.log is not None:
         found = compile_log.of_log(facts.need("compilation", CompiledCode), facts.log)
         return Headline(facts.run, found.bound, found.message, found.share, None, None)

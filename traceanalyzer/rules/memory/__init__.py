@@ -1,7 +1,7 @@
 """Detects faults of memory: nearly full or hardly used, growing from step to step, taken again and again.
 
 The rules are memory-near-limit, memory-headroom, memory-growth, alloc-churn, allocator-malloc-in-step and
-cache-emptied-in-step.
+cache-emptied-in-step. Those about snapshots of memory are in `snapshots`.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from math import fsum
 from statistics import fmean, median
 
 from traceanalyzer.analyzers.launches import runtime_calls
-from traceanalyzer.analyzers.memory import DeviceMemory, MemoryUse
+from traceanalyzer.analyzers.memory import DeviceMemoryUse, MemoryUse
 from traceanalyzer.analyzers.memory.cache_clears import CacheClears, clears_at
 from traceanalyzer.rules.engine import idle_time, places, program
 from traceanalyzer.rules.engine.change import HostTime
 from traceanalyzer.rules.engine.facts import OperatorFact, if_known
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, OfEvents, page
+from traceanalyzer.rules.memory import snapshots
 from traceanalyzer.structure.events import ITS_OWN, EventSet
 from traceanalyzer.structure.host_activity import is_free
 from traceanalyzer.structure.typical import mean
@@ -106,7 +107,7 @@ def _headroom(facts: Facts, limits: Limits) -> Drafts:
         yield Draft(evidence, params=params, severity="info")
 
 
-def _place(device: DeviceMemory, size: int) -> tuple[CodePlace, ...]:
+def _place(device: DeviceMemoryUse, size: int) -> tuple[CodePlace, ...]:
     return (CodePlace("memory", device.device, value=size, unit="bytes"),)
 
 
@@ -121,7 +122,7 @@ def _growth(facts: Facts, limits: Limits) -> Drafts:
             yield from _growing(device, limits)
 
 
-def _growing(device: DeviceMemory, limits: Limits) -> Drafts:
+def _growing(device: DeviceMemoryUse, limits: Limits) -> Drafts:
     ends = [step.end_bytes for step in device.steps[1:]]
     slope = _slope(ends)
     held = _peak(device) if _is_relative(device) else median(ends)  # activations come and go; the rest stays
@@ -146,7 +147,7 @@ def _growing(device: DeviceMemory, limits: Limits) -> Drafts:
     )
 
 
-def _growth_seen(device: DeviceMemory, share: float, limits: Limits) -> Evidence:
+def _growth_seen(device: DeviceMemoryUse, share: float, limits: Limits) -> Evidence:
     """The growth, with what the first and the last steps leave."""
     subject = _GROWTH.text("subject") if _is_relative(device) else _GROWTH.text("subject-held")
     shown = (*device.steps[1:3], *device.steps[1:][-3:])
@@ -154,12 +155,12 @@ def _growth_seen(device: DeviceMemory, share: float, limits: Limits) -> Evidence
     return _GROWTH.evidence(limits, "growth_share", share, where, subject=subject())
 
 
-def _is_relative(device: DeviceMemory) -> bool:
+def _is_relative(device: DeviceMemoryUse) -> bool:
     """Whether only changes since the start of the recording are known, not what was held before."""
     return device.device == _CPU or device.is_relative
 
 
-def _peak(device: DeviceMemory) -> int:
+def _peak(device: DeviceMemoryUse) -> int:
     """Most memory that the device had, in bytes: of the recording, else of the steps after the first."""
     return device.peak_allocated_bytes or max(step.peak_bytes for step in device.steps[1:])
 
@@ -358,4 +359,5 @@ RULES = (
     _CHURN.rule(trace=_churn, table=_churn),
     _MALLOC.rule(trace=_malloc, table=_malloc_in_table),
     _EMPTIED.rule(trace=_cache_emptied),
+    *snapshots.RULES,
 )

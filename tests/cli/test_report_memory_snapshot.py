@@ -1,0 +1,122 @@
+"""`report` takes memory snapshots in all formats and languages."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pickle
+from pathlib import Path
+
+import pytest
+
+from tests.builders.memory_snapshot import FORWARD, MIB, MemoryRecorder, OutOfMemoryError
+from tests.cli.running import assert_one_line, call
+
+
+def exhausted() -> MemoryRecorder:
+    memory = MemoryRecorder(limit=100 * MIB)
+    with contextlib.suppress(OutOfMemoryError):
+        for _ in range(10):
+            memory.alloc(15 * MIB, FORWARD)
+    return memory
+
+
+@pytest.mark.parametrize("form", ["pickle", "json"])
+def test_the_headline_says_what_was_asked_and_by_which_line(form: str, tmp_path: Path) -> None:
+    run = call("report", exhausted().write(tmp_path / f"snapshot.{form}", form))
+    assert run.code == 0
+    said = " ".join(run.out.split())
+    assert "Out of memory: me/model.py:30 asked for 15.0 MiB; 4.0 MiB were free, 0 B reserved but unused." in said
+
+
+def test_every_format_and_language(tmp_path: Path) -> None:
+    file = exhausted().write(tmp_path / "snapshot.pickle")
+    outputs = [tmp_path / f"report.{suffix}" for suffix in ("md", "html", "json", "xlsx", "sarif")]
+    for lang, words in (("en", "Out of memory"), ("ru", "Не хватило памяти"), ("zh", "显存不足")):
+        run = call("report", file, "--lang", lang, "--force", *(part for path in outputs for part in ("-o", path)))
+        assert run.code == 0, run.err
+        assert words in outputs[0].read_text("utf-8")
+        assert words in outputs[1].read_text("utf-8")
+    saved = json.loads(outputs[2].read_bytes())
+    assert saved["source"]["format"] == "memory_snapshot"
+    assert saved["headlines"][0]["bound"] == "memory"
+    assert saved["analyses"]["memory_snapshot"]["devices"][0]["failure"]["asked_bytes"] == 15 * MIB
+    again = call("render", outputs[2], "--format", "markdown", "-o", "-")
+    assert "Out of memory" in again.out
+
+
+def test_the_page_draws_the_curve(tmp_path: Path) -> None:
+    call("report", exhausted().write(tmp_path / "snapshot.pickle"), "-o", tmp_path / "report.html")
+    assert "chart-memory-gpu0" in (tmp_path / "report.html").read_text("utf-8")
+
+
+def test_several_devices(tmp_path: Path) -> None:
+    content, other = exhausted().content(), MemoryRecorder(device=1)
+    other.alloc(5 * MIB)
+    both = content | {
+        "segments": content["segments"] + other.content()["segments"],
+        "device_traces": [content["device_traces"][0], other.content()["device_traces"][1]],
+    }
+    file = tmp_path / "snapshot.pickle"
+    file.write_bytes(pickle.dumps(both))
+    run = call("report", file, "--format", "markdown", "-o", "-")
+    assert "GPU0" in run.out
+    assert "GPU1" in run.out
+
+
+def test_fail_on_counts_a_failure(tmp_path: Path) -> None:
+    assert call("report", exhausted().write(tmp_path / "s.pickle"), "--fail-on", "critical").code == 1
+
+
+def test_a_folder_with_one_snapshot(tmp_path: Path) -> None:
+    exhausted().write(tmp_path / "snapshot.pickle")
+    (tmp_path / "other.pickle").write_bytes(pickle.dumps({"a": 1}))
+    run = call("report", tmp_path)
+    assert run.code == 0
+    assert "Out of memory" in run.out
+
+
+class _Runs:
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return os.system, ("touch hacked",)
+
+
+def test_a_hostile_snapshot_is_one_line_and_never_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "snapshot.pickle"
+    file.write_bytes(pickle.dumps({"segments": _Runs()}))
+    run = call("report", file)
+    assert run.code == 2
+    assert_one_line(run)
+    assert not (tmp_path / "hacked").exists()
+
+
+def test_batch_reports_on_snapshots(tmp_path: Path) -> None:
+    exhausted().write(tmp_path / "snapshot.pickle")
+    run = call("batch", tmp_path, "-o", tmp_path / "reports")
+    assert run.code == 0, run.err
+    assert (tmp_path / "reports" / "snapshot.pickle.report.html").exists()
+
+
+@pytest.mark.parametrize("command", ["whatif", "export", "ranks"])
+def test_commands_that_need_events_say_so(command: str, tmp_path: Path) -> None:
+    file = exhausted().write(tmp_path / "snapshot.pickle")
+    arguments: dict[str, tuple[str | Path, ...]] = {
+        "whatif": (file, "--speedup", "kernel:x=2"),
+        "export": (file, "-o", tmp_path / "x.collapsed"),
+        "ranks": (file,),
+    }
+    run = call(command, *arguments[command])
+    assert run.code == 2
+    assert_one_line(run)
+    assert "memory snapshot" in run.err
+
+
+def test_recordings_of_others(corpus: Path) -> None:
+    files = sorted((corpus / "field" / "memory").glob("*.pickle"))
+    assert files
+    for file in files:
+        run = call("report", file)
+        assert run.code == 0
+        assert "held at the" in run.out

@@ -1,0 +1,321 @@
+"""What does a snapshot of torch's memory show: what is held at the dump and at the peak, and by which line?
+
+Blocks have the bytes that the program asked for and those that the allocator rounded them to; entries of the history
+have only the first. So the level and its peak are in requested bytes, and what is active at the dump in both.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.analyzers.memory import snapshot_history, snapshot_peak
+from traceanalyzer.analyzers.memory.levels import Curve, curve
+from traceanalyzer.analyzers.memory.snapshot_history import I64, Levels
+from traceanalyzer.analyzers.memory.snapshot_peak import HeldKind, HeldLine, HeldSize, KeptLine, StackNames
+from traceanalyzer.trace.memory_snapshot import ACTIONS, DeviceMemory, MemoryAnnotation, MemorySnapshot
+
+_STEP = "Optimizer.step#"
+"""How torch annotates the update of an optimizer (`torch/optim/optimizer.py`)."""
+_LEAST_STEPS = 4
+"""Updates from which on a growth is told (own choice: the first one makes the state of the optimizer)."""
+_MOST_PARTS = 50
+"""Parts of the program that a result keeps, those with the highest level first."""
+
+
+class PrivatePool(msgspec.Struct, frozen=True):
+    """Segments that only a graph or another owner of a pool may use."""
+
+    pool: int
+    """Number of the pool, in the order of the file."""
+    segments: int
+    """Number of its segments."""
+    reserved_bytes: int
+    """Bytes of its segments."""
+    active_bytes: int
+    """Bytes of its active blocks, as the allocator rounded them."""
+
+
+class FailedAllocation(msgspec.Struct, frozen=True):
+    """The last allocation of a history that failed: out of memory."""
+
+    asked_bytes: int
+    """Bytes that were asked for."""
+    line: str | None
+    """Innermost line of the program that asked; null if its stack has none."""
+    device_free_bytes: int | None
+    """Bytes that the device had free; null if the file does not say."""
+    reserved_bytes: int | None
+    """Bytes that the allocator held from the driver then; null if unknown."""
+    level_bytes: int
+    """Bytes that the program had asked for and held then."""
+    inactive_bytes: int | None
+    """Bytes that the allocator held and nobody used, at most; null if unknown."""
+    largest_inactive_bytes: int | None
+    """The largest inactive block, if nothing happened after it until the dump; else null."""
+    is_fragmentation: bool
+    """Whether what was inactive, with what the device had free, would have been enough in one piece."""
+    failures: int
+    """Number of allocations in the history that failed."""
+
+
+class MemoryPart(msgspec.Struct, frozen=True):
+    """A part of the program that it annotated."""
+
+    name: str
+    """As the program names it."""
+    times: int
+    """How often it began and ended in the history."""
+    peak_bytes: int
+    """Highest level of requested bytes within it."""
+    growth_bytes: int
+    """By how much the level rose from its begin to its end, all times together."""
+
+
+class SnapshotDevice(msgspec.Struct, frozen=True):
+    """The memory of one device."""
+
+    device: int
+    """Number of the device."""
+    segments: int
+    """Number of segments, which the allocator takes from the driver."""
+    reserved_bytes: int
+    """Bytes of all segments at the dump."""
+    active_bytes: int
+    """Bytes of the active blocks at the dump, as the allocator rounded them; those that wait to be freed count."""
+    active_requested_bytes: int
+    """Bytes of these that the program asked for."""
+    inactive_bytes: int
+    """Bytes of the segments that are in no active block."""
+    unusable_bytes: int
+    """Bytes of inactive blocks in segments that are partly in use and smaller than the largest request."""
+    free_segments_bytes: int
+    """Bytes of segments without an active block, which `torch.cuda.empty_cache()` gives back."""
+    largest_inactive_bytes: int
+    """The largest inactive block."""
+    largest_request_bytes: int | None
+    """The largest allocation that the history has, failed ones included; null without a history."""
+    is_expandable: bool
+    """Whether segments can grow (`expandable_segments:True`)."""
+    history_entries: int
+    """Number of entries of the history."""
+    entries: dict[str, int]
+    """These by what they say."""
+    start_ns: int | None
+    """Time of the first entry, in ns since 1970; null without a history."""
+    span_ns: int
+    """From the first entry to the last one."""
+    stopped_before_dump: bool
+    """Whether recording had stopped before the dump, because what the history leaves alive is not active."""
+    start_requested_bytes: int
+    """Requested bytes that were held before the first entry."""
+    peak_requested_bytes: int
+    """Highest level of requested bytes."""
+    peak_entry: int | None
+    """The entry of the history at which it is reached; null if it is before the first one."""
+    peak_ns: int | None
+    """Time of that entry, in ns since the first one; null where `peak_entry` is."""
+    peak_older_bytes: int
+    """Bytes of the peak that were allocated before the history."""
+    unused_graph_bytes: int | None
+    """Bytes of the peak that autograd had saved, if the history has no backward pass; null if it has one."""
+    kinds: tuple[HeldKind, ...]
+    """What lives at the peak by kind, the largest first."""
+    lines: tuple[HeldLine, ...]
+    """What lives at the peak by line of the program, the largest first."""
+    sizes: tuple[HeldSize, ...]
+    """What was allocated in the history and lives at the peak, by size."""
+    kept: tuple[KeptLine, ...]
+    """Lines whose blocks were kept again and again, the largest first."""
+    parts: tuple[MemoryPart, ...]
+    """Annotated parts of the program, those with the highest level first."""
+    steps: int
+    """Number of updates of an optimizer that the history has, by their annotations."""
+    growth_bytes_per_step: float | None
+    """Median change of the level from the end of one update to the next, without the first one; null with fewer than
+    four."""
+    pools: tuple[PrivatePool, ...]
+    """Private pools, in the order of the file."""
+    failure: FailedAllocation | None
+    """The last allocation that failed; null if none did."""
+    retries: int
+    """How often segments were given back right before one was taken or an allocation failed."""
+    requested: Curve
+    """Requested bytes that the program held, over time."""
+    reserved: Curve | None
+    """Bytes that the allocator held from the driver, over time; null where the history does not show it."""
+
+
+class MemorySnapshotUse(msgspec.Struct, frozen=True):
+    """What a memory snapshot shows."""
+
+    devices: tuple[SnapshotDevice, ...]
+    """One entry for each device, by its number; at least one."""
+    settings: dict[str, str]
+    """Settings of the allocator that the file has, as texts."""
+    host_reserved_bytes: int | None
+    """Pinned host memory that the allocator of the host holds; null if the file does not say."""
+    host_active_bytes: int | None
+    """Bytes of it that are in use."""
+
+    @property
+    def fullest(self) -> SnapshotDevice:
+        """The device to speak of: one where an allocation failed, else the one with the highest peak."""
+        return max(
+            self.devices,
+            key=lambda device: (device.failure is not None, device.peak_requested_bytes, device.reserved_bytes),
+        )
+
+
+def analyze(snapshot: MemorySnapshot) -> MemorySnapshotUse:
+    """What is held at the dump and at the peak."""
+    names = StackNames(snapshot.stacks)
+    return MemorySnapshotUse(
+        devices=tuple(_device(device, snapshot, names) for device in snapshot.devices),
+        settings={name: str(value) for name, value in snapshot.settings.items() if value not in ("", -1, 0.0, False)},
+        host_reserved_bytes=snapshot.host_reserved,
+        host_active_bytes=snapshot.host_active,
+    )
+
+
+def _device(device: DeviceMemory, snapshot: MemorySnapshot, names: StackNames) -> SnapshotDevice:
+    history, segments, blocks = device.history, device.segments, device.blocks
+    level = snapshot_history.levels(device)
+    is_active = snapshot_history.is_active(device)
+    active, reserved = int(blocks.size[is_active].sum()), int(segments.total_size.sum())
+    asked = history.size[np.isin(history.action, (ACTIONS.index("alloc"), ACTIONS.index("oom")))]
+    largest = int(asked.max()) if len(asked) else None
+    in_use = np.bincount(blocks.segment[is_active], minlength=len(segments)) > 0
+    idle = blocks.size[~is_active]
+    unusable = ~is_active & in_use[blocks.segment] & (blocks.size < (largest or 0))
+    time = _times(history.time_us)
+    peak = level.peak_entry if level.peak_entry >= 0 else None
+    at_steps = _at_steps(device, level, snapshot.annotations)
+    contents = snapshot_peak.contents(device, level, names)
+    return SnapshotDevice(
+        device=device.device,
+        segments=len(segments),
+        reserved_bytes=reserved,
+        active_bytes=active,
+        active_requested_bytes=int(blocks.requested[is_active].sum()),
+        inactive_bytes=reserved - active,
+        unusable_bytes=int(blocks.size[unusable].sum()),
+        free_segments_bytes=int(segments.total_size[~in_use].sum()),
+        largest_inactive_bytes=int(idle.max()) if len(idle) else 0,
+        largest_request_bytes=largest,
+        is_expandable=bool(segments.is_expandable.any()),
+        history_entries=len(history),
+        entries=dict(sorted(Counter(ACTIONS[code] for code in history.action.tolist()).items())),
+        start_ns=int(history.time_us[0]) * 1000 if len(history) and history.time_us[0] else None,
+        span_ns=int(time[-1]) if len(time) else 0,
+        stopped_before_dump=level.stopped_before_dump,
+        start_requested_bytes=level.start,
+        peak_requested_bytes=level.peak,
+        peak_entry=peak,
+        peak_ns=None if peak is None else int(time[peak]),
+        peak_older_bytes=contents.older_bytes,
+        unused_graph_bytes=contents.unused_graph_bytes,
+        kinds=contents.kinds,
+        lines=contents.lines,
+        sizes=contents.sizes,
+        kept=snapshot_peak.kept(level, names),
+        parts=_parts(device, level, snapshot.annotations),
+        steps=len(at_steps),
+        growth_bytes_per_step=float(np.median(np.diff(at_steps[1:]))) if len(at_steps) >= _LEAST_STEPS else None,
+        pools=_pools(device),
+        failure=_failure(device, level, names, int(idle.max()) if len(idle) else 0),
+        retries=snapshot_history.retries(device),
+        requested=curve(time, level.after),
+        reserved=None if level.reserved is None else curve(time, level.reserved),
+    )
+
+
+def _times(time_us: I64) -> I64:
+    """Times of entries in ns since the first one; they never run backwards."""
+    if not len(time_us):
+        return time_us
+    return np.maximum.accumulate(np.where(time_us > 0, time_us - time_us[0], 0)) * 1000
+
+
+def _pools(device: DeviceMemory) -> tuple[PrivatePool, ...]:
+    segments, blocks = device.segments, device.blocks
+    is_active = snapshot_history.is_active(device)
+    pool_of_block = segments.pool[blocks.segment]
+    return tuple(
+        PrivatePool(
+            pool=pool,
+            segments=int((segments.pool == pool).sum()),
+            reserved_bytes=int(segments.total_size[segments.pool == pool].sum()),
+            active_bytes=int(blocks.size[is_active & (pool_of_block == pool)].sum()),
+        )
+        for pool in sorted(set(segments.pool.tolist()) - {-1})
+    )
+
+
+def _failure(device: DeviceMemory, level: Levels, names: StackNames, largest: int) -> FailedAllocation | None:
+    history = device.history
+    failed = np.flatnonzero(history.action == ACTIONS.index("oom"))
+    if not len(failed):
+        return None
+    last = int(failed[-1])
+    later = history.action[last + 1 :]
+    is_last = not np.isin(later, [ACTIONS.index(name) for name in ("alloc", "free_completed", "segment_alloc")]).any()
+    reserved = int(device.segments.total_size.sum()) if is_last else None
+    if reserved is None and level.reserved is not None:
+        reserved = int(level.reserved[last])
+    held = int(level.after[last])
+    active = int(device.blocks.size[snapshot_history.is_active(device)].sum()) if is_last else held
+    inactive = None if reserved is None else max(0, reserved - active)
+    asked = int(history.size[last])
+    free = -1 if history.device_free is None else int(history.device_free[last])
+    enough = inactive is not None and inactive + max(0, free) >= asked
+    return FailedAllocation(
+        asked_bytes=asked,
+        line=names.line(int(history.frames[last])),
+        device_free_bytes=free if free >= 0 else None,
+        reserved_bytes=reserved,
+        level_bytes=held,
+        inactive_bytes=inactive,
+        largest_inactive_bytes=largest if is_last else None,
+        is_fragmentation=enough and (not is_last or largest < asked),
+        failures=len(failed),
+    )
+
+
+def _at_steps(device: DeviceMemory, level: Levels, annotations: tuple[MemoryAnnotation, ...]) -> I64:
+    """The level at the end of each update of an optimizer; none if the clock of entries is unknown."""
+    ends = [
+        mark.time_us
+        for mark in annotations
+        if mark.device == device.device and mark.stage == "END" and mark.name.startswith(_STEP)
+    ]
+    time = device.history.time_us
+    if not len(time) or not time[0]:
+        return np.zeros(0, dtype=np.int64)
+    within = [end for end in sorted(ends) if end >= time[0]]
+    return np.append(level.start, level.after)[np.searchsorted(time, within)]
+
+
+def _parts(device: DeviceMemory, level: Levels, annotations: tuple[MemoryAnnotation, ...]) -> tuple[MemoryPart, ...]:
+    """The annotated parts; those of one name together, an end belongs to the last begin of its name."""
+    time = device.history.time_us
+    if not len(time):
+        return ()
+    before = np.append(level.start, level.after)
+    begun: dict[str, list[int]] = {}
+    found: dict[str, list[int]] = {}
+    for mark in annotations:
+        if mark.device != device.device:
+            continue
+        if mark.stage == "START":
+            begun.setdefault(mark.name, []).append(mark.time_us)
+        elif mark.stage == "END" and begun.get(mark.name):
+            first, last = np.searchsorted(time, [begun[mark.name].pop(), mark.time_us])
+            part = found.setdefault(mark.name, [0, 0, 0])
+            part[0] += 1
+            part[1] = max(part[1], int(before[first : last + 1].max()))
+            part[2] += int(before[last] - before[first])
+    parts = [MemoryPart(name, *figures) for name, figures in found.items()]
+    return tuple(sorted(parts, key=lambda part: (-part.peak_bytes, part.name))[:_MOST_PARTS])

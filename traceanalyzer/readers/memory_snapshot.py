@@ -1,0 +1,328 @@
+"""Reads memory snapshots of torch (`torch.cuda.memory._dump_snapshot`), pickled or as JSON, straight into columns.
+
+The format is that of `torch/csrc/cuda/memory_snapshot.cpp` and `torch/cuda/memory.py`; files of 2.1 to 2.9 were
+seen, and the oldest form, whose blocks have a `history`, is known. Entries of the history and frames, which are nearly
+all of a file, become rows and numbers while the file is read, so that a file of a gigabyte takes a few gigabytes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from struct import Struct
+from struct import error as StructError  # noqa: N812 - it is an exception
+from typing import Any
+
+import numpy as np
+
+from traceanalyzer.errors import UnusableInputError
+from traceanalyzer.readers import plain_data
+from traceanalyzer.readers.source import Source
+from traceanalyzer.trace.memory_snapshot import (
+    ACTIONS,
+    STATES,
+    DeviceMemory,
+    Frame,
+    MemoryAnnotation,
+    MemoryBlocks,
+    MemoryHistory,
+    MemorySegments,
+    MemorySnapshot,
+)
+from traceanalyzer.trace.model import Loss
+
+__all__ = ["begins", "read", "snapshot_of"]
+
+_LARGEST = 4 << 30
+"""Bytes of the largest snapshot that is read (own choice: rings of torchtitan hold 100,000 entries, a hundredth)."""
+_FIRST_KEY = re.compile(
+    rb"\A\x80[\x02-\x05](?:\x95.{8})?\}(?:\x94|q.)?\(?(?:\x8c.|U.|X.{4})"
+    rb"(?:segments|device_traces|allocator_settings|external_annotations|host_segments|host_traces)(?:\x94|q)",
+    re.DOTALL,
+)
+_LIST = re.compile(rb"\A\x80[\x02-\x05](?:\x95.{8})?\](?:\x94|q.)?\(?\}", re.DOTALL)
+_JSON_KEY = re.compile(rb'\A\s*\{\s*"(?:segments|device_traces|allocator_settings)"\s*:\s*[\[{]')
+_JSON_FIELD = re.compile(rb'"(?:total_size|device_traces|segment_type|addr)"\s*:')
+_EVENTS = re.compile(rb'"traceEvents"\s*:')
+
+_ACTION = {name: code for code, name in enumerate(ACTIONS)}
+_OTHER = _ACTION["other"]
+_STATE = {name: code for code, name in enumerate(STATES)}
+_STATE["active_awaiting_free"] = _STATE["active_pending_free"]
+_ROW = Struct("<BQqqqiq")
+_ROWS = np.dtype(
+    [("action", "u1"), ("address", "<u8"), ("size", "<i8"), ("stream", "<i8"), ("time_us", "<i8"), ("frames", "<i4"),
+     ("device_free", "<i8")]
+)  # fmt: skip
+_LONGEST = 1000
+"""Letters of a name that are kept."""
+_MOST_DEVICES = 1024
+_MOST_LINES = 1 << 31
+
+
+def begins(head: bytes) -> bool:
+    """Whether a file begins like a memory snapshot."""
+    if head.startswith(plain_data.PROTOCOLS):
+        return _FIRST_KEY.match(head) is not None or (_LIST.match(head) is not None and b"total_size" in head)
+    text = head.removeprefix(b"\xef\xbb\xbf")
+    return _JSON_KEY.match(text) is not None and _JSON_FIELD.search(text) is not None and not _EVENTS.search(text)
+
+
+def read(source: Source) -> MemorySnapshot:
+    """Read a snapshot.
+
+    Raises:
+        UnusableInputError: It is damaged, holds more than plain data, or is none.
+    """
+    data = source.peek(_LARGEST + 1)
+    if len(data) > _LARGEST:
+        raise UnusableInputError(
+            f"{source.name}: is larger than {_LARGEST >> 30} GiB; record with a smaller max_entries"
+        )
+    rows = _Rows()
+    try:
+        if data.startswith(plain_data.PROTOCOLS):
+            content = plain_data.loads(data, rows.shrunk)
+        else:
+            content = rows.of_json(plain_data.loads_json(data))
+    except plain_data.NotPlainError as error:
+        raise UnusableInputError(f"{source.name}: is not a memory snapshot that can be read: it {error}") from None
+    return snapshot_of(content, rows, source)
+
+
+class _Rows:
+    """What is taken out of dicts while a file is read: frames, stacks and entries of histories by number."""
+
+    def __init__(self) -> None:
+        self.frames: dict[Frame, int] = {}
+        self.stacks: dict[tuple[int, ...], int] = {}
+        self.entries = bytearray()
+        self.count = 0
+        self.damaged = 0
+
+    def shrunk(self, finished: dict[str, Any]) -> int | None:
+        """The number of a frame or of an entry; None for all else, which stays."""
+        if "filename" in finished:
+            return self._frame(finished)
+        return self._entry(finished) if "action" in finished else None
+
+    def of_json(self, value: Any, depth: int = 0) -> Any:
+        """The data with frames and entries as numbers, as they are where a pickle is read.
+
+        Raises:
+            NotPlainError: It is nested deeper than torch does.
+        """
+        if depth > plain_data.DEEPEST:
+            raise plain_data.NotPlainError(f"nests data more than {plain_data.DEEPEST} deep, which torch does not")
+        if isinstance(value, list):
+            return [self.of_json(part, depth + 1) for part in value]
+        if not isinstance(value, dict):
+            return value
+        made = {key: self.of_json(part, depth + 1) for key, part in value.items()}
+        number = self.shrunk(made)
+        return made if number is None else number
+
+    def _frame(self, frame: Mapping[str, Any]) -> int:
+        line = frame.get("line")
+        known = (
+            _text(frame["filename"]),
+            line if type(line) is int and 0 <= line < _MOST_LINES else 0,
+            _text(frame.get("name")),
+        )
+        return self.frames.setdefault(known, len(self.frames))
+
+    def stack(self, frames: Any) -> int:
+        """The number of a list of frames; -1 if there is none."""
+        if not frames or type(frames) is not list:
+            return -1
+        try:
+            key = tuple(frames)
+            return self.stacks.setdefault(key, len(self.stacks))
+        except TypeError:  # not numbers of frames
+            return -1
+
+    def _entry(self, entry: Mapping[str, Any]) -> int:
+        get = entry.get
+        try:
+            action = _ACTION.get(entry["action"], _OTHER)
+            self.entries += _ROW.pack(
+                action,
+                get("addr", 0),
+                get("size", 0),
+                get("stream", 0),
+                get("time_us", 0),
+                self.stack(get("frames")),
+                get("device_free", -1),
+            )
+        except (StructError, TypeError):  # not the numbers that torch writes
+            self.damaged += 1
+            return -1
+        self.count += 1
+        return self.count - 1
+
+    def table(self) -> np.ndarray:
+        """All entries, in the order of the file."""
+        return np.frombuffer(self.entries, dtype=_ROWS)
+
+    def named_stacks(self) -> tuple[tuple[Frame, ...], ...]:
+        """The stacks by number, with the files, lines and functions of their frames."""
+        frames = list(self.frames)
+        return tuple(
+            tuple(frames[number] for number in stack if type(number) is int and 0 <= number < len(frames))
+            for stack in self.stacks
+        )
+
+
+def snapshot_of(content: Any, rows: _Rows, source: Source) -> MemorySnapshot:
+    """The snapshot of plain data whose entries are in `rows`.
+
+    Raises:
+        UnusableInputError: It has neither segments nor a history.
+    """
+    given = {"segments": content} if isinstance(content, list) else content
+    if not isinstance(given, dict) or not {"segments", "device_traces"} & given.keys():
+        raise UnusableInputError(
+            f"{source.name}: has neither segments nor a history of allocations; give a file that "
+            "torch.cuda.memory._dump_snapshot(file) wrote"
+        )
+    devices = _devices(_listed(given.get("segments")), _listed(given.get("device_traces")), rows)
+    if not devices:
+        raise UnusableInputError(
+            f"{source.name}: has no memory of any device; call torch.cuda.memory._dump_snapshot(file) while it is used"
+        )
+    has_host, host = "host_segments" in given, _dicts(given.get("host_segments"))
+    losses = (Loss("read-memory-damaged", rows.damaged, {"name": source.name}),) if rows.damaged else ()
+    return MemorySnapshot(
+        devices=devices,
+        settings=_settings(given.get("allocator_settings")),
+        annotations=tuple(_annotations(_dicts(given.get("external_annotations")))),
+        stacks=rows.named_stacks(),
+        name=source.name,
+        size_bytes=source.size_bytes,
+        losses=(*losses, *source.losses),
+        host_reserved=_sum(host, "total_size") if has_host else None,
+        host_active=_sum(host, "active_size", "allocated_size") if has_host else None,
+    )
+
+
+def _devices(segments: Sequence[Any], histories: Sequence[Any], rows: _Rows) -> tuple[DeviceMemory, ...]:
+    """The devices that have segments or a history, by number; at most so many as any machine has."""
+    segments_of: dict[int, list[Mapping[str, Any]]] = {}
+    for segment in segments:
+        number = _whole(segment.get("device"), 0) if isinstance(segment, dict) else -1
+        if 0 <= number < _MOST_DEVICES:
+            segments_of.setdefault(number, []).append(segment)
+        else:
+            rows.damaged += 1
+    history_of = {number: _listed(history) for number, history in enumerate(histories[:_MOST_DEVICES]) if history}
+    table = rows.table()
+    found = []
+    for number in sorted(segments_of.keys() | history_of.keys()):
+        own = segments_of.get(number, [])
+        history = _history(history_of.get(number, []), table)
+        found.append(DeviceMemory(number, _segments(number, own), _blocks(own, rows), history))
+    return tuple(found)
+
+
+def _history(numbers: Sequence[Any], table: np.ndarray) -> MemoryHistory:
+    """The history whose entries have these numbers."""
+    kept = [number for number in numbers if type(number) is int and 0 <= number < len(table)]
+    mine = table[np.array(kept, dtype=np.int64)]
+    columns = {name: np.ascontiguousarray(mine[name]) for name in _ROWS.names or ()}
+    return MemoryHistory(**columns)
+
+
+def _segments(number: int, segments: Sequence[Mapping[str, Any]]) -> MemorySegments:
+    return MemorySegments(
+        device=np.full(len(segments), number, dtype=np.int32),
+        address=_addresses(segment.get("address") for segment in segments),
+        total_size=_sizes(segment.get("total_size") for segment in segments),
+        stream=np.array([_whole(segment.get("stream"), 0) for segment in segments], dtype=np.int64),
+        is_large=np.array([segment.get("segment_type") != "small" for segment in segments], dtype=np.bool_),
+        is_expandable=np.array([segment.get("is_expandable") is True for segment in segments], dtype=np.bool_),
+        pool=_pools(segments),
+    )
+
+
+def _pools(segments: Sequence[Mapping[str, Any]]) -> np.ndarray:
+    """Numbers of private pools, in the order of the file; torch names them by pairs, and the default pool (0, 0)."""
+    known: dict[tuple[Any, ...], int] = {}
+    found = []
+    for segment in segments:
+        pair = segment.get("segment_pool_id")
+        name = tuple(map(_number, pair)) if isinstance(pair, list | tuple) else (0, 0)
+        found.append(known.setdefault(name, len(known)) if any(name) else -1)
+    return np.array(found, dtype=np.int32)
+
+
+def _blocks(segments: Sequence[Mapping[str, Any]], rows: _Rows) -> MemoryBlocks:
+    segment_of, address, size, requested, state, frames = [], [], [], [], [], []
+    for place, segment in enumerate(segments):
+        at = _whole(segment.get("address"), 0)
+        for block in _dicts(segment.get("blocks")):
+            rounded = max(0, _whole(block.get("size"), 0))
+            past = _dicts(block.get("history"))
+            told = block.get("requested_size", (past[0].get("real_size") if past else None) or rounded)
+            stack = block.get("frames", past[0].get("frames") if past else None)
+            segment_of.append(place)
+            address.append(block.get("address", at))
+            size.append(rounded)
+            requested.append(max(0, _whole(told, rounded)))
+            state.append(_STATE.get(_text(block.get("state")), len(STATES) - 1))
+            frames.append(rows.stack(stack))
+            at += rounded
+    return MemoryBlocks(
+        segment=np.array(segment_of, dtype=np.int32),
+        address=_addresses(address),
+        size=np.array(size, dtype=np.int64),
+        requested=np.array(requested, dtype=np.int64),
+        state=np.array(state, dtype=np.uint8),
+        frames=np.array(frames, dtype=np.int32),
+    )
+
+
+def _settings(value: Any) -> dict[str, Any]:
+    """The settings whose values are plain, by the name that torch gives them."""
+    given = value if isinstance(value, dict) else {}
+    return {key[:_LONGEST]: one for key, one in given.items() if type(one) in (bool, int, float, str)}
+
+
+def _annotations(entries: Iterable[Mapping[str, Any]]) -> Iterable[MemoryAnnotation]:
+    for entry in entries:
+        if _text(entry.get("name")):
+            name, stage = _text(entry["name"]), _text(entry.get("stage"))
+            yield MemoryAnnotation(name, stage, _whole(entry.get("device"), 0), _whole(entry.get("time_us"), 0))
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _dicts(value: Any) -> list[Mapping[str, Any]]:
+    return [entry for entry in _listed(value) if isinstance(entry, dict)]
+
+
+def _text(value: Any) -> str:
+    return value[:_LONGEST] if type(value) is str else ""
+
+
+def _number(value: Any) -> int:
+    return value if type(value) is int else 0
+
+
+def _whole(value: Any, otherwise: int) -> int:
+    """A number that fits a column; something else if there is none."""
+    return value if type(value) is int and -(1 << 62) < value < 1 << 62 else otherwise
+
+
+def _addresses(values: Iterable[Any]) -> np.ndarray:
+    return np.array([v if type(v) is int and 0 <= v < 1 << 64 else 0 for v in values], dtype=np.uint64)
+
+
+def _sizes(values: Iterable[Any]) -> np.ndarray:
+    return np.array([max(0, _whole(value, 0)) for value in values], dtype=np.int64)
+
+
+def _sum(entries: Iterable[Mapping[str, Any]], *keys: str) -> int:
+    """The sum of the first of these fields that an entry has."""
+    return sum(max(0, _whole(next((entry[key] for key in keys if key in entry), 0), 0)) for entry in entries)

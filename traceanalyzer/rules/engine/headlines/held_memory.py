@@ -1,0 +1,82 @@
+"""The headline of a memory snapshot: what was asked for where memory ran out, else who holds most of the peak."""
+
+from __future__ import annotations
+
+from traceanalyzer.analyzers.memory.snapshots import FailedAllocation, MemorySnapshotUse, SnapshotDevice
+from traceanalyzer.knowledge import python_frames
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.names import code_place
+
+_FAILED = Text(
+    "headline-memory-failed",
+    "Out of memory: {line} asked for {asked:bytes}; {free:bytes} were free, {inactive:bytes} reserved but unused.",
+    "line is a file and a line such as train.py:12",
+)
+_FAILED_FREE = Text(
+    "headline-memory-failed-free",
+    "Out of memory: {line} asked for {asked:bytes}; {free:bytes} were free.",
+    "line is a file and a line such as train.py:12",
+)
+_FAILED_ONLY = Text(
+    "headline-memory-failed-only",
+    "Out of memory: {line} asked for {asked:bytes}.",
+    "line is a file and a line such as train.py:12",
+)
+_NO_LINE = Text("headline-memory-no-line", "an unknown line", "in place of a line that asked for memory")
+_PEAK = Text(
+    "headline-memory-peak",
+    "{peak:bytes} are held at the peak, most by {line}: {held:bytes}.",
+    "line is a file and a line such as train.py:12",
+)
+_PEAK_OLDER = Text(
+    "headline-memory-peak-older", "{peak:bytes} are held at the peak, {held:bytes} of it from before the history."
+)
+_DUMP = Text(
+    "headline-memory-dump",
+    "{held:bytes} are held at the dump, of {reserved:bytes} reserved; there is no history.",
+)
+_DUMP_LINE = Text(
+    "headline-memory-dump-line",
+    "{total:bytes} are held at the dump, most by {line}: {held:bytes}; there is no history.",
+    "line is a file and a line such as train.py:12",
+)
+_LEAST = 0.05
+"""Share of the peak that a line holds at least to be named where most is older than the history (own choice)."""
+
+
+def of_snapshot(found: MemorySnapshotUse) -> Message:
+    """What was asked for where memory ran out, else the peak and who holds most of it."""
+    device = found.fullest
+    if device.failure is not None:
+        return _of_failure(device.failure)
+    return _of_peak(device)
+
+
+def _of_failure(failed: FailedAllocation) -> Message:
+    told = {"line": _short(failed.line) or _NO_LINE(), "asked": failed.asked_bytes}
+    if failed.device_free_bytes is None:
+        return _FAILED_ONLY(**told)
+    if failed.inactive_bytes is None:
+        return _FAILED_FREE(**told, free=failed.device_free_bytes)
+    return _FAILED(**told, free=failed.device_free_bytes, inactive=failed.inactive_bytes)
+
+
+def _of_peak(device: SnapshotDevice) -> Message:
+    row = next((row for row in device.lines if row.line is not None), None)
+    peak, older = device.peak_requested_bytes, device.peak_older_bytes
+    is_little = row is not None and row.held_bytes < _LEAST * peak and 2 * older > peak
+    line = None if row is None or is_little else _short(row.line)
+    if device.peak_entry is None:
+        total = device.active_requested_bytes
+        if row is None or line is None:
+            return _DUMP(held=total, reserved=device.reserved_bytes)
+        return _DUMP_LINE(total=total, line=line, held=row.held_bytes)
+    if row is None or line is None:
+        return _PEAK_OLDER(peak=peak, held=older)
+    return _PEAK(peak=peak, line=line, held=row.held_bytes)
+
+
+def _short(line: str | None) -> str | None:
+    """A line as people read it in a sentence: the file without its folders."""
+    frame = None if line is None else python_frames.parse(line)
+    return line if frame is None else code_place(frame.path, frame.line)

@@ -1,0 +1,142 @@
+"""Detects what fills a device, by snapshots of memory: fragments, too much held, tensors kept, unused graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from traceanalyzer.analyzers.memory.snapshot_peak import HeldLine
+from traceanalyzer.analyzers.memory.snapshots import FailedAllocation, MemorySnapshotUse, SnapshotDevice
+from traceanalyzer.knowledge import python_frames
+from traceanalyzer.report.names import named_code
+from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Facts, Limits, page
+
+_FRAGMENTED = page("memory-fragmented")
+_EXHAUSTED = page("memory-exhausted")
+_KEPT = page("tensors-kept")
+_UNUSED = page("graph-unused")
+_SHOWN = 5
+_BY_KIND = {
+    "activations": (_EXHAUSTED.text("summary-activations"), _EXHAUSTED.text("advice-activations")),
+    "gradients": (_EXHAUSTED.text("summary-gradients"), _EXHAUSTED.text("advice-gradients")),
+    "optimizer": (_EXHAUSTED.text("summary-optimizer"), _EXHAUSTED.text("advice-optimizer")),
+    "parameters": (_EXHAUSTED.text("summary-parameters"), _EXHAUSTED.text("advice-parameters")),
+    "unknown": (_EXHAUSTED.text("summary-unknown"), _EXHAUSTED.text("advice-unknown")),
+}
+"""Summary and advice by the kind that holds most."""
+
+
+def _devices(facts: Facts) -> Iterator[SnapshotDevice]:
+    yield from facts.need("memory_snapshot", MemorySnapshotUse).devices
+
+
+def _gpu(device: SnapshotDevice) -> str:
+    return f"GPU{device.device}"
+
+
+def _named(line: str | None) -> str:
+    """A line as it stands in a sentence."""
+    frame = None if line is None else python_frames.parse(line)
+    return (line or "?") if frame is None else named_code(frame.function, frame.path, frame.line)
+
+
+def _places(device: SnapshotDevice, kind: str) -> tuple[CodePlace, ...]:
+    """The lines that hold most of a kind at the peak; the device if none is known."""
+    rows = [row for row in device.lines if row.line is not None and row.kind == kind]
+    return tuple(map(_place, rows[:_SHOWN])) or (_whole(device, device.peak_requested_bytes),)
+
+
+def _place(row: HeldLine) -> CodePlace:
+    return CodePlace("python", row.line or "", value=row.held_bytes, unit="bytes")
+
+
+def _whole(device: SnapshotDevice, size: int) -> CodePlace:
+    return CodePlace("memory", _gpu(device), value=size, unit="bytes")
+
+
+def _fragmented(facts: Facts, limits: Limits) -> Drafts:
+    for device in _devices(facts):
+        failed = device.failure
+        is_hit = failed is not None and failed.is_fragmentation
+        if device.is_expandable or not device.reserved_bytes or not (is_hit or (failed is None and device.retries)):
+            continue
+        share = device.unusable_bytes / device.reserved_bytes
+        if share <= limits["unusable_share"]:
+            continue
+        where = _of_failure(failed) or (_whole(device, device.unusable_bytes),)
+        evidence = _FRAGMENTED.evidence(limits, "unusable_share", share, where)
+        params: dict[str, Any] = {
+            "device": _gpu(device),
+            "unusable": device.unusable_bytes,
+            "reserved": device.reserved_bytes,
+            "largest": device.largest_request_bytes or 0,
+        }
+        severity, confidence = ("high", "A") if is_hit else ("low", "B")
+        yield Draft((evidence,), None, params, severity=severity, confidence=confidence)
+
+
+def _of_failure(failed: FailedAllocation | None) -> tuple[CodePlace, ...]:
+    return (
+        ()
+        if failed is None or failed.line is None
+        else (CodePlace("python", failed.line, value=failed.asked_bytes, unit="bytes"),)
+    )
+
+
+def _exhausted(facts: Facts, limits: Limits) -> Drafts:
+    for device in _devices(facts):
+        failed = device.failure
+        if failed is None or failed.is_fragmentation or failed.failures < limits["failures"] or not device.kinds:
+            continue
+        most = device.kinds[0]
+        if most.kind == "unknown" and len(device.kinds) > 1:
+            most = device.kinds[1]
+        largest = max((row.largest_bytes for row in device.lines if row.kind == most.kind), default=0)
+        evidence = _EXHAUSTED.evidence(limits, "failures", failed.failures, _places(device, most.kind))
+        params = {
+            "device": _gpu(device),
+            "asked": failed.asked_bytes,
+            "line": _named(failed.line),
+            "level": failed.level_bytes,
+            "held": most.held_bytes,
+            "most": max(0, most.held_bytes - largest),
+        }
+        summary, advice = _BY_KIND.get(most.kind, _BY_KIND["unknown"])
+        yield Draft((evidence,), None, params, severity="critical", advice=advice, summary=summary)
+
+
+def _kept(facts: Facts, limits: Limits) -> Drafts:
+    for device in _devices(facts):
+        peak = device.peak_requested_bytes
+        rows = [row for row in device.kept if row.blocks >= limits["blocks"]]
+        total = sum(row.kept_bytes for row in rows)
+        if not rows or total <= limits["kept_share"] * peak:
+            continue
+        places = tuple(CodePlace("python", row.line, value=row.kept_bytes, unit="bytes") for row in rows[:_SHOWN])
+        evidence = _KEPT.evidence(limits, "kept_share", total / peak, places)
+        params = {
+            "device": _gpu(device),
+            "line": _named(rows[0].line),
+            "blocks": sum(row.blocks for row in rows),
+            "kept": total,
+        }
+        severity = "high" if total > 0.1 * peak else "medium"
+        yield Draft((evidence,), None, params, severity=severity)
+
+
+def _unused(facts: Facts, limits: Limits) -> Drafts:
+    for device in _devices(facts):
+        peak, unused = device.peak_requested_bytes, device.unused_graph_bytes
+        if not unused or unused <= limits["unused_share"] * peak:
+            continue
+        evidence = _UNUSED.evidence(limits, "unused_share", unused / peak, _places(device, "activations"))
+        params = {"device": _gpu(device), "unused": unused, "peak": peak}
+        yield Draft((evidence,), None, params, severity="medium")
+
+
+RULES = (
+    _FRAGMENTED.rule(snapshot=_fragmented),
+    _EXHAUSTED.rule(snapshot=_exhausted),
+    _KEPT.rule(snapshot=_kept),
+    _UNUSED.rule(snapshot=_unused),
+)

@@ -1,0 +1,239 @@
+"""What does a snapshot of memory hold, who holds the peak, and what could not be used?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from traceanalyzer.analyzers.memory.snapshot_peak import HeldKind, HeldLine, KeptLine
+from traceanalyzer.analyzers.memory.snapshots import FailedAllocation, MemorySnapshotUse, SnapshotDevice
+from traceanalyzer.knowledge import python_frames
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.model import Report
+from traceanalyzer.report.names import named_code
+from traceanalyzer.report.section import Section, Term, Topic
+from traceanalyzer.sections import columns
+from traceanalyzer.sections.columns import Column, detail, facts, known, optional, table
+
+TITLE = Text("snapshot-title", "Memory by the snapshot")
+_FAILED_TITLE = Text("snapshot-failed-title", "Out of memory")
+_LINES_TITLE = Text("snapshot-lines-title", "Who holds the peak")
+_MORE_TITLE = Text("snapshot-more-title", "More about the snapshot")
+_STOPPED = Text(
+    "snapshot-stopped",
+    "Recording had stopped before the dump: what the history leaves alive is no active block. The level begins with "
+    "what the history frees without having allocated it.",
+)
+_NO_HISTORY = Text(
+    "snapshot-no-history",
+    "The snapshot has no history, so it shows only what is held at the dump. Call "
+    "torch.cuda.memory._record_memory_history() at the start of the program.",
+)
+_OLDER = Text(
+    "snapshot-older",
+    "{older:bytes} of the peak were allocated before the history begins, which keeps only its last entries.",
+)
+_FRAGMENTED = Text(
+    "snapshot-fragmented",
+    "What was reserved but unused would have been enough in one piece: fragmentation alone explains the failure.",
+)
+_NOT_FRAGMENTED = Text(
+    "snapshot-not-fragmented",
+    "What was reserved but unused would not have been enough in one piece: the program holds too much.",
+)
+_RETRIES = Text(
+    "snapshot-retries",
+    "{count:count} times segments were given back right before one was taken, which waits for the device.",
+    one="{count:count} time segments were given back right before one was taken, which waits for the device.",
+)
+_WORTH = 0.01
+"""Share of the peak from before the history from which on it is said (own choice)."""
+_KINDS = {
+    "parameters": Text("snapshot-kind-parameters", "parameters", "what holds memory"),
+    "gradients": Text("snapshot-kind-gradients", "gradients", "what holds memory"),
+    "optimizer": Text("snapshot-kind-optimizer", "optimizer state", "what holds memory"),
+    "activations": Text("snapshot-kind-activations", "activations", "what holds memory"),
+    "temporary": Text("snapshot-kind-temporary", "temporary", "what holds memory"),
+    "unknown": Text("snapshot-kind-unknown", "unknown", "what holds memory"),
+}
+
+
+def _line(row: HeldLine | KeptLine | FailedAllocation) -> str | None:
+    """A line as people find it: the end of its path, and the function."""
+    frame = None if row.line is None else python_frames.parse(row.line)
+    return row.line if frame is None else named_code(frame.function, frame.path, frame.line)
+
+
+_FIGURES = (
+    Column(Text("snapshot-peak", "Peak, requested"), "bytes", "peak_requested_bytes"),
+    Column(Text("snapshot-peak-at", "Peak at", "time since the first entry"), "ns", "peak_ns", if_any=known),
+    Column(Text("snapshot-reserved", "Reserved at the dump"), "bytes", "reserved_bytes"),
+    Column(Text("snapshot-active", "Active at the dump"), "bytes", "active_bytes"),
+    Column(Text("snapshot-inactive", "Reserved but unused"), "bytes", "inactive_bytes"),
+    Column(
+        Text("snapshot-unusable", "In pieces too small for the largest request"),
+        "bytes",
+        "unusable_bytes",
+        is_extra=True,
+    ),
+    Column(
+        Text("snapshot-free-segments", "In segments that nobody uses"), "bytes", "free_segments_bytes", is_extra=True
+    ),
+    Column(Text("snapshot-growth", "Growth per step"), "bytes", "growth_bytes_per_step", if_any=bool),
+    Column(Text("snapshot-entries", "Entries of the history"), "count", "history_entries", is_extra=True),
+    Column(Text("snapshot-span", "Time of the history"), "ns", lambda row: row.span_ns or None, if_any=known),
+)
+_NUMBERED = (Column(columns.DEVICE.title, "", lambda row: f"GPU{row.device}"), *_FIGURES)
+_FAILURE = optional(
+    known,
+    Column(Text("snapshot-asked", "Asked for"), "bytes", "asked_bytes"),
+    Column(Text("snapshot-asked-by", "By"), "", _line, is_name=True),
+    Column(Text("snapshot-device-free", "Free on the device"), "bytes", "device_free_bytes"),
+    Column(Text("snapshot-failed-reserved", "Reserved"), "bytes", "reserved_bytes"),
+    Column(Text("snapshot-failed-level", "Held by the program"), "bytes", "level_bytes"),
+    Column(Text("snapshot-failed-inactive", "Reserved but unused"), "bytes", "inactive_bytes"),
+    Column(Text("snapshot-failed-largest", "Largest unused block"), "bytes", "largest_inactive_bytes"),
+    Column(Text("snapshot-failures", "Failed allocations"), "count", "failures"),
+)
+_HOST = optional(
+    known,
+    Column(Text("snapshot-host-reserved", "Pinned host memory"), "bytes", "host_reserved_bytes"),
+    Column(Text("snapshot-host-active", "Pinned host memory in use"), "bytes", "host_active_bytes"),
+)
+
+
+class _OfDevice(NamedTuple):
+    """A row of one of several devices."""
+
+    device: str | None
+    """None where there is only one."""
+    part: Any
+    peak: int
+
+    @property
+    def share(self) -> float | None:
+        """The share of the peak that it holds."""
+        return self.part.held_bytes / self.peak if self.peak else None
+
+
+_DEVICE = Column(columns.DEVICE.title, "", "device", if_any=known)
+_KIND = Column(Text("snapshot-kind", "Kind", "of what holds memory"), "", lambda row: _kind(row.part))
+_BLOCKS = Column(Text("snapshot-blocks", "Blocks"), "count", "part.blocks")
+_HELD = Column(Text("snapshot-held", "Held"), "bytes", "part.held_bytes")
+_OLDER_COLUMN = Column(Text("snapshot-older-column", "From before"), "bytes", "part.older_bytes", if_any=bool)
+_LARGEST = Column(Text("snapshot-largest", "Largest"), "bytes", "part.largest_bytes", is_extra=True)
+_LINE = columns.LINE.of(lambda row: _line(row.part))
+_KIND_COLUMNS = (_DEVICE, _KIND, _BLOCKS, _HELD, _OLDER_COLUMN, columns.SHARE)
+_LINE_COLUMNS = (_DEVICE, _LINE, _KIND, _BLOCKS, _HELD, replace(_OLDER_COLUMN, is_extra=True), _LARGEST, columns.SHARE)
+_KEPT_COLUMNS = (
+    _DEVICE,
+    Column(Text("snapshot-kept-line", "Keeps block after block"), "", lambda row: _line(row.part), is_name=True),
+    _BLOCKS,
+    Column(Text("snapshot-kept", "Kept"), "bytes", "part.kept_bytes"),
+)
+_SIZE_COLUMNS = (_DEVICE, Column(Text("snapshot-size", "Size"), "bytes", "part.size_bytes"), _BLOCKS, _HELD)
+_PART_COLUMNS = (
+    _DEVICE,
+    columns.NAME.of("part.name"),
+    Column(Text("snapshot-times", "Times"), "count", "part.times"),
+    Column(Text("snapshot-part-peak", "Peak"), "bytes", "part.peak_bytes"),
+    Column(Text("snapshot-part-growth", "Growth"), "bytes", "part.growth_bytes"),
+)
+_POOL_COLUMNS = (
+    _DEVICE,
+    Column(Text("snapshot-pool", "Private pool"), "", lambda row: str(row.part.pool)),
+    Column(Text("snapshot-pool-segments", "Segments"), "count", "part.segments"),
+    Column(Text("snapshot-pool-reserved", "Reserved"), "bytes", "part.reserved_bytes"),
+    Column(Text("snapshot-pool-active", "Active"), "bytes", "part.active_bytes"),
+)
+_TERMS = (
+    Term(
+        Text("define-snapshot-requested", "Requested, Active, Reserved"),
+        Text(
+            "define-snapshot-requested-say",
+            "Requested is what the program asked for; active is what the allocator gave, rounded; reserved is what it "
+            "holds from the driver.",
+        ),
+    ),
+)
+_MORE = (
+    ("memory_kept", _KEPT_COLUMNS, "kept"),
+    ("memory_sizes", _SIZE_COLUMNS, "sizes"),
+    ("memory_parts", _PART_COLUMNS, "parts"),
+    ("memory_pools", _POOL_COLUMNS, "pools"),
+)
+"""Tables of details: their ids, their columns, and the field of a device that has their rows."""
+
+
+def build(report: Report, top: int) -> Iterator[Section]:
+    """Build what failed, the figures of each device, and the tables of what holds the peak."""
+    found = report.result("memory_snapshot", MemorySnapshotUse)
+    if found is None or not found.devices:
+        return
+    failed = next((device.failure for device in found.devices if device.failure is not None), None)
+    if failed is not None:
+        yield _failed(failed)
+    yield _figures(found)
+    lines = [row for row in _rows(found, "lines") if row.part.line is not None]
+    if lines:
+        lines.sort(key=lambda row: -row.part.held_bytes)
+        holders = table("memory_lines", _LINE_COLUMNS, lines, top)
+        yield Section("memory-lines", _LINES_TITLE(), tables=(holders,), topic=Topic.MEMORY, is_essential=True)
+    tables = [table(id_, shown, rows, top) for id_, shown, field in _MORE if (rows := _rows(found, field))]
+    if tables:
+        yield detail("memory-more", _MORE_TITLE, Topic.MEMORY, tables)
+
+
+def _rows(found: MemorySnapshotUse, field: str) -> list[_OfDevice]:
+    """The rows of all devices."""
+    is_alone = len(found.devices) == 1
+    return [
+        _OfDevice(None if is_alone else f"GPU{device.device}", row, device.peak_requested_bytes)
+        for device in found.devices
+        for row in getattr(device, field)
+    ]
+
+
+def _failed(failed: FailedAllocation) -> Section:
+    said: tuple[Message, ...] = ()
+    if failed.inactive_bytes is not None:
+        said = (_FRAGMENTED(),) if failed.is_fragmentation else (_NOT_FRAGMENTED(),)
+    return Section(
+        "memory-failed", _FAILED_TITLE(), said, facts(_FAILURE, failed), topic=Topic.MEMORY, is_essential=True
+    )
+
+
+def _figures(found: MemorySnapshotUse) -> Section:
+    """The figures of each device, and what reads them right."""
+    is_alone = len(found.devices) == 1
+    shown = facts(_FIGURES, found.devices[0]) if is_alone else ()
+    of_devices = () if is_alone else (table("memory_devices", _NUMBERED, found.devices),)
+    return Section(
+        "memory-snapshot",
+        TITLE(),
+        tuple(_said(found.devices)),
+        shown + facts(_HOST, found),
+        tables=(*of_devices, table("memory_kinds", _KIND_COLUMNS, _rows(found, "kinds"))),
+        terms=_TERMS,
+        topic=Topic.MEMORY,
+        is_essential=True,
+    )
+
+
+def _said(devices: tuple[SnapshotDevice, ...]) -> Iterator[Message]:
+    if not any(device.history_entries for device in devices):
+        yield _NO_HISTORY()
+    if any(device.stopped_before_dump for device in devices):
+        yield _STOPPED()
+    for device in devices:
+        is_older = device.peak_older_bytes > _WORTH * device.peak_requested_bytes
+        if device.peak_entry is not None and is_older:
+            yield _OLDER(older=device.peak_older_bytes)
+    retries = sum(device.retries for device in devices)
+    if retries:
+        yield _RETRIES(count=retries)
+
+
+def _kind(row: HeldKind | HeldLine) -> Message | str:
+    return _KINDS[row.kind]() if row.kind in _KINDS else row.kind
