@@ -7,6 +7,7 @@ import pytest
 from traceanalyzer.capture.agent import recording
 from traceanalyzer.capture.agent.steps import (
     AFTER,
+    BACKWARD,
     BEFORE,
     DATALOADER,
     MARKED,
@@ -65,7 +66,7 @@ def test_batches_wait_for_an_optimizer_that_exists() -> None:
 
 def test_batches_wait_longer_where_gradients_may_accumulate() -> None:
     finder = StepFinder()
-    finder.backward_done()
+    finder.backward_ended()
     assert not any(finder.batch_wanted(FIRST) for _ in range(100))
     assert finder.batch_wanted(FIRST)
 
@@ -77,7 +78,8 @@ def test_batches_with_gradients_after_each_mark_steps_soon() -> None:
     ended = []
     for _ in range(7):
         ended.append(finder.batch_wanted(FIRST))
-        finder.backward_done()
+        assert not finder.backward_begins()
+        finder.backward_ended()
     assert ended == [False] * 4 + [True] * 3
     assert finder.counts == {"batches": 7, "backwards": 7}
 
@@ -90,6 +92,38 @@ def test_repeated_calls_of_the_outermost_module_are_steps_where_nothing_else_is(
     assert finder.batch_wanted(SECOND)
     assert (finder.source, finder.needs_calls) == (DATALOADER, False)
     assert not finder.module_called(FIRST)
+
+
+def test_calls_of_modules_are_no_steps_where_an_optimizer_exists() -> None:
+    finder = StepFinder()
+    finder.has_optimizer = True
+    assert not any(finder.module_called(FIRST) for _ in range(500))
+
+
+def test_calls_that_build_a_graph_wait_longer_for_a_backward_pass() -> None:
+    finder = StepFinder()
+    assert [finder.module_called(FIRST, may_train=True) for _ in range(101)] == [False] * 100 + [True]
+
+
+@pytest.mark.parametrize("sign", ["batch_wanted", "module_called"])
+def test_the_first_backward_pass_shows_that_what_came_before_were_no_steps(sign: str) -> None:
+    finder = StepFinder()
+    assert any([getattr(finder, sign)(FIRST) for _ in range(20)])
+    assert not finder.backward_begins()
+    assert finder.backward_ended(), "to be thrown away"
+    assert finder.source is None
+    assert not finder.backward_ended(), "only once"
+    assert not any(finder.module_called(FIRST) for _ in range(500))
+
+
+def test_backward_passes_are_the_steps_where_nothing_else_is() -> None:
+    finder = StepFinder()
+    ended = []
+    for _ in range(13):
+        ended.append(finder.backward_begins())
+        finder.backward_ended()
+    assert ended == [False] * 10 + [True] * 3
+    assert finder.source == BACKWARD
 
 
 def test_optimizers_take_precedence_over_batches_and_marks_over_both() -> None:
