@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from traceanalyzer.capture.agent import recording
@@ -13,6 +15,7 @@ from traceanalyzer.capture.agent.steps import (
     MARKED,
     MODULE,
     OPTIMIZER,
+    PROFILED,
     StepClock,
     StepFinder,
 )
@@ -108,7 +111,7 @@ def test_calls_that_build_a_graph_wait_longer_for_a_backward_pass() -> None:
 @pytest.mark.parametrize("sign", ["batch_wanted", "module_called"])
 def test_the_first_backward_pass_shows_that_what_came_before_were_no_steps(sign: str) -> None:
     finder = StepFinder()
-    assert any([getattr(finder, sign)(FIRST) for _ in range(20)])
+    assert [getattr(finder, sign)(FIRST) for _ in range(20)][-1]
     assert not finder.backward_begins()
     assert finder.backward_ended(), "to be thrown away"
     assert finder.source is None
@@ -147,6 +150,21 @@ def test_laps_without_a_phase_count_nowhere() -> None:
     assert list(clock.facts()) == [BEFORE]
     clock.durations_ns[AFTER] += [1, 2, 9]
     assert clock.facts()[AFTER] == {"steps": 3, "mean_ns": 4, "median_ns": 2}
+
+
+def test_time_on_a_core_is_exact_and_never_longer_than_the_step() -> None:
+    """The system's own table counts at ticks: nothing in most steps, and several milliseconds in some."""
+    clock = StepClock()
+    clock.restart()
+    for _ in range(20):
+        until = time.thread_time_ns() + 300_000
+        while time.thread_time_ns() < until:
+            pass
+        clock.lap(PROFILED)
+    steps = clock.recorded()
+    if not steps:
+        pytest.skip("this system does not count how long threads wait for a core")
+    assert all(300_000 <= step["cpu_ns"] <= step["ns"] for step in steps)
 
 
 def test_the_heap_is_asked_only_when_the_process_has_grown_and_then_rarely(monkeypatch: pytest.MonkeyPatch) -> None:

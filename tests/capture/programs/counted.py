@@ -10,12 +10,12 @@ import trainings
 
 sys.path.append(str(Path(__file__).parents[3]))
 
-from traceanalyzer.capture.agent.hooks import Hooks  # noqa: E402
-from traceanalyzer.capture.agent.seen import Seen  # noqa: E402
-from traceanalyzer.capture.agent.settings import Settings  # noqa: E402
-from traceanalyzer.capture.agent.steps import StepFinder  # noqa: E402
-from traceanalyzer.capture.agent.tools import Tools  # noqa: E402
-from traceanalyzer.capture.agent.updates import Updates  # noqa: E402
+from traceanalyzer.capture.agent.hooks import Hooks
+from traceanalyzer.capture.agent.seen import Seen
+from traceanalyzer.capture.agent.settings import Settings
+from traceanalyzer.capture.agent.steps import StepFinder
+from traceanalyzer.capture.agent.tools import Tools
+from traceanalyzer.capture.agent.updates import Updates
 
 
 class Counting:

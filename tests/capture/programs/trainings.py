@@ -158,7 +158,7 @@ def _by_hand(model: nn.Module) -> None:
     with torch.no_grad():
         for parameter in model.parameters():
             assert parameter.grad is not None
-            parameter -= 0.01 * parameter.grad
+            parameter.sub_(0.01 * parameter.grad)
             parameter.grad = None
 
 
@@ -189,7 +189,7 @@ def gradients() -> None:
         found = torch.autograd.grad(model(torch.randn(4, 8)).square().sum(), list(model.parameters()))
         with torch.no_grad():
             for parameter, gradient in zip(model.parameters(), found, strict=True):
-                parameter -= 0.01 * gradient
+                parameter.sub_(0.01 * gradient)
 
 
 def alternating(update: Callable[[nn.Module], Callable[[], object]] = lambda model: sgd(model).step) -> None:

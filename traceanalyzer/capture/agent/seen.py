@@ -76,16 +76,20 @@ class FetchClock:
 
 
 def scheduled_ns() -> tuple[int, int] | None:
-    """Times in ns of this thread: on a core, and ready to run without one; None where the system does not count."""
+    """Times in ns of this thread: on a core, and ready to run without one; None where the system does not count.
+
+    The time on a core is that of the thread's own clock. The system's table has it, too, but as of the last tick.
+    """
+    on_core = time.thread_time_ns()
     try:
         opened = os.open(_SCHEDULED, os.O_RDONLY)
         try:
-            on_core, queued, _ = os.read(opened, 100).split()
+            counted, queued, _ = os.read(opened, 100).split()
         finally:
             os.close(opened)
     except (OSError, ValueError):
         return None
-    return (int(on_core), int(queued)) if int(on_core) else None  # a kernel that does not count shows only zeros
+    return (on_core, int(queued)) if int(counted) else None  # a kernel that does not count shows only zeros
 
 
 class Seen:

@@ -168,7 +168,7 @@ class StepFinder:
         return self._is_sure(MODULE, _PATIENCE_BACKWARD if may_train else _REPEATED)
 
     def _is_update(self) -> bool:
-        """Whether parameters have changed since gradients were computed, often enough without a step of an optimizer."""
+        """Whether parameters have changed since gradients were computed, where no optimizer ends the steps."""
         if self.source in {MARKED, OPTIMIZER}:
             return False
         leads = [self._updated.leads(owner) for owner in self.updates.changed()]
@@ -222,7 +222,8 @@ class StepClock:
             self.durations_ns[phase].append(now - self._since)
             if scheduled is not None and self._scheduled is not None:
                 (cpu, queued), (cpu_before, queued_before) = scheduled, self._scheduled
-                self._on_core[phase].append((cpu - cpu_before, queued - queued_before))
+                on_core = min(cpu - cpu_before, now - self._since)  # two clocks, which are read one after the other
+                self._on_core[phase].append((on_core, queued - queued_before))
         self._since, self._scheduled = now, scheduled
 
     def _forget_old(self, phase: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import weakref
 from collections.abc import Iterable
 from typing import Any
@@ -52,7 +53,7 @@ class Updates:
     """Looks at one parameter of each optimizer and module; keeps none alive, and asks behind all modes of torch."""
 
     def __init__(self, torch: Any) -> None:
-        self._without_modes = torch._C.DisableTorchFunction if torch is not None else None
+        self._without_modes = contextlib.nullcontext if torch is None else torch._C.DisableTorchFunction
         self._probes: dict[int, _Probe] = {}
         self._asked: set[int] = set()
         self._has_gradients = False
