@@ -236,7 +236,7 @@ class Recorder:
             self._again()
             return
         self._phase = _OVER
-        if self._source not in {steps.DATALOADER, steps.MODULE}:  # these programs may still begin to train
+        if self._source in {steps.OPTIMIZER, steps.UPDATE, steps.MARKED}:  # other programs may still begin to train
             self._let_go()
 
     def _again(self) -> None:

@@ -19,9 +19,9 @@ _ERROR = 2
 """The lowest c10 log level that torch still writes; `LOG(WARNING)` is 1."""
 
 
-MOST_BYTES = 64 << 20
-"""By how much the heap may grow while a recording runs: about 100,000 events with shapes, of some 500 bytes each while
-the profiler runs, and 5,000 when it has stopped (measured with torch 2.13)."""
+MOST_BYTES = 32 << 20
+"""By how much the heap may grow while a recording runs: about 80,000 events with shapes, of some 400 bytes each while
+the profiler runs, and 3,500, so 300 MB, when it has stopped (measured with torch 2.13)."""
 
 
 _RARELY = 100
@@ -85,7 +85,7 @@ class Growth:
 
     @property
     def is_large(self) -> bool:
-        """Whether events take about as much as can be written in some seconds and a gigabyte."""
+        """Whether events take about as much as can be written in some seconds and 300 MB."""
         now, resident = time.perf_counter(), resident_bytes()
         has_grown = resident is None or self._resident is None or resident - self._resident > MOST_BYTES
         if not has_grown or now < self._next:
@@ -204,7 +204,7 @@ class ProfilerRun:
 
     @property
     def is_large(self) -> bool:
-        """Whether it holds about as much as can be written in some seconds and a gigabyte."""
+        """Whether it holds about as much as can be written in some seconds and 300 MB."""
         return self._growth is not None and self._growth.is_large
 
     def step(self) -> bool:

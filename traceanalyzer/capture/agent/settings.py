@@ -33,7 +33,7 @@ class Settings:
     """Folder of the project; paths in it are kept, relative to it."""
     scratch: str = ""
     """Temporary folder of this run, for incomplete files and reports to the parent; empty in the library."""
-    limit_s: float = 30.0
+    limit_s: float = 5.0
     """Most seconds to record while no step has been detected; 0 disables this recording."""
     slowest: int = 0
     """Number of steps of which the recording with the slowest is kept; 0 keeps the first recording."""

@@ -100,7 +100,7 @@ class StepFinder:
         self._waited[BACKWARD] += 1
         is_end = self._is_update()
         self.updates.backward_begins()
-        if is_end or self.source not in {None, BACKWARD} or self.counts["batches"]:
+        if is_end or self.source not in {None, BACKWARD} or self.counts["batches"] or self._waited[UPDATE]:
             return is_end
         may_update = self.has_optimizer or self.updates.knows_parameters
         return self._is_sure(BACKWARD, _PATIENCE_BACKWARD if may_update else _REPEATED)
@@ -140,7 +140,8 @@ class StepFinder:
         self._waited[DATALOADER] += 1
         if self._is_update():
             return True
-        if self.source not in {None, DATALOADER, MODULE} or not self._loaders.leads(loader):
+        is_possible = self.source in {None, DATALOADER, MODULE} and not self._waited[UPDATE]
+        if not is_possible or not self._loaders.leads(loader):
             return False
         self._agreed += self._has_gradients
         self._has_gradients = False
@@ -187,6 +188,8 @@ class StepFinder:
 
 BEFORE, PROFILED, AFTER = "before", "profiled", "after"
 
+_ENOUGH = 3
+"""Least number of steps that have quartiles."""
 _KEPT_LAPS = 10_000
 """Number of steps of a phase whose times are kept (own choice: their median changes no more)."""
 
@@ -244,7 +247,7 @@ class StepClock:
     def facts(self) -> dict[str, Any]:
         """Number of steps and what they took, in ns, for each phase that has steps."""
         return {
-            phase: summary(durations) | _means(self._on_core[phase], len(durations))
+            phase: summary(durations) | _on_cores(durations, self._on_core[phase])
             for phase, durations in self.durations_ns.items()
             if durations
         }
@@ -257,16 +260,26 @@ class StepClock:
 
 def summary(durations_ns: list[int]) -> dict[str, Any]:
     """Number, mean and median of the durations of some steps."""
-    return {
+    return _quartiles("range_ns", durations_ns) | {
         "steps": len(durations_ns),
         "mean_ns": round(statistics.fmean(durations_ns)),
         "median_ns": round(statistics.median(durations_ns)),
     }
 
 
-def _means(on_core: list[tuple[int, int]], steps: int) -> dict[str, int]:
-    """Means of the times on a core and waiting for one, if they are known of every step."""
+def _quartiles(name: str, durations_ns: list[int]) -> dict[str, list[int]]:
+    """First and third quartile of three or more durations, under a name: how much they differ by themselves."""
+    if len(durations_ns) < _ENOUGH:
+        return {}
+    first, _, third = statistics.quantiles(durations_ns, n=4, method="inclusive")
+    return {name: [round(first), round(third)]}
+
+
+def _on_cores(durations_ns: list[int], on_core: list[tuple[int, int]]) -> dict[str, Any]:
+    """Times on a core and waiting for one, if they are known of every step: means, and quartiles without the waiting."""
+    steps = len(durations_ns)
     if len(on_core) < steps:
         return {}
     cpu, queued = sum(own for own, _ in on_core), sum(waits for _, waits in on_core)
-    return {"cpu_ns": cpu // steps, "queued_ns": queued // steps}
+    ready = [ns - waits for ns, (_, waits) in zip(durations_ns, on_core, strict=False)]
+    return {"cpu_ns": cpu // steps, "queued_ns": queued // steps} | _quartiles("undisturbed_range_ns", ready)
