@@ -149,7 +149,7 @@ def test_laps_without_a_phase_count_nowhere() -> None:
     assert [len(durations) for durations in clock.durations_ns.values()] == [1, 0, 0]
     assert list(clock.facts()) == [BEFORE]
     clock.durations_ns[AFTER] += [1, 2, 9]
-    assert clock.facts()[AFTER] == {"steps": 3, "mean_ns": 4, "median_ns": 2}
+    assert clock.facts()[AFTER] == {"steps": 3, "mean_ns": 4, "median_ns": 2, "range_ns": [2, 6]}
 
 
 def test_time_on_a_core_is_exact_and_never_longer_than_the_step() -> None:

@@ -46,7 +46,12 @@ def test_each_step_of_the_author_is_a_step() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "source"),
-    [("cells", "optimizer"), ("accumulation-of-batches", "optimizer"), ("alternating-by-hand", "update")],
+    [
+        ("cells", "optimizer"),
+        ("accumulation-of-batches", "optimizer"),
+        ("alternating-by-hand", "update"),
+        ("accumulation-compiled", "update"),
+    ],
 )
 def test_a_training_is_recorded_where_its_updates_are(tmp_path: Path, kind: str, source: str) -> None:
     """Calls of modules, micro-batches and an evaluation come first, and leave neither a trace nor control steps."""
@@ -59,6 +64,8 @@ def test_a_training_is_recorded_where_its_updates_are(tmp_path: Path, kind: str,
     assert found.timing.before is not None
     assert found.timing.after is not None
     assert (found.timing.before.steps, found.timing.after.steps) == (1, 5)
+    assert found.backward_per_step == (32.0 if "accumulation" in kind else 1.0)
+    assert found.batches_per_step == {"cells": 0.0, "accumulation-of-batches": 32.0}.get(kind, 1.0)
 
 
 def test_what_was_recorded_before_the_first_backward_pass_is_thrown_away(tmp_path: Path) -> None:

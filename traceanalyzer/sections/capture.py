@@ -37,8 +37,8 @@ _NO_OVERHEAD = Text(
 )
 _WITHIN_NOISE = Text(
     "capture-real-step-noise",
-    "A step takes {control:ns} without the profiler, and took {profiled:ns} while it was recorded. What recording costs "
-    "is less than steps differ by themselves; times and savings are of the recorded steps.",
+    "A step takes {control:ns} without the profiler, and took {profiled:ns} while it was recorded. What recording "
+    "costs is less than steps differ by themselves; times and savings are of the recorded steps.",
 )
 _OTHER_STEPS = Text(
     "capture-other-steps",

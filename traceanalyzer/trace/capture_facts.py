@@ -333,8 +333,8 @@ class CaptureFacts(msgspec.Struct, frozen=True):
     if unknown."""
     steps_from: str | None = None
     """What marked the steps: `prof.step`, `optimizer`, `update` (parameters that change after a backward pass, where no
-    optimizer is seen to step), `backward` (each backward pass, where no parameters are seen to change), `dataloader`, or
-    `module` (calls of the outermost one); null where the whole run is one."""
+    optimizer is seen to step), `backward` (each backward pass, where no parameters are seen to change), `dataloader`,
+    or `module` (calls of the outermost one); null where the whole run is one."""
     steps: int = 0
     """Number of whole steps in the trace."""
     asked: Asked = Asked()

@@ -276,7 +276,7 @@ def _quartiles(name: str, durations_ns: list[int]) -> dict[str, list[int]]:
 
 
 def _on_cores(durations_ns: list[int], on_core: list[tuple[int, int]]) -> dict[str, Any]:
-    """Times on a core and waiting for one, if they are known of every step: means, and quartiles without the waiting."""
+    """Times on a core and waiting for one, if known of every step: means, and quartiles without the waiting."""
     steps = len(durations_ns)
     if len(on_core) < steps:
         return {}
