@@ -331,6 +331,9 @@ class CaptureFacts(msgspec.Struct, frozen=True):
     generates: bool | None = None
     """Whether the calls that mark the steps come from a function `generate`, so that each is a token for each row; null
     if unknown."""
+    may_train: bool | None = None
+    """Whether the program had computed gradients or made an optimizer when it was last looked at, in recordings of
+    inference at its end; null if unknown."""
     steps_from: str | None = None
     """What marked the steps: `prof.step`, `optimizer`, `update` (parameters that change after a backward pass, where no
     optimizer is seen to step), `backward` (each backward pass, where no parameters are seen to change), `dataloader`,

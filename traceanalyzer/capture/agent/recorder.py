@@ -289,6 +289,7 @@ class Recorder:
         stepping = [o for ref in self.seen.optimizers.values() if (o := ref()) is not None]
         asked = self._settings
         recorded = {
+            "may_train": self.finder.trains or self.finder.has_optimizer,
             "steps_from": self._source,
             "steps": self._recorded_steps,
             "asked": {"wait": asked.wait, "warmup": asked.warmup, "steps": asked.steps},
