@@ -223,11 +223,11 @@ def test_threads_are_part_of_the_whole_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["compiled", "idle"])
-def test_batches_and_gradients_mark_steps_where_no_optimizer_is_seen_to_step(tmp_path: Path, kind: str) -> None:
+def test_updates_mark_steps_where_no_optimizer_is_seen_to_step(tmp_path: Path, kind: str) -> None:
     run = capture(tmp_path, "unseen_optimizer.py", kind, "20")
     assert run.code == 0, run.err
     found = facts(only(tmp_path))
-    assert (found.steps_from, found.steps, found.backward_per_step) == ("dataloader", 5, 1.0)
+    assert (found.steps_from, found.steps, found.backward_per_step) == ("update", 5, 1.0)
 
 
 def test_what_was_seen_is_told_where_it_made_no_steps(tmp_path: Path) -> None:

@@ -65,12 +65,13 @@ def test_a_training_is_recorded_where_its_updates_are(tmp_path: Path, kind: str,
     assert found.timing.after is not None
     assert (found.timing.before.steps, found.timing.after.steps) == (1, 5)
     assert found.backward_per_step == (32.0 if "accumulation" in kind else 1.0)
-    assert found.batches_per_step == {"cells": 0.0, "accumulation-of-batches": 32.0}.get(kind, 1.0)
+    batches = {"accumulation-of-batches": 32.0, "alternating-by-hand": 1.0}.get(kind, 0.0)
+    assert found.batches_per_step == batches, "without those of the evaluation"
 
 
 def test_what_was_recorded_before_the_first_backward_pass_is_thrown_away(tmp_path: Path) -> None:
-    """The evaluation at the start is recorded to its end; then too few steps follow to record any."""
-    run = capture(tmp_path, "trainings.py", "alternating", options=("--warmup", "30"))
+    """Batches at the start are recorded to the end; then too few steps follow to record any."""
+    run = capture(tmp_path, "trainings.py", "inference-then-training", "4")
     assert run.code == 0
-    assert "the program made 24 steps, and 35 are needed" in run.err
+    assert "nothing was captured: the program made 4 steps, and 8 are needed" in run.err
     assert traces(tmp_path) == []

@@ -1,4 +1,4 @@
-"""Small trainings of KIND, each with a mark of its own where its author says that a step begins."""
+"""Small trainings of KIND [STEPS], each with a mark of its own where its author says that a step begins."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-STEPS = 24
+STEPS = int(sys.argv[2]) if len(sys.argv) > 2 and sys.argv[2].isdecimal() else 24
 
 
 def mark() -> None:

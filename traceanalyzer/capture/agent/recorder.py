@@ -254,7 +254,7 @@ class Recorder:
         self._tell(facts=self._facts)
 
     def _save(self, ended: str) -> None:
-        """Write the trace."""
+        """Write the trace of what was recorded, with its facts."""
         assert self._recording is not None  # noqa: S101 - only called when there is one
         self._take_slowest()
         self._recorded_steps = self._recording.steps
