@@ -249,7 +249,7 @@ def test_a_recording_of_everything_ends_when_it_is_large(tmp_path: Path) -> None
     run = capture(tmp_path, "no_steps.py", "100000")
     assert (run.code, run.out) == (0, "done\n")
     assert "in which there were as many events as are kept" in run.err
-    assert text(only(tmp_path)).count('"aten::mm"') < 90_000
+    assert text(only(tmp_path)).count('"ph": "X"') < 200_000
 
 
 def test_two_profilers_are_refused_before_torch_crashes(tmp_path: Path) -> None:

@@ -237,7 +237,7 @@ class Hooks:
             return
         if self._graph_task() != -1 or facts.is_capturing(self._torch):
             return  # inside a backward pass, where modules are computed again, the profiler can neither start nor stop
-        is_trainable = recorder.finder.updates.watch(id(module), module.parameters())
+        is_trainable = recorder.finder.updates.watch(id(module), self._torch.nn.Module.parameters(module))
         may_train = is_trainable and module.training and self._torch.is_grad_enabled()
         if recorder.finder.module_called(id(module), may_train=may_train):
             recorder.step_ended()

@@ -26,6 +26,10 @@ class _Probe:
         self._gradient: int | None = None
         self._moves = False
 
+    @property
+    def is_gone(self) -> bool:
+        return self._parameter() is None
+
     def before_backward(self) -> None:
         parameter = self._parameter()
         if parameter is not None:
@@ -103,12 +107,16 @@ class Updates:
         """The owners for which the answer is true; one that fails is asked no more."""
         found = []
         for owner, probe in list(self._probes.items()):
+            if probe.is_gone:  # another module may get its id
+                self._probes.pop(owner, None)
+                self._asked.discard(owner)
+                continue
             try:
                 with self._without_modes():
                     if ask(probe):
                         found.append(owner)
             except Exception:  # a parameter may be of any class
-                del self._probes[owner]
+                self._probes.pop(owner, None)
         return found
 
     def forget(self) -> None:
