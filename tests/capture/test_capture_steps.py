@@ -7,6 +7,7 @@ import time
 import pytest
 
 from traceanalyzer.capture.agent import recording
+from traceanalyzer.capture.agent.seen import Seen
 from traceanalyzer.capture.agent.steps import (
     AFTER,
     BACKWARD,
@@ -165,6 +166,17 @@ def test_time_on_a_core_is_exact_and_never_longer_than_the_step() -> None:
     if not steps:
         pytest.skip("this system does not count how long threads wait for a core")
     assert all(300_000 <= step["cpu_ns"] <= step["ns"] for step in steps)
+
+
+def test_batches_of_an_evaluation_count_no_more_than_its_time() -> None:
+    """The median of the times leaves out the step that has it."""
+    seen = Seen()
+    for batches in (1, 1, 31, 1, 1):
+        seen.batches = batches
+        seen.step_ended(counts=True, is_recorded=False)
+    assert seen.facts()["batches_per_step"] == 1.0
+    seen.start_counting()
+    assert seen.facts()["batches_per_step"] is None
 
 
 def test_the_heap_is_asked_only_when_the_process_has_grown_and_then_rarely(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -69,6 +69,16 @@ def test_a_training_is_recorded_where_its_updates_are(tmp_path: Path, kind: str,
     assert found.batches_per_step == batches, "without those of the evaluation"
 
 
+def test_control_steps_of_a_recording_that_was_thrown_away_are_not_those_of_the_next(tmp_path: Path) -> None:
+    """Batches with gradients were recorded and timed first; the program ends right after the recorded updates."""
+    run = capture(tmp_path, "trainings.py", "accumulation-of-batches", "8")
+    assert run.code == 0
+    found = facts(only(tmp_path))
+    assert (found.steps_from, found.steps, found.timing.after) == ("optimizer", 5, None)
+    assert found.timing.profiled is not None
+    assert found.timing.profiled.steps == 5
+
+
 def test_what_was_recorded_before_the_first_backward_pass_is_thrown_away(tmp_path: Path) -> None:
     """Batches at the start are recorded to the end; then too few steps follow to record any."""
     run = capture(tmp_path, "trainings.py", "inference-then-training", "4")
