@@ -225,8 +225,9 @@ class StepClock:
             self.durations_ns[phase].append(now - self._since)
             if scheduled is not None and self._scheduled is not None:
                 (cpu, queued), (cpu_before, queued_before) = scheduled, self._scheduled
-                on_core = min(cpu - cpu_before, now - self._since)  # two clocks, which are read one after the other
-                self._on_core[phase].append((on_core, queued - queued_before))
+                length = now - self._since  # of another clock than the parts, which are read right after it
+                on_core = min(cpu - cpu_before, length)
+                self._on_core[phase].append((on_core, min(queued - queued_before, length - on_core)))
         self._since, self._scheduled = now, scheduled
 
     def _forget_old(self, phase: str) -> None:
