@@ -329,7 +329,7 @@ class Recorder:
 
     def finish(self, ended: str) -> None:
         """Save what would be lost when the program ends."""
-        self._tell(counted=self._count if self._phase == _BEFORE else 0)
+        self._tell(counted=self._count if self._phase in {_BEFORE, _ON} else 0)
         if self._phase == _AFTER and self._clock.durations_ns[steps.AFTER]:
             self._tell_timings()
         self._phase = _OVER
