@@ -78,6 +78,7 @@ def test_of_few_steps_the_mean_counts(tmp_path: Path) -> None:
         ({"loaders": [LOADER, LOADER]}, "samples_per_s"),
         ({"loaders": None}, "samples_per_s"),
         ({"batches_per_step": None}, "samples_per_s"),
+        ({"timing": TIMING | {"profiled": TIMING["after"] | {"median_ns": 1}}}, "overhead_share"),
     ],
 )
 def test_what_is_not_there_stays_unknown(tmp_path: Path, change: dict[str, Any], field: str) -> None:

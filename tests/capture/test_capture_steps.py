@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from traceanalyzer.capture.agent import recording
+from traceanalyzer.capture.agent.seen import Seen
 from traceanalyzer.capture.agent.steps import (
     AFTER,
+    BACKWARD,
     BEFORE,
     DATALOADER,
     MARKED,
     MODULE,
     OPTIMIZER,
+    PROFILED,
     StepClock,
     StepFinder,
 )
@@ -65,7 +70,7 @@ def test_batches_wait_for_an_optimizer_that_exists() -> None:
 
 def test_batches_wait_longer_where_gradients_may_accumulate() -> None:
     finder = StepFinder()
-    finder.backward_done()
+    finder.backward_ended()
     assert not any(finder.batch_wanted(FIRST) for _ in range(100))
     assert finder.batch_wanted(FIRST)
 
@@ -77,7 +82,8 @@ def test_batches_with_gradients_after_each_mark_steps_soon() -> None:
     ended = []
     for _ in range(7):
         ended.append(finder.batch_wanted(FIRST))
-        finder.backward_done()
+        assert not finder.backward_begins()
+        finder.backward_ended()
     assert ended == [False] * 4 + [True] * 3
     assert finder.counts == {"batches": 7, "backwards": 7}
 
@@ -90,6 +96,38 @@ def test_repeated_calls_of_the_outermost_module_are_steps_where_nothing_else_is(
     assert finder.batch_wanted(SECOND)
     assert (finder.source, finder.needs_calls) == (DATALOADER, False)
     assert not finder.module_called(FIRST)
+
+
+def test_calls_of_modules_are_no_steps_where_an_optimizer_exists() -> None:
+    finder = StepFinder()
+    finder.has_optimizer = True
+    assert not any(finder.module_called(FIRST) for _ in range(500))
+
+
+def test_calls_that_build_a_graph_wait_longer_for_a_backward_pass() -> None:
+    finder = StepFinder()
+    assert [finder.module_called(FIRST, may_train=True) for _ in range(101)] == [False] * 100 + [True]
+
+
+@pytest.mark.parametrize("sign", ["batch_wanted", "module_called"])
+def test_the_first_backward_pass_shows_that_what_came_before_were_no_steps(sign: str) -> None:
+    finder = StepFinder()
+    assert [getattr(finder, sign)(FIRST) for _ in range(20)][-1]
+    assert not finder.backward_begins()
+    assert finder.backward_ended(), "to be thrown away"
+    assert finder.source is None
+    assert not finder.backward_ended(), "only once"
+    assert not any(finder.module_called(FIRST) for _ in range(500))
+
+
+def test_backward_passes_are_the_steps_where_nothing_else_is() -> None:
+    finder = StepFinder()
+    ended = []
+    for _ in range(13):
+        ended.append(finder.backward_begins())
+        finder.backward_ended()
+    assert ended == [False] * 10 + [True] * 3
+    assert finder.source == BACKWARD
 
 
 def test_optimizers_take_precedence_over_batches_and_marks_over_both() -> None:
@@ -112,7 +150,34 @@ def test_laps_without_a_phase_count_nowhere() -> None:
     assert [len(durations) for durations in clock.durations_ns.values()] == [1, 0, 0]
     assert list(clock.facts()) == [BEFORE]
     clock.durations_ns[AFTER] += [1, 2, 9]
-    assert clock.facts()[AFTER] == {"steps": 3, "mean_ns": 4, "median_ns": 2}
+    assert clock.facts()[AFTER] == {"steps": 3, "mean_ns": 4, "median_ns": 2, "range_ns": [2, 6]}
+
+
+def test_time_on_a_core_is_exact_and_never_longer_than_the_step() -> None:
+    """The system's own table counts at ticks: nothing in most steps, and several milliseconds in some."""
+    clock = StepClock()
+    clock.restart()
+    for _ in range(20):
+        until = time.thread_time_ns() + 300_000
+        while time.thread_time_ns() < until:
+            pass
+        clock.lap(PROFILED)
+    steps = clock.recorded()
+    if not steps:
+        pytest.skip("this system does not count how long threads wait for a core")
+    assert all(step["cpu_ns"] >= 300_000 for step in steps)
+    assert all(step["cpu_ns"] + step["queued_ns"] <= step["ns"] for step in steps)
+
+
+def test_batches_of_an_evaluation_count_no_more_than_its_time() -> None:
+    """The median of the times leaves out the step that has it."""
+    seen = Seen()
+    for batches in (1, 1, 31, 1, 1):
+        seen.batches = batches
+        seen.step_ended(counts=True, is_recorded=False)
+    assert seen.facts()["batches_per_step"] == 1.0
+    seen.start_counting()
+    assert seen.facts()["batches_per_step"] is None
 
 
 def test_the_heap_is_asked_only_when_the_process_has_grown_and_then_rarely(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -223,11 +223,11 @@ def test_threads_are_part_of_the_whole_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["compiled", "idle"])
-def test_batches_and_gradients_mark_steps_where_no_optimizer_is_seen_to_step(tmp_path: Path, kind: str) -> None:
+def test_updates_mark_steps_where_no_optimizer_is_seen_to_step(tmp_path: Path, kind: str) -> None:
     run = capture(tmp_path, "unseen_optimizer.py", kind, "20")
     assert run.code == 0, run.err
     found = facts(only(tmp_path))
-    assert (found.steps_from, found.steps, found.backward_per_step) == ("dataloader", 5, 1.0)
+    assert (found.steps_from, found.steps, found.backward_per_step) == ("update", 5, 1.0)
 
 
 def test_what_was_seen_is_told_where_it_made_no_steps(tmp_path: Path) -> None:
@@ -249,7 +249,7 @@ def test_a_recording_of_everything_ends_when_it_is_large(tmp_path: Path) -> None
     run = capture(tmp_path, "no_steps.py", "100000")
     assert (run.code, run.out) == (0, "done\n")
     assert "in which there were as many events as are kept" in run.err
-    assert text(only(tmp_path)).count('"aten::mm"') < 90_000
+    assert text(only(tmp_path)).count('"ph": "X"') < 200_000
 
 
 def test_two_profilers_are_refused_before_torch_crashes(tmp_path: Path) -> None:

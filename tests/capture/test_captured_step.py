@@ -18,7 +18,7 @@ from traceanalyzer.sections.capture import build_step
 MS = 1_000_000
 
 
-def times(ms: float, **on_core: int) -> dict[str, Any]:
+def times(ms: float, **on_core: int | list[int]) -> dict[str, Any]:
     return {"steps": 5, "mean_ns": int(ms * MS), "median_ns": int(ms * MS), **on_core}
 
 
@@ -46,6 +46,61 @@ def test_the_step_without_the_profiler_and_its_throughput_come_first() -> None:
     assert screen.index("without the profiler") < screen.index("What bounds it")
     page = ta.render(told, "html")
     assert page.index("samples per second in this process.") < page.index('<div class="headline">')
+
+
+@pytest.mark.parametrize(
+    ("profiled", "control"),
+    [
+        (times(7), times(8)),
+        (times(10, range_ns=[8 * MS, 12 * MS]), times(8, range_ns=[7 * MS, 9 * MS])),
+        (
+            times(20, range_ns=[18 * MS, 22 * MS], undisturbed_range_ns=[8 * MS, 9 * MS]),
+            times(8, range_ns=[7 * MS, 9 * MS], undisturbed_range_ns=[7 * MS, 9 * MS]),
+        ),
+    ],
+    ids=["shorter", "as far apart as steps of one kind", "longer because others had the cores"],
+)
+def test_what_recording_costs_is_never_negative_and_never_noise(
+    profiled: dict[str, Any], control: dict[str, Any]
+) -> None:
+    told = report(timing={"profiled": profiled, "after": control})
+    capture = told.result("capture", Capture)
+    assert capture is not None
+    assert capture.overhead_share is None
+    (line,) = lines(told)
+    assert line.endswith(
+        "What recording costs is less than steps differ by themselves; times and savings are of the recorded steps."
+    )
+    assert "%" not in line
+
+
+def test_what_recording_costs_is_told_where_steps_with_it_are_apart() -> None:
+    timing = {
+        "profiled": times(10, range_ns=[9 * MS, 12 * MS], undisturbed_range_ns=[9 * MS, 11 * MS]),
+        "after": times(8, range_ns=[7 * MS, 8 * MS], undisturbed_range_ns=[7 * MS, 8 * MS]),
+    }
+    (line,) = lines(report(timing=timing))
+    assert "(25 % longer)" in line
+
+
+@pytest.mark.parametrize(
+    ("block", "told"),
+    [
+        ({"steps_from": "module"}, "Each call of the outermost module counts as a step."),
+        ({"steps_from": "update"}, "A step ends where parameters have changed after a backward pass: no optimizer was"),
+        (
+            {"steps_from": "backward"},
+            "Each backward pass counts as a step: no parameters were seen to",
+        ),
+        (
+            {"steps_from": "optimizer", "optimizers": [{"name": "SGD", "groups": 1, "tensors": 1}] * 2},
+            "2 optimizers step; a step of the program ends with each step of the first of them.",
+        ),
+    ],
+)
+def test_the_report_says_what_it_counts(block: dict[str, Any], told: str) -> None:
+    (line,) = lines(report(**block))
+    assert line.startswith(told)
 
 
 def test_of_uneven_steps_savings_are_of_the_mean_and_not_of_the_median() -> None:

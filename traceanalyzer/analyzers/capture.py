@@ -25,8 +25,8 @@ class Capture(msgspec.Struct, frozen=True):
     """Duration of a recorded step in ns: the median of three or more steps, else the mean. Null if no recorded step was
     measured."""
     overhead_share: float | None
-    """Recorded step over step without the profiler, minus 1: how much longer recording makes a step. Below 0 if
-    recorded steps are shorter; null if one of the two was not measured."""
+    """Recorded step over step without the profiler, minus 1: how much longer recording makes a step. Null if one of the
+    two was not measured, or if they differ by no more than steps of one kind do, or recorded steps are shorter."""
     samples_per_s: float | None
     """Samples per second of this process without the profiler, from the batch size of its only loader, or from the
     tensors that the outermost module is given where its calls are the steps; null with several loaders, without control
@@ -48,10 +48,11 @@ def analyze(context: Context) -> Capture:
     facts = context.trace.info.capture
     assert facts is not None, "missing() was asked first"  # noqa: S101
     control, profiled = facts.timing.control_ns, facts.timing.profiled_ns
-    overhead = profiled / control - 1 if control and profiled is not None else None
     rate = _rows_per_s(facts, control)
     samples, tokens = (None, rate) if facts.generates else (rate, None)
-    return Capture(facts, control, profiled, overhead, samples, tokens, _queued_share(facts.timing.profiled))
+    return Capture(
+        facts, control, profiled, facts.timing.overhead_share, samples, tokens, _queued_share(facts.timing.profiled)
+    )
 
 
 def _queued_share(times: StepTimes | None) -> float | None:

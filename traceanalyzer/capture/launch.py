@@ -42,7 +42,6 @@ class Note(msgspec.Struct, frozen=True):
 
     rank: int | None = None
     trace: str | None = None
-    superseded: str | None = None
     facts: dict[str, Any] | None = None
     earlier: list[tuple[str, dict[str, Any]]] = []
     steps: int | None = None
@@ -231,7 +230,7 @@ def _collect(code: int, scratch: Path, settings: Settings) -> ProgramOutcome:
 
 
 def _written(note: Note) -> Iterator[Path]:
-    """The traces of one process, with what it knew of the program only at the end; one that they replace is removed."""
+    """The traces of one process, with what it knew of the program only at the end."""
     if note.trace is None or not Path(note.trace).exists():
         return
     for written, facts in [*note.earlier, (note.trace, note.facts)]:
@@ -239,13 +238,6 @@ def _written(note: Note) -> Iterator[Path]:
         if facts is not None:
             tracefile.replace_facts(path, facts)
         yield path
-    if note.superseded is not None:
-        _remove(Path(note.superseded))
-
-
-def _remove(trace: Path) -> None:
-    for path in trace.parent.glob(trace.name.removesuffix(TRACE_SUFFIX) + ".*"):
-        path.unlink()
 
 
 def _cut_short(note: Note) -> str:

@@ -68,7 +68,7 @@ class profile:  # noqa: N801 - read as a verb, like torch.profiler.profile
         profile_memory: bool = False,
         with_modules: bool = False,
         with_flops: bool = False,
-        limit_s: float = 30.0,
+        limit_s: float = 5.0,
         slowest: int = 0,
     ) -> None:
         if steps < 1 or warmup < 0 or wait < 0:

@@ -72,7 +72,7 @@ _DEFAULTS = Settings(folder="traces")
     type=click.FloatRange(min=0),
     default=_DEFAULTS.limit_s,
     metavar="SECONDS",
-    help="If no steps are detected, record at most SECONDS; with 0, nothing  [default: 30].",
+    help="If no steps are detected, record at most SECONDS; with 0, nothing  [default: 5].",
 )
 @click.option("--report", is_flag=True, help="Print the report afterwards, on all ranks together.")
 @click.option("-q", "--quiet", is_flag=True, help="Do not print what was written.")

@@ -35,6 +35,11 @@ _NO_OVERHEAD = Text(
     "capture-real-step-alike",
     "A step takes {control:ns} without the profiler, and took {profiled:ns} while it was recorded.",
 )
+_WITHIN_NOISE = Text(
+    "capture-real-step-noise",
+    "A step takes {control:ns} without the profiler, and took {profiled:ns} while it was recorded. What recording "
+    "costs is less than steps differ by themselves; times and savings are of the recorded steps.",
+)
 _OTHER_STEPS = Text(
     "capture-other-steps",
     "A step takes {control:ns} without the profiler; the recorded steps took {profiled:ns}. Recording does not cost so "
@@ -54,6 +59,19 @@ _QUEUED = Text(
 )
 _FRAMEWORK = Text("capture-framework", "Framework: {framework}.", note="framework is a name")
 _CALLS = Text("capture-calls", "Each call of the outermost module counts as a step.")
+_UPDATES = Text(
+    "capture-updates",
+    "A step ends where parameters have changed after a backward pass: no optimizer was seen to step outside of one.",
+)
+_BACKWARDS = Text(
+    "capture-backwards", "Each backward pass counts as a step: no parameters were seen to change after it."
+)
+_SEVERAL = Text(
+    "capture-several-optimizers",
+    "{count:count} optimizers step; a step of the program ends with each step of the first of them.",
+)
+_COUNTED = {"module": _CALLS, "update": _UPDATES, "backward": _BACKWARDS}
+"""What is said of steps that neither one optimizer nor batches end."""
 _CUT = Text("capture-cut", "The recording ended after {steps:count} of {asked:count} steps.")
 _NOTICEABLE = 0.05
 """Least recording overhead for which host times are unreliable."""
@@ -145,8 +163,11 @@ def _of_step(
         yield _SAMPLES(rate=capture.samples_per_s)
     if capture.tokens_per_s is not None:
         yield _TOKENS(rate=capture.tokens_per_s)
-    if capture.facts.steps_from == "module":
-        yield _CALLS()
+    counted = _COUNTED.get(capture.facts.steps_from or "")
+    if counted is not None:
+        yield counted()
+    elif capture.facts.steps_from == "optimizer" and len(capture.facts.optimizers) > 1:
+        yield _SEVERAL(count=len(capture.facts.optimizers))
     if framework is not None:
         yield _FRAMEWORK(framework=frameworks.loop_title(framework, capture.facts.frames))
 
@@ -157,8 +178,10 @@ def _overhead(capture: Capture, with_stack: bool | None, combined: Combined | No
     plain = None if combined is None else combined.step_ns  # the step as priced, without the profiler
     if not capture.is_of_equal_steps(with_stack=with_stack):
         yield _OTHER_STEPS(control=control, profiled=profiled)
-    elif overhead is None:
+    elif control is None or profiled is None:
         return
+    elif overhead is None:
+        yield _WITHIN_NOISE(control=control, profiled=profiled)
     elif control and plain is not None and abs(plain - control) > _UNEVENLY * control:
         yield _UNEVEN(plain=plain, control=control, overhead=overhead)
     elif overhead < _NOTICEABLE:

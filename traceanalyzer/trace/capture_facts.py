@@ -200,6 +200,11 @@ class StepTimes(msgspec.Struct, frozen=True):
     """Mean time in ns for which the thread that makes the steps ran on a core; null if the system does not count it."""
     queued_ns: int | None = None
     """Mean time in ns in which that thread was ready to run but had no core; null if the system does not count it."""
+    range_ns: tuple[int, int] | None = None
+    """First and third quartile of the durations in ns; null for fewer than three steps or if unknown."""
+    undisturbed_range_ns: tuple[int, int] | None = None
+    """The same of the durations without the time in which the thread had no core; null if the system does not count
+    it."""
 
     @property
     def usual_ns(self) -> int:
@@ -234,15 +239,37 @@ class Timing(msgspec.Struct, frozen=True):
     """Steps without the profiler after the recording; the first step after it is not among them."""
 
     @property
+    def control(self) -> StepTimes | None:
+        """The phase without the profiler that has more steps; None if none was measured."""
+        phases = [phase for phase in (self.after, self.before) if phase is not None]
+        return max(phases, key=lambda phase: phase.steps) if phases else None
+
+    @property
     def control_ns(self) -> int | None:
         """Duration of a step without the profiler in ns, from the phase with more steps; None if none was measured."""
-        phases = [phase for phase in (self.after, self.before) if phase is not None]
-        return max(phases, key=lambda phase: phase.steps).usual_ns if phases else None
+        return None if self.control is None else self.control.usual_ns
 
     @property
     def profiled_ns(self) -> int | None:
         """Duration of a recorded step in ns; None if none was measured."""
         return None if self.profiled is None else self.profiled.usual_ns
+
+    @property
+    def overhead_share(self) -> float | None:
+        """What recording adds to a step, over the step without it; None if it is less than steps differ by themselves.
+
+        Half of the steps of each phase must be apart from those of the other, also without waiting for a core.
+        """
+        control, profiled = self.control, self.profiled
+        if control is None or profiled is None or not 0 < control.usual_ns <= profiled.usual_ns:
+            return None
+        for one, other in (
+            (control.range_ns, profiled.range_ns),
+            (control.undisturbed_range_ns, profiled.undisturbed_range_ns),
+        ):
+            if one is not None and other is not None and one[1] >= other[0]:
+                return None
+        return profiled.usual_ns / control.usual_ns - 1
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -293,19 +320,24 @@ class CaptureFacts(msgspec.Struct, frozen=True):
     """Backward passes per step, over the steps of `timing`; above 1 where gradients are accumulated. Null if no step
     counts."""
     batches_per_step: float | None = None
-    """Batches that all loaders together delivered per step; null if no step counts."""
+    """Batches that all loaders together delivered in a usual step: the median of three or more, else the mean. Null if
+    no step counts."""
     frames: tuple[str, ...] = ()
     """Functions of installed packages that were running when the first step ended, the innermost first: they show
     which framework has the loop."""
     rows_per_step: float | None = None
     """Where calls of a module mark the steps, the first dimension of its first tensor, such as the sequences of a
-    batch, per step; null elsewhere."""
+    batch, in a usual step; null elsewhere."""
     generates: bool | None = None
     """Whether the calls that mark the steps come from a function `generate`, so that each is a token for each row; null
     if unknown."""
+    may_train: bool | None = None
+    """Whether the program had computed gradients or made an optimizer when it was last looked at, in recordings of
+    inference at its end; null if unknown."""
     steps_from: str | None = None
-    """What marked the steps: `prof.step`, `optimizer`, `dataloader`, or `module` (calls of the outermost one); null
-    where the whole run is one."""
+    """What marked the steps: `prof.step`, `optimizer`, `update` (parameters that change after a backward pass, where no
+    optimizer is seen to step), `backward` (each backward pass, where no parameters are seen to change), `dataloader`,
+    or `module` (calls of the outermost one); null where the whole run is one."""
     steps: int = 0
     """Number of whole steps in the trace."""
     asked: Asked = Asked()

@@ -43,6 +43,13 @@ def quiet() -> TraceBuilder:
     return inference(4, grad=False)
 
 
+def trap_program_that_trains_later() -> TraceBuilder:
+    """A capture saw an optimizer: a policy is called many times before its update."""
+    trace = inference(4, grad=True)
+    trace.metadata["traceanalyzer"] = {"version": 1, "may_train": True}
+    return trace
+
+
 def trap_cut_window() -> TraceBuilder:
     """The window ends after the first forward pass."""
     return inference(1, grad=True)

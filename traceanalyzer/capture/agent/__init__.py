@@ -5,6 +5,7 @@
     settings    what was asked for, and what is reported back
     hooks       hooks into optimizers, loaders, gradients
     seen        collects what the hooks observe
+    updates     changes of parameters
     steps       where steps end, and how long they take
     recorder    waits, warms up, records, saves
     recording   one recording with torch.profiler

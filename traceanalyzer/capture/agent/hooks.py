@@ -18,13 +18,14 @@ _STEP_MARK = "ProfilerStep#"
 
 
 class _Depth(threading.local):
-    """Nesting depth of optimizer steps in this thread, what was seen inside them, and whether a module is called."""
+    """Nesting depth of optimizer steps in this thread, what was seen inside them, and what is called."""
 
     def __init__(self) -> None:
         self.steps = 0
         self.step_ended = False
         self.stepped: int | None = None
         self.in_module = False
+        self.in_backward = False
 
 
 class Hooks:
@@ -38,6 +39,7 @@ class Hooks:
         self._fetches = FetchClock()
         self._undo: list[Callable[[], None]] = []
         self._leave_modules: Callable[[], None] = lambda: None
+        self._watches_modules = self._with_stack = False
         self._is_compiling = torch.compiler.is_compiling
         self._graph_task = getattr(torch._C, "_current_graph_task_id", lambda: -1)
 
@@ -45,19 +47,33 @@ class Hooks:
         """Install the hooks in torch; those of modules only if no stacks are recorded."""
         optimizer = import_module("torch.optim.optimizer")
         self._undo.append(optimizer.register_optimizer_step_post_hook(self._stepped).remove)
+        self._replace(optimizer.Optimizer, "__init__", self._optimizer_made)
         self._replace(optimizer.Optimizer, "profile_hook_step", self._hook_step, static=True)
         loaders = import_module("torch.utils.data.dataloader")
         self._replace(loaders.DataLoader, "__iter__", self._iter)
         self._replace(loaders._BaseDataLoaderIter, "__next__", self._next)
         self._replace(self._torch.autograd, "backward", self._backward)
+        self._replace(self._torch.autograd, "_engine_run_backward", self._run_backward)
         ranges = self._torch.autograd.profiler.record_function
         self._replace(ranges, "__enter__", self._range_enter)
         self._replace(ranges, "__exit__", self._range_exit)
         self._replace(self._torch.autocast, "__enter__", self._enter)
         scaler = getattr(self._torch.amp, "GradScaler", None) or self._torch.cuda.amp.GradScaler
         self._replace(scaler, "step", self._scaler_step)
-        if not with_stack:  # the profiler remembers the code of `Module.__call__`, by which it knows modules
-            self._leave_modules = self._replace(self._torch.nn.Module, "__call__", self._module_call)
+        self._with_stack = with_stack
+        self._watch_modules()
+
+    def _watch_modules(self) -> None:
+        """Install the hook of modules, unless it is installed: without it, calls cost nothing."""
+        if self._with_stack or self._watches_modules:
+            return  # the profiler remembers the code of `Module.__call__`, by which it knows modules
+        self._watches_modules, undo = True, self._replace(self._torch.nn.Module, "__call__", self._module_call)
+
+        def leave() -> None:
+            self._watches_modules = False
+            undo()
+
+        self._leave_modules = leave
 
     def remove(self) -> None:
         """Remove all hooks from torch."""
@@ -88,6 +104,17 @@ class Hooks:
         return undo
 
     # Optimizers: the step ends outside the range that torch draws around it, so that ranges nest.
+
+    def _optimizer_made(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def __init__(optimizer: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807 - the name of what it replaces
+            original(optimizer, *args, **kwargs)
+            if self.recorder is not None:
+                held = (p for group in optimizer.param_groups for p in group["params"])
+                self.recorder.finder.has_optimizer = True
+                self.recorder.finder.updates.watch(id(optimizer), held)
+
+        return __init__
 
     def _hook_step(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Wrap `Optimizer.profile_hook_step`, which torch calls on the first optimizer of each class."""
@@ -205,12 +232,14 @@ class Hooks:
 
     def _module_called(self, module: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         recorder = self.recorder
-        if recorder is None or not recorder.finder.needs_calls:
+        if recorder is None or not recorder.needs_calls:
             self._leave_modules()
             return
         if self._graph_task() != -1 or facts.is_capturing(self._torch):
             return  # inside a backward pass, where modules are computed again, the profiler can neither start nor stop
-        if recorder.finder.module_called(id(module)):
+        is_trainable = recorder.finder.updates.watch(id(module), self._torch.nn.Module.parameters(module))
+        may_train = is_trainable and module.training and self._torch.is_grad_enabled()
+        if recorder.finder.module_called(id(module), may_train=may_train):
             recorder.step_ended()
         if recorder.finder.source == MODULE:
             recorder.seen.called(next((shape for each in (*args, *kwargs.values()) if (shape := _shape(each))), ()))
@@ -245,12 +274,35 @@ class Hooks:
     def _backward(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def backward(*args: Any, **kwargs: Any) -> Any:
-            if self.recorder is not None:
+            if self.recorder is not None and self._graph_task() == -1:  # not one within another
                 self.recorder.seen.backwards += 1
-                self.recorder.finder.backward_done()
-            return original(*args, **kwargs)
+            return self._with_gradients(original, *args, **kwargs)
 
         return backward
+
+    def _run_backward(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Wrap what `torch.autograd.grad` calls, too; what it computes is of a training, but is no backward pass."""
+
+        @functools.wraps(original)
+        def run_backward(*args: Any, **kwargs: Any) -> Any:
+            return self._with_gradients(original, *args, **kwargs)
+
+        return run_backward
+
+    def _with_gradients(self, compute: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        recorder, depth = self.recorder, self._depth
+        if recorder is None or depth.in_backward or self._graph_task() != -1 or facts.is_capturing(self._torch):
+            return compute(*args, **kwargs)
+        if recorder.finder.backward_begins():
+            recorder.step_ended()
+        depth.in_backward = True
+        try:
+            return compute(*args, **kwargs)
+        finally:
+            depth.in_backward = False
+            if recorder.finder.backward_ended():
+                recorder.discard()
+                self._watch_modules()
 
     def _enter(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)

@@ -78,7 +78,9 @@ class Program:
             if self._tools.settings.with_stack:
                 sys.setprofile(None)
         elif self._recorder is not None:
+            has_optimizer = self._recorder.finder.has_optimizer
             self._begin()
+            self._recorder.finder.has_optimizer = has_optimizer
 
 
 def attach(settings: Settings) -> None:

@@ -15,7 +15,8 @@ from .recording import ProfilerRun
 from .seen import Seen
 from .settings import recordings_asked_for
 from .tools import Tools
-from .tracefile import save
+from .tracefile import remove, save
+from .updates import Updates
 from .whole_run import WholeRun
 
 COMPLETE, GAVE_WAY, LARGE = "complete", "gave-way", "large"
@@ -44,7 +45,7 @@ class Recorder:
         let_go: Callable[[], None],
         activities: Callable[[], list[Any] | None],
     ) -> None:
-        self.finder = steps.StepFinder()
+        self.finder = steps.StepFinder(Updates(tools.torch))
         self.seen = Seen()
         self._tools, self._torch, self._settings, self._tell = tools, tools.torch, tools.settings, tell
         self._whole_run, self._first_step, self._let_go = whole_run, first_step, let_go
@@ -73,6 +74,11 @@ class Recorder:
         """Whether the profiler is recording now."""
         return self._recording is not None and self._recording.is_on
 
+    @property
+    def needs_calls(self) -> bool:
+        """Whether calls of modules may still mark steps that are recorded or measured."""
+        return self._phase != _OVER and self.finder.needs_calls
+
     def step_ended(self) -> None:
         """End a step and begin the next. An error of the capture ends the capture, not the program."""
         if not self._is_stepping(_thread.get_ident()):
@@ -95,16 +101,39 @@ class Recorder:
         return True
 
     def _take_over(self) -> None:
-        """Replace the whole-run recording at the first step, or when the program turns out to train."""
+        """Replace the whole-run recording at the first step, and what was recorded of other steps."""
         if self._source == self.finder.source:
             return
         self._whole_run.end()
-        if self._recording is not None and self._recording.is_on:
-            self._recording.stop()
-        self._source, self._phase, self._count = self.finder.source, _BEFORE, 0
-        self._recording, self._clock = None, steps.StepClock()
-        self.seen.start_counting()
+        self._throw_away()
+        self._source = self.finder.source
         self._first_step()
+
+    def discard(self) -> None:
+        """Throw away what was recorded, because the program turns out to train: what it did before were no steps."""
+        if self._recording is not None and self._recording.is_on and not self._can_stop:
+            return  # the thread that can stop it throws it away with its next step
+        try:
+            self._throw_away()
+        except Exception as error:  # whatever it is, the program goes on
+            self._fail(error)
+
+    def _throw_away(self) -> None:
+        """Begin anew, without the recordings so far, complete or not, and their control steps."""
+        if self._recording is not None and self._recording.is_on:
+            with deferred_signals():
+                self._recording.stop()
+        written = [*(trace for trace, _ in self._earlier), *([] if self._trace is None else [str(self._trace)])]
+        self._recording = self._slowest = self._trace = None
+        self._source, self._phase, self._count = None, _BEFORE, 0
+        self._looked_at, self._recorded_steps = 0, 0
+        self._due = self._settings.skipped
+        self._earlier, self._facts, self._clock = [], {}, steps.StepClock()
+        self.seen.start_counting()
+        if written:
+            self._tell(trace=None, facts=None, earlier=[], steps=None, wanted=None, ended=None)
+        for trace in written:
+            remove(Path(trace))
 
     def start_marked(self) -> None:
         """Record that the program marks its steps itself; the first one is already being recorded."""
@@ -207,7 +236,7 @@ class Recorder:
             self._again()
             return
         self._phase = _OVER
-        if self._source != steps.DATALOADER:  # optimizer steps may still follow steps that were detected by batches
+        if self._source in {steps.OPTIMIZER, steps.UPDATE, steps.MARKED}:  # other programs may still begin to train
             self._let_go()
 
     def _again(self) -> None:
@@ -225,10 +254,10 @@ class Recorder:
         self._tell(facts=self._facts)
 
     def _save(self, ended: str) -> None:
-        """Write the trace, and delete a trace of batches that it replaces."""
+        """Write the trace of what was recorded, with its facts."""
         assert self._recording is not None  # noqa: S101 - only called when there is one
         self._take_slowest()
-        before, self._recorded_steps = self._trace, self._recording.steps
+        self._recorded_steps = self._recording.steps
         self._facts = self.facts(ended)
         self._tell(is_writing=True)
         trace = save(
@@ -248,7 +277,7 @@ class Recorder:
         self._tell(
             rank=self._rank,
             trace=str(trace),
-            superseded=None if before is None or self._earlier else str(before),
+            facts=self._facts,
             earlier=self._earlier,
             steps=self._recorded_steps,
             wanted=self._settings.steps,
@@ -260,6 +289,7 @@ class Recorder:
         stepping = [o for ref in self.seen.optimizers.values() if (o := ref()) is not None]
         asked = self._settings
         recorded = {
+            "may_train": self.finder.trains or self.finder.has_optimizer,
             "steps_from": self._source,
             "steps": self._recorded_steps,
             "asked": {"wait": asked.wait, "warmup": asked.warmup, "steps": asked.steps},
@@ -299,7 +329,7 @@ class Recorder:
 
     def finish(self, ended: str) -> None:
         """Save what would be lost when the program ends."""
-        self._tell(counted=self._count if self._phase == _BEFORE else 0)
+        self._tell(counted=self._count if self._phase in {_BEFORE, _ON} else 0)
         if self._phase == _AFTER and self._clock.durations_ns[steps.AFTER]:
             self._tell_timings()
         self._phase = _OVER

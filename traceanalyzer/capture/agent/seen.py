@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import statistics
 import sys
 import threading
 import time
 import weakref
-from collections import defaultdict
-from collections.abc import Callable
+from collections import defaultdict, deque
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import Any
 
@@ -17,6 +18,11 @@ _SCHEDULED = "/proc/thread-self/schedstat"
 
 _NEAR = 12
 """Number of functions around a call of a module, among which there may be `generate`: wrappers and inner loops."""
+
+_KEPT = 10_000
+"""Number of steps whose batches are kept (own choice: their median changes no more)."""
+_ENOUGH = 3
+"""Least number of steps for which the median is used instead of the mean."""
 
 
 class Fetching:
@@ -76,16 +82,20 @@ class FetchClock:
 
 
 def scheduled_ns() -> tuple[int, int] | None:
-    """Times in ns of this thread: on a core, and ready to run without one; None where the system does not count."""
+    """Times in ns of this thread: on a core, and ready to run without one; None where the system does not count.
+
+    The time on a core is that of the thread's own clock. The system's table has it, too, but as of the last tick.
+    """
+    on_core = time.thread_time_ns()
     try:
         opened = os.open(_SCHEDULED, os.O_RDONLY)
         try:
-            on_core, queued, _ = os.read(opened, 100).split()
+            counted, queued, _ = os.read(opened, 100).split()
         finally:
             os.close(opened)
     except (OSError, ValueError):
         return None
-    return (int(on_core), int(queued)) if int(on_core) else None  # a kernel that does not count shows only zeros
+    return (on_core, int(queued)) if int(counted) else None  # a kernel that does not count shows only zeros
 
 
 class Seen:
@@ -110,7 +120,9 @@ class Seen:
     def start_counting(self) -> None:
         """Start to count with the next step."""
         self.backwards = self.batches = 0
-        self._backwards = self._batches = self._rows = self._called_rows = self._steps = 0
+        self._backwards = self._called_rows = self._steps = 0
+        self._batches: deque[int] = deque(maxlen=_KEPT)
+        self._rows: deque[int] = deque(maxlen=_KEPT)
         self._fetching: defaultdict[int, Fetching] = defaultdict(Fetching)
         self._fetched: defaultdict[int, Fetching] = defaultdict(Fetching)
 
@@ -122,8 +134,8 @@ class Seen:
         if counts:
             self._steps += 1
             self._backwards += self.backwards
-            self._batches += self.batches
-            self._rows += self._called_rows
+            self._batches.append(self.batches)
+            self._rows.append(self._called_rows)
         self._called_rows = 0
         self.backwards = self.batches = 0
 
@@ -170,10 +182,17 @@ class Seen:
             "has_grad_scaler": self.has_scaler,
             "frames": self.frames,
             "backward_per_step": self._backwards / self._steps if self._steps else None,
-            "batches_per_step": self._batches / self._steps if self._steps else None,
-            "rows_per_step": self._rows / self._steps if self._rows else None,
+            "batches_per_step": _usual(self._batches),
+            "rows_per_step": _usual(self._rows) or None,
             "generates": self.generates,
         }
+
+
+def _usual(counts: Collection[int]) -> float | None:
+    """What a usual step has: the median of three or more, as of the times; an evaluation now and then is in neither."""
+    if not counts:
+        return None
+    return float(statistics.median(counts) if len(counts) >= _ENOUGH else statistics.fmean(counts))
 
 
 def _is_called_by(function: str) -> bool:

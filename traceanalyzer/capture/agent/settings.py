@@ -33,7 +33,7 @@ class Settings:
     """Folder of the project; paths in it are kept, relative to it."""
     scratch: str = ""
     """Temporary folder of this run, for incomplete files and reports to the parent; empty in the library."""
-    limit_s: float = 30.0
+    limit_s: float = 5.0
     """Most seconds to record while no step has been detected; 0 disables this recording."""
     slowest: int = 0
     """Number of steps of which the recording with the slowest is kept; 0 keeps the first recording."""
@@ -94,11 +94,11 @@ def recordings_asked_for(scratch: str) -> int:
 class Notes:
     """The file in which this process reports to the parent.
 
-    Its keys: `rank`, `trace` (path), `superseded` (path of a trace that this one replaces), `facts` (newer than those
-    in the trace), `earlier` (traces before it, each with its facts), `steps`, `wanted`, `ended`, `counted` (steps that
-    the program has made), `whole_run` (path of a recording of everything), `cut_by` and `length_s` (of that), `signs`
-    (numbers of batches and the like), `is_writing`, `finished` (the process could save everything), `profiles_itself`,
-    `error`. A process that has imported torch has a file, even if it is empty.
+    Its keys: `rank`, `trace` (path), `facts` (newer than those in the trace), `earlier` (traces before it, each with
+    its facts), `steps`, `wanted`, `ended`, `counted` (steps that the program has made), `whole_run` (path of a
+    recording of everything), `cut_by` and `length_s` (of that), `signs` (numbers of batches and the like),
+    `is_writing`, `finished` (the process could save everything), `profiles_itself`, `error`. A process that has
+    imported torch has a file, even if it is empty.
     """
 
     def __init__(self, scratch: str) -> None:

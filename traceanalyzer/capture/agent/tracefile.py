@@ -97,6 +97,12 @@ def publish(temporary: Path, folder: Path, name: str, suffix: str) -> Path:
         return target
 
 
+def remove(trace: Path) -> None:
+    """Remove a trace and what lies beside it under its name."""
+    for path in trace.parent.glob(trace.name.removesuffix(SUFFIX) + ".*"):
+        path.unlink()
+
+
 def _move_to_a_new_name(temporary: Path, target: Path) -> None:
     """Rename a file, and fail if the name is taken (`os.rename` would overwrite)."""
     try:

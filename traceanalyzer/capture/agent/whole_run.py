@@ -22,7 +22,7 @@ _DRIVERS = {
 _CALL = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
 
 
-_LOOK_S = 0.2
+_LOOK_S = 0.05
 """How often the size of the recording is looked at."""
 _UNANSWERED_S = 2.0
 """After this time without an answer the main thread is taken to wait in a call for something else, as for a thread."""

@@ -145,7 +145,8 @@ def _autograd(facts: Facts, limits: Limits) -> Drafts:
         facts.need("operators", object)
         return
     recording = facts.find("recording", Recording)
-    if recording is not None and recording.workload == "training":
+    may_train = facts.capture is not None and facts.capture.facts.may_train  # after the recording, too
+    if may_train or (recording is not None and recording.workload == "training"):
         raise Missing(_AUTOGRAD.text("trains")())
     if passes.backward_passes or passes.updates or passes.graph_passes < limits["forward_passes"]:
         return
