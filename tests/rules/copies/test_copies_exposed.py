@@ -106,6 +106,19 @@ def trap_checkpoint() -> TraceBuilder:
     return looping(step)
 
 
+def trap_now_and_then() -> TraceBuilder:
+    """One step of four copies one large result."""
+
+    def step(host: Host, stream: Stream, number: int) -> None:
+        compute(host, stream, 4000)
+        if number == 1:
+            with host.op("aten::copy_"):
+                host.copy("DtoH", MASKS, stream, dur=30_000)
+        host.wait(stream)
+
+    return looping(step)
+
+
 def trap_within_the_device() -> TraceBuilder:
     """No bus is involved."""
     return copying("DtoD")

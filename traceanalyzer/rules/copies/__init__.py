@@ -217,7 +217,10 @@ def _calls(rows: Sequence[TableRow]) -> int:
 
 def _exposed_in_trace(facts: Facts, limits: Limits) -> Drafts:
     """A finding for each direction in which the device only copies for much of each step."""
-    rows = [row for row in facts.need("copies", copies.Copies).rows if row.calls - row.small_calls >= facts.steps]
+    recorded = facts.need("copies", copies.Copies).rows
+    rows = [
+        row for row in recorded if 2 * (row.calls - row.small_calls) >= facts.steps
+    ]  # one may start before its step
     yield from _only_copied(facts, limits, [row for row in rows if row.kind == "DtoH"])
     to_device = [row for row in rows if row.kind == "HtoD" and row.host_memory == "pinned"]
     for draft in _only_copied(facts, limits, to_device):
