@@ -157,6 +157,20 @@ def test_each_direction_is_a_finding() -> None:
     assert [finding.saving and finding.saving.direct_ns_per_step[1] for finding in found] == [4_000_000] * 2
 
 
+def test_what_kernels_run_beside_other_parts_of_the_copies_takes_nothing_from_the_rest() -> None:
+    other = Stream(20)
+
+    def step(host: Host, stream: Stream, number: int) -> None:
+        with host.op("aten::copy_"):
+            host.copy("HtoD", MASKS, other, dur=7000, pinned=True)
+        compute(host, stream, 2000)
+        host.wait(other)
+
+    (finding,) = findings(looping(step), RULE)
+    assert finding.saving is not None
+    assert finding.saving.direct_ns_per_step[1] == pytest.approx(5_000_000)
+
+
 def test_a_copy_without_steps_may_be_the_only_one() -> None:
     trace = TraceBuilder()
     host, stream = Host(trace, at=10), Stream()

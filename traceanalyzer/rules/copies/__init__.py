@@ -232,7 +232,7 @@ def _only_copied(facts: Facts, limits: Limits, rows: Sequence[copies.Copy]) -> D
     """What these copies take while no kernel runs, if that is much; without small ones."""
     large = {row: max(0.0, row.exposed_ns - limits["small_ns"] * row.small_calls) for row in rows if row.bytes}
     total = fsum(large.values())
-    exposed = min(facts.on_device(total), facts.need_step_resources().only_copies_ns or 0.0)
+    exposed = min(facts.per_step(total), facts.need_step_resources().only_copies_ns or 0.0)
     share = facts.step_share(exposed)
     if share <= limits["step_share"]:
         return
