@@ -1,12 +1,14 @@
 """Detects copies that need not be, or that hold the program up.
 
-The rules here are about copies to devices: h2d-pageable, h2d-blocking and tensor-created-on-cpu. Those about copies
-within one memory are in `within_memory`, and in `keys` where attention needs none.
+The rules here are about copies to devices and back: h2d-pageable, h2d-blocking, copies-exposed and
+tensor-created-on-cpu. Those about copies within one memory are in `within_memory`, and in `keys` where attention needs
+none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from math import fsum
 
 from traceanalyzer.analyzers import copies
@@ -24,6 +26,7 @@ from traceanalyzer.trace.document import TableRow
 
 _PAGEABLE = page("h2d-pageable")
 _BLOCKING = page("h2d-blocking")
+_EXPOSED = page("copies-exposed")
 _CREATED = page("tensor-created-on-cpu")
 
 _OF_SLOT = 0.86
@@ -212,9 +215,47 @@ def _calls(rows: Sequence[TableRow]) -> int:
     return sum(row.calls or 0 for row in rows)
 
 
+def _exposed_in_trace(facts: Facts, limits: Limits) -> Drafts:
+    """A finding for each direction in which the device only copies for much of each step."""
+    recorded = facts.need("copies", copies.Copies).rows
+    rows = [
+        row for row in recorded if 2 * (row.calls - row.small_calls) >= facts.steps
+    ]  # one may start before its step
+    yield from _only_copied(facts, limits, [row for row in rows if row.kind == "DtoH"])
+    to_device = [row for row in rows if row.kind == "HtoD" and row.host_memory == "pinned"]
+    for draft in _only_copied(facts, limits, to_device):
+        summary, advice = _EXPOSED.text("summary-to-device"), _EXPOSED.text("advice-to-device")
+        yield replace(draft, summary=summary, advice=advice, code="")
+
+
+def _only_copied(facts: Facts, limits: Limits, rows: Sequence[copies.Copy]) -> Drafts:
+    """What these copies take while no kernel runs, if that is much; without small ones."""
+    large = {row: max(0.0, row.exposed_ns - limits["small_ns"] * row.small_calls) for row in rows if row.bytes}
+    total = fsum(large.values())
+    exposed = min(facts.per_step(total), facts.need_step_resources().only_copies_ns or 0.0)
+    share = facts.step_share(exposed)
+    if share <= limits["step_share"]:
+        return
+    if not _comes_again(facts):
+        raise Missing(_EXPOSED.text("no-steps")())
+    claims = {row.events: exposed * ns / total for row, ns in large.items() if ns}
+    where = tuple(CodePlace("copy", events.name, value=ns, unit="ns") for events, ns in claims.items())
+    yield Draft(
+        (_EXPOSED.evidence(limits, "step_share", share, where),),
+        DeviceWork((0.0, exposed), _EXPOSED.text("basis")(), (0.0, exposed), claims),
+        {"bytes": facts.per_step(_bytes(rows)), "time": exposed, "share": share},
+        ceiling="high",
+    )
+
+
+def _comes_again(facts: Facts) -> bool:
+    """Whether what is in each step comes again: there are several steps, or the profiler marked the one."""
+    return facts.steps >= _AGAIN or _steps_from(facts) == "ProfilerStep"
+
+
 def _created_in_trace(facts: Facts, limits: Limits) -> Drafts:
     origins = facts.need("host_origins", host_tensors.HostOrigins).rows
-    if origins and (facts.steps < _AGAIN and _steps_from(facts) != "ProfilerStep"):
+    if origins and not _comes_again(facts):
         raise Missing(_CREATED.text("no-steps")())
     often = limits["calls_per_step"] * facts.steps
     rows = tuple(row for row in origins if row.calls >= often and 2 * row.steps >= facts.steps)
@@ -255,6 +296,7 @@ def _origin(row: host_tensors.HostOrigin, time_ns: float) -> CodePlace:
 RULES = (
     _PAGEABLE.rule(trace=_pageable_in_trace, table=_pageable_in_table),
     _BLOCKING.rule(trace=_blocking_in_trace, table=_blocking_in_table),
+    _EXPOSED.rule(trace=_exposed_in_trace),
     _CREATED.rule(trace=_created_in_trace),
     *within_memory.RULES,
 )
