@@ -115,7 +115,7 @@ def _typical(context: Context) -> Iterator[Loss]:
         {
             "total": len(steps),
             "reasons": sorted(set(reasons)),
-            "mean": float(length.mean()),
+            "mean": float(length[: len(steps) - steps.is_cut].mean()),
             "typical": float(length[steps.is_typical].mean()),
         },
     )
