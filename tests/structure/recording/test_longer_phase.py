@@ -5,7 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tests.builders import TraceBuilder
-from tests.structure.test_repetition import model, steps
+from tests.reading import read_built
+from tests.structure.recording.reading import kind
+from tests.structure.test_repetition import model, steps, training_and
+from traceanalyzer.analyzers.steps import trace_doubts
+from traceanalyzer.structure.context import Context
 
 
 def rollouts(count: int, updates: int) -> TraceBuilder:
@@ -58,3 +62,25 @@ def test_a_loss_that_is_read_in_every_tenth_iteration_makes_them_no_longer(updat
         at += 40
     found = steps(trace)
     assert (found.found_by, len(found)) == ("repeated kernels", count)
+
+
+def test_steps_are_called_after_the_passes_that_count() -> None:
+    """Batches of an evaluation that takes longer than the training before it have no marks of an optimizer."""
+    trace = training_and(12)
+    assert steps(trace).found_by == "repeated operators"
+    assert kind(trace) == ("training", {"optimizer-steps", "backward-operators", "passes-without-training"})
+    assert "passes-without-training" not in kind(training_and(3))[1]
+
+
+def test_the_cut_off_end_is_in_no_mean() -> None:
+    trace = TraceBuilder(devices=())
+    for number, start in enumerate((0, 100, 200, 350, 450)):
+        trace.annotation("Optimizer.step#SGD.step", start, 10)
+        trace.op("aten::add_", start + 1, 5)
+        for call in range(3 if number < 4 else 0):
+            trace.op("aten::addmm", start + 20 + 25 * call, 20)
+    assert steps(trace).is_cut
+    found = {loss.id: loss for loss in trace_doubts.analyze(Context(read_built(trace)))}
+    assert found["q-last-step-cut"].count == 1
+    assert (found["q-steps-left-out"].count, found["q-steps-left-out"].params["total"]) == (1, 4)
+    assert found["q-steps-left-out"].params["mean"] == (100 + 100 + 150 + 100) / 4 * 1000

@@ -53,8 +53,7 @@ _MUCH = 0.1
 """Least share of the recording that passes which nothing marks must have without those that are unlike the others (own
 choice: of a recording with less, somebody wants to know what the rest is)."""
 _LITTLE, _MOST = 1 / 3, 0.5
-"""Where typical steps have less of the recording than the first, what repeats in more than the second is the step (own
-choice)."""
+"""Where steps have less of the recording than the first, what repeats in more than the second is it (own choice)."""
 _AHEAD = 1.5
 """A host that launches a step so many times as fast as its device works runs ahead of it (own choice)."""
 
@@ -130,7 +129,7 @@ def program_steps(context: Context) -> ProgramSteps:
             steps = _after_earlier_work(context, repeated)
             program = _as_program(context, steps, left_out.reasons(context, steps))
             if steps.found_by not in repetition.FOUND_BY or _are_much(context, program):
-                return _of_longer_phase(context, program)
+                return _by_what_counts(context, _of_longer_phase(context, program))
     if (marked := _around_a_pass(context) or _around_everything(context)) is not None:
         return _as_program(context, marked, left_out.reasons(context, marked))
     steps = _after_earlier_work(context, _whole(context))
@@ -141,6 +140,14 @@ def count_steps(context: Context, start_ns: I64) -> int:
     """In how many steps of the program some times lie."""
     steps = distinct(program_steps(context).every.at(start_ns))
     return int((steps >= 0).sum())
+
+
+def _by_what_counts(context: Context, program: ProgramSteps) -> ProgramSteps:
+    """The steps, called after the passes that count where these are an evaluation after a training."""
+    if program.found_by not in {left_out.OPTIMIZER, repetition.BACKWARD}:
+        return program
+    trains = left_out.in_training(context, program.every)[program.is_typical]
+    return program if trains.any() else replace(program, found_by=repetition.OPERATORS)
 
 
 def _are_much(context: Context, program: ProgramSteps) -> bool:
