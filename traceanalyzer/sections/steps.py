@@ -16,7 +16,7 @@ from traceanalyzer.sections.columns import Column, detail, known, optional, tabl
 from traceanalyzer.sections.host import label
 from traceanalyzer.sections.overview import named
 from traceanalyzer.structure.recording import Recording
-from traceanalyzer.structure.recording.workload import WorkloadEvidence
+from traceanalyzer.structure.recording.workload import PASSES_ALONE, WorkloadEvidence
 from traceanalyzer.structure.step_breakdown import PARTS, Step, StepBreakdown
 from traceanalyzer.trace.model import CUPTI_MONITOR, KINETO, PYTHON_EXPORTER
 
@@ -48,6 +48,8 @@ WORKLOADS = {
     "fragment": Text("workload-fragment", "fragment", note="a recording from which events were cut or removed"),
 }
 """Texts of the kinds of programs, by id."""
+
+_TRAINING_AND_PASSES = Text("workload-training-and-passes", "training, mostly passes that do not train")
 
 _WRITERS = {
     KINETO: Text("writer-kineto", "torch {version}, Kineto", note="version is a number, or a range such as <1.12"),
@@ -102,6 +104,11 @@ _EVIDENCE = {
     ),
     "optimizer-operators": Text("evidence-optimizer-operators", "arithmetic of an optimizer ({name})"),
     "backward-operators": Text("evidence-backward-operators", "a backward pass ({name})"),
+    PASSES_ALONE: Text(
+        "evidence-passes-without-training",
+        "{count:count} typical steps without a backward pass",
+        one="{count:count} typical step without a backward pass",
+    ),
     "training-framework": Text("evidence-training-framework", "marks of a framework for training such as {name}"),
     "no-backward": Text("evidence-no-backward", "no backward pass"),
     "no-backward-printed": Text(
@@ -198,7 +205,9 @@ def build_recording(report: Report, top: int) -> Iterator[Section]:
 
 
 def _facts(recording: Recording) -> Iterator[Fact]:
-    yield Fact(_PROGRAM, word(WORKLOADS, recording.workload), "", is_essential=True)
+    is_apart = any(evidence.kind == PASSES_ALONE for evidence in recording.evidence)
+    program = _TRAINING_AND_PASSES() if is_apart else word(WORKLOADS, recording.workload)
+    yield Fact(_PROGRAM, program, "", is_essential=True)
     if recording.framework:
         yield Fact(_FRAMEWORK, frameworks.title(recording.framework), "", is_essential=True)
     if recording.evidence:

@@ -60,9 +60,12 @@ def test_time_between_steps() -> None:
     assert owners(found) == [None, None], "nothing was recorded there"
 
 
-def test_steps_that_do_not_count_are_one_where_they_follow_one_another() -> None:
+def test_steps_that_do_not_count_are_one_only_where_a_known_reason_goes_on() -> None:
     trace = program(100, 100, 180, 180, 100, 100, 100, 100)
-    assert rows(recorded(trace)) == [("left-out-step", 200, 360, 300, "unknown")]
+    assert [row[:3] for row in rows(recorded(trace))] == [("left-out-step", 200, 180), ("left-out-step", 380, 180)]
+    trace.launch("cudaMalloc", 210, 150)
+    trace.launch("cudaMalloc", 390, 150)
+    assert [(*row[:3], row[-1]) for row in rows(recorded(trace))] == [("left-out-step", 200, 360, "allocation")]
 
 
 def test_the_reason_is_that_of_the_step_or_what_takes_half_of_the_time() -> None:

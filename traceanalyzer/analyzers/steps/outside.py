@@ -13,7 +13,7 @@ from traceanalyzer.structure.context import Context, cached
 from traceanalyzer.structure.owners import index_of
 from traceanalyzer.structure.owners.critical import critical_in
 from traceanalyzer.structure.recording import HostPart, Outside, Recording
-from traceanalyzer.structure.recording.left_out import ALLOCATION, LOADER, LOADING
+from traceanalyzer.structure.recording.left_out import ALLOCATION, LOADER, LOADING, UNKNOWN
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.resources import busiest
 from traceanalyzer.structure.sums import sum_by
@@ -70,11 +70,15 @@ def _parts(context: Context, apart: Intervals) -> Iterator[_Part]:
 
 
 def _left_out(apart: Intervals, start: I64, end: I64, reasons: list[str | None]) -> Iterator[_Part]:
-    """Times of steps that do not count; those that follow one another for the same reason are one."""
+    """Times of steps that do not count; those that follow one another for the same known reason are one."""
     for reason in dict.fromkeys(reasons):
         own = np.array([each == reason for each in reasons], np.bool_)
         times = Intervals.union(start[own], end[own]) & apart
-        for first, last in zip(times.start.tolist(), times.end.tolist(), strict=True):
+        begins, ends = times.start, times.end
+        if reason == UNKNOWN:  # what one of them does says nothing about the next
+            turns = np.setdiff1d(np.intersect1d(start[own], end[own]), np.append(begins, ends))
+            begins, ends = np.union1d(begins, turns), np.union1d(ends, turns)
+        for first, last in zip(begins.tolist(), ends.tolist(), strict=True):
             yield "left-out-step", first, last - first, reason or NO_STEP
 
 

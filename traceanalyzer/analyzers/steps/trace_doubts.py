@@ -100,23 +100,26 @@ def _typical(context: Context) -> Iterator[Loss]:
     if removed := holes(context).length:
         yield Loss("q-removed-events", 1, {"time": removed})
     steps = program_steps(context)
-    unlike = [reason for reason in steps.reasons if reason is not None]
+    whole = len(steps) - steps.is_cut
+    if steps.is_cut:  # what was recorded of it says nothing about the length of a step
+        yield Loss("q-last-step-cut", 1)
+    unlike = [reason for reason in steps.reasons[:whole] if reason is not None]
     if not unlike:
         return
-    length = steps.end_ns - steps.start_ns
-    if steps.is_typical.all():
-        yield Loss("q-unlike-steps-count", len(unlike), {"total": len(steps)})
+    length, is_typical = (steps.end_ns - steps.start_ns)[:whole], steps.is_typical[:whole]
+    if is_typical.all():
+        yield Loss("q-unlike-steps-count", len(unlike), {"total": whole})
         return
-    counts = zip(steps.reasons, steps.is_typical, strict=True)
+    counts = zip(steps.reasons[:whole], is_typical, strict=True)
     reasons = [reason for reason, counted in counts if reason is not None and not counted]
     yield Loss(
         "q-steps-left-out",
         len(reasons),
         {
-            "total": len(steps),
+            "total": whole,
             "reasons": sorted(set(reasons)),
             "mean": float(length.mean()),
-            "typical": float(length[steps.is_typical].mean()),
+            "typical": float(length[is_typical].mean()),
         },
     )
 

@@ -88,7 +88,7 @@ def _of_periods(context: Context, steps: Steps) -> tuple[str | None, ...]:
 
     If some train and others evaluate, the phase that takes less time is left out; steps of the other are compared.
     """
-    trains = _train(context, steps)
+    trains = in_training(context, steps)
     if not all(_is_period(alike) for alike in (trains, ~trains)):
         return _of_whole(context, steps)
     duration = steps.end_ns - steps.start_ns
@@ -102,7 +102,7 @@ def _of_periods(context: Context, steps: Steps) -> tuple[str | None, ...]:
     return tuple(found)
 
 
-def _train(context: Context, steps: Steps) -> Bool:
+def in_training(context: Context, steps: Steps) -> Bool:
     """In which steps autograd evaluates something, or an optimizer updates parameters."""
     evaluated = context.host.tree.start_ns[np.flatnonzero(context.cached(evaluations))]
     updated = context.trace.host.start_ns[context.kind == NodeKind.OPTIMIZER]

@@ -24,7 +24,14 @@ from traceanalyzer.structure.module_calls import evaluations
 from traceanalyzer.structure.recording import left_out, repetition, step_signs
 from traceanalyzer.structure.recording.frameworks import main_framework
 from traceanalyzer.structure.recording.left_out import FEWEST, MARKED
-from traceanalyzer.structure.recording.step_signs import marks_within, outermost, step_marks, updates_of_a_step
+from traceanalyzer.structure.recording.step_signs import (
+    are_in_flight,
+    marks_within,
+    outermost,
+    step_marks,
+    trains_after_work,
+    updates_of_a_step,
+)
 from traceanalyzer.structure.steps import Steps, extend, launched_in
 from traceanalyzer.structure.sums import count_by, members, rows_by
 from traceanalyzer.structure.unrecorded_work import unrecorded_work
@@ -36,7 +43,6 @@ from traceanalyzer.trace.tree import NO_PARENT
 WHOLE = "whole-trace"
 _A_PASS = 10
 """Least calls of a pass of a model that put something on a device (own choice: one operator makes a few)."""
-_NEVER = np.iinfo(np.int64).max
 _REPEATS = 3
 """An annotation must repeat so often to be a step."""
 _TILES = 0.5
@@ -46,11 +52,10 @@ _BETWEEN = 0.5
 _MUCH = 0.1
 """Least share of the recording that passes which nothing marks must have without those that are unlike the others (own
 choice: of a recording with less, somebody wants to know what the rest is)."""
+_LITTLE, _MOST = 1 / 3, 0.5
+"""Where steps have less of the recording than the first, what repeats in more than the second is it (own choice)."""
 _AHEAD = 1.5
 """A host that launches a step so many times as fast as its device works runs ahead of it (own choice)."""
-_OVERLAP = 0.1
-"""Share of marks that may start within an earlier one and end after it; if there are more, they are requests in
-flight."""
 
 
 class ProgramSteps(msgspec.Struct, frozen=True):
@@ -124,7 +129,7 @@ def program_steps(context: Context) -> ProgramSteps:
             steps = _after_earlier_work(context, repeated)
             program = _as_program(context, steps, left_out.reasons(context, steps))
             if steps.found_by not in repetition.FOUND_BY or _are_much(context, program):
-                return program
+                return _by_what_counts(context, _of_longer_phase(context, program))
     if (marked := _around_a_pass(context) or _around_everything(context)) is not None:
         return _as_program(context, marked, left_out.reasons(context, marked))
     steps = _after_earlier_work(context, _whole(context))
@@ -137,12 +142,41 @@ def count_steps(context: Context, start_ns: I64) -> int:
     return int((steps >= 0).sum())
 
 
+def _by_what_counts(context: Context, program: ProgramSteps) -> ProgramSteps:
+    """The steps, called after the passes that count where these are an evaluation after a training."""
+    if program.found_by not in {left_out.OPTIMIZER, repetition.BACKWARD}:
+        return program
+    trains = left_out.in_training(context, program.every)[program.is_typical]
+    return program if trains.any() else replace(program, found_by=repetition.OPERATORS)
+
+
 def _are_much(context: Context, program: ProgramSteps) -> bool:
     """Whether the typical steps are a part of the recording worth judging, not the rest of a start-up."""
+    return program.typical.length_ns >= _MUCH * _recorded_ns(context)
+
+
+def _recorded_ns(context: Context) -> int:
+    """Time from the first event to the end of the last one."""
     tables = context.trace.host, context.trace.launches, context.trace.device
     begins = min(int(table.start_ns.min()) for table in tables if len(table))
-    ends = max(int(table.end_ns.max()) for table in tables if len(table))
-    return program.typical.length_ns >= _MUCH * (ends - begins)
+    return max(int(table.end_ns.max()) for table in tables if len(table)) - begins
+
+
+def _of_longer_phase(context: Context, program: ProgramSteps) -> ProgramSteps:
+    """The steps, or what fills the recording by repeating where they are little of it: rollouts around few updates."""
+    recorded_ns = _recorded_ns(context)
+    if program.typical.length_ns >= _LITTLE * recorded_ns:
+        return program
+    own = program.mark_ns[0] if program.mark_ns is not None else program.start_ns
+    passes = repetition.operator_starts(context)
+    start = None if passes is None else np.union1d(passes, own)
+    repeated = _from_pass_to_pass(context, start, repetition.OPERATORS)
+    if repeated is None:
+        return program
+    other = _as_program(context, repeated, left_out.reasons(context, repeated))
+    begun = other.typical.mark_ns
+    is_other = begun is not None and np.isin(begun[0], own).mean() < _MUCH  # else it is the same loop
+    return other if is_other and other.typical.length_ns >= _MOST * recorded_ns else program
 
 
 def is_marked(context: Context) -> bool:
@@ -179,19 +213,12 @@ def _of_framework(context: Context) -> tuple[Steps | None, tuple[StepMark | None
     """The outermost step marks of the framework, until the device has done the work that they launched."""
     trace, framework = context.trace, main_framework(context)
     rows, said = step_marks(context)
-    if framework is None or not len(rows) or _are_in_flight(context, rows):
+    if framework is None or not len(rows) or are_in_flight(context, rows):
         return None, ()
     rows = outermost(context, rows)
     marks = tuple(said[code] for code in trace.host.name[rows].tolist())
     names = tuple(trace.names[code] for code in trace.host.name[rows].tolist())
     return _of_marks(context, rows, names, framework.id), marks
-
-
-def _are_in_flight(context: Context, rows: I64) -> bool:
-    """Whether many of some host rows start in an earlier one and outlast it: requests that are served together."""
-    start, end = context.trace.host.start_ns[rows], context.trace.host.end_ns[rows]
-    before = np.maximum.accumulate(np.append(-1, end))[:-1]
-    return int(((start < before) & (end > before)).sum()) > _OVERLAP * len(rows)
 
 
 def _of_marks(context: Context, rows: I64, names: tuple[str, ...], found_by: str) -> Steps:
@@ -219,7 +246,7 @@ def _repeated_annotation(context: Context) -> Steps | None:
         time = int(trace.host.dur_ns[outer].sum())
         if len(outer) < _REPEATS or time < max(_TILES * span, longest[0] + 1 if longest else 0):
             continue
-        if not _are_in_flight(context, rows[marks]) and _holds_the_work(context, outer):
+        if not are_in_flight(context, rows[marks]) and _holds_the_work(context, outer):
             longest = time, outer
     if longest is None:
         return None
@@ -366,7 +393,7 @@ def _around_a_pass(context: Context) -> Steps | None:
     passes = ascending(np.append(host.start_ns[updates], context.host.tree.start_ns[backward]))
     for _, own in members(host.thread):
         rows = outermost(context, own[plain[own]])
-        rows = rows[_trains_after_work(context, rows, passes, host.start_ns[own[works[own]]])]
+        rows = rows[trains_after_work(context, rows, passes, host.start_ns[own[works[own]]])]
         rows = rows[host.name[rows] == host.name[rows[:1]]]
         span = int(host.end_ns[own].max() - host.start_ns[own].min())
         if len(rows) and int(host.dur_ns[rows].sum()) >= _TILES * span:
@@ -387,20 +414,6 @@ def _around_everything(context: Context) -> Steps | None:
     plain = (host.category == Category.ANNOTATION) & (context.kind == NodeKind.NONE)
     rows = np.flatnonzero(plain & (host.start_ns <= first) & (host.end_ns >= last))[:1]
     return _of_marks(context, rows, ("0",), context.trace.names[int(host.name[rows[0]])]) if len(rows) else None
-
-
-def _trains_after_work(context: Context, marks: I64, passes: I64, works: I64) -> Bool:
-    """Which marks contain a backward pass or an optimizer's update, and operators of their thread before it.
-
-    Args:
-        context: The trace.
-        marks: Host rows.
-        passes: Starts of backward passes and updates, ascending.
-        works: Starts of operators of the thread, ascending.
-    """
-    begin, end = context.trace.host.start_ns[marks], context.trace.host.end_ns[marks]
-    first = np.minimum(take_or(passes, np.searchsorted(passes, begin), _NEVER), end)
-    return (first < end) & (np.searchsorted(works, first) > np.searchsorted(works, begin))
 
 
 def _whole(context: Context) -> Steps:

@@ -49,6 +49,8 @@ _OF_A_PASS = {KernelClass.EMBEDDING, KernelClass.OPTIMIZER}
 _EMBEDDINGS = {"aten::embedding", "aten::embedding_bag", "aten::_embedding_bag"}
 _CLASSIFIERS = {"aten::linear", "aten::addmm", "aten::softmax", "aten::log_softmax", "aten::argmax"}
 """What the last operator of a model mostly is; a layer that ends with a product shapes its result afterwards."""
+_RARE = 0.1
+"""Largest share of what a program does rarely beside what repeats (own choice)."""
 _LONGER = 3
 """The pauses of the host before passes are so many times as long as those before layers (own choice)."""
 
@@ -153,6 +155,8 @@ def launch_starts(context: Context) -> I64 | None:
         kind = context.trace.device.name[own].astype(np.int64)
         items = _with_waits(context, among, kind, start_ns, end_ns)
         run = _repeated(context, items)
+        if run is not None and (usual := _without_rare(context, items, run, own)) is not None:
+            return usual
         if run is None or not _is_most(items, run):
             continue
         begins_ns, last_ns = items.start_ns[run.begins], int(items.start_ns[-1])
@@ -172,6 +176,8 @@ def _kernel_starts(context: Context) -> I64 | None:
     kind = device.name[rows].astype(np.int64)
     items = _with_waits(context, [], kind, device.start_ns[rows], device.end_ns[rows])
     run = _repeated(context, items)
+    if run is not None and (usual := _without_rare(context, items, run, rows)) is not None:
+        return usual
     is_found = run is not None and _is_most(items, run) and _is_model(context, items, run, rows)
     return items.start_ns[run.begins] if run is not None and is_found else None
 
@@ -239,6 +245,32 @@ def _repeated(context: Context, items: _Items) -> _Run | None:
     while items.is_wait[begins].all():
         begins += 1
     return _Run(first, end, begins)
+
+
+def _without_rare(context: Context, items: _Items, run: _Run, rows: I64) -> I64 | None:
+    """When each pass begins if many in what repeats are one but for little: a loss that is read in every tenth.
+
+    A model repeats its layers between little else, too, so each must update parameters, or embed tokens.
+
+    Args:
+        context: The trace.
+        items: Launches, and waits between them.
+        run: The repetitions.
+        rows: The device event of each launch.
+    """
+    one = items.kind[run.begins[0] : run.begins[1]]
+    counts = np.bincount(one, minlength=int(items.kind.max()) + 1)
+    is_rare = (PASSES * counts <= np.median(counts[counts > 0]))[items.kind]
+    if not is_rare.any() or is_rare.mean() > _RARE:
+        return None
+    kept = items.take(~is_rare)
+    usual = _repeated(context, kept)
+    if usual is None or not _is_most(kept, usual) or not _is_all(kept, usual):
+        return None
+    if not any(kernel_class(name) in _OF_A_PASS for name in _names_of_one(context, kept, usual, rows)):
+        return None
+    size = int(usual.begins[1] - usual.begins[0])
+    return kept.start_ns[usual.begins] if PASSES * size <= len(one) else None
 
 
 def _positions(first: int, period: int, stop: int) -> I64:
@@ -320,11 +352,16 @@ def _is_model(context: Context, items: _Items, run: _Run, rows: I64) -> bool:
     """
     if not _is_all(items, run):
         return False
+    names = _names_of_one(context, items, run, rows)
+    is_sign = any(kernel_class(name) in _OF_A_PASS or _is_input(name) for name in names)
+    return is_sign or _has_blocks(items.kind[slice(*run.begins[:2].tolist())])
+
+
+def _names_of_one(context: Context, items: _Items, run: _Run, rows: I64) -> list[str]:
+    """Names of what a device does in one repetition of launches."""
     one = slice(*run.begins[:2].tolist())
-    names = context.trace.names
-    once = distinct(context.trace.device.name[rows[items.number[one][~items.is_wait[one]]]]).tolist()
-    is_sign = any(kernel_class(names[code]) in _OF_A_PASS or _is_input(names[code]) for code in once)
-    return is_sign or _has_blocks(items.kind[one])
+    codes = distinct(context.trace.device.name[rows[items.number[one][~items.is_wait[one]]]])
+    return [context.trace.names[code] for code in codes.tolist()]
 
 
 def _has_input_of_its_own(context: Context, rows: I64) -> bool:

@@ -20,10 +20,14 @@ from traceanalyzer.structure.recording.frameworks import main_framework
 from traceanalyzer.structure.steps import Steps
 from traceanalyzer.structure.sums import count_by, sum_by
 from traceanalyzer.trace.distinct import distinct, ranked
-from traceanalyzer.trace.table import I64, take_or
+from traceanalyzer.trace.table import I64, Bool, take_or
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
+_NEVER = np.iinfo(np.int64).max
+_OVERLAP = 0.1
+"""Share of marks that may start within an earlier one and end after it; if there are more, they are requests in
+flight."""
 _MOST_OPTIMIZERS = 4
 """Greatest number of optimizers in turn that is recognized (own choice: losses of every eighth step are no turn)."""
 _EXAMINED = 1000
@@ -52,6 +56,27 @@ def outermost(context: Context, rows: I64) -> I64:
     start, end = context.trace.host.start_ns[rows], context.trace.host.end_ns[rows]
     before = np.maximum.accumulate(np.append(-1, end))[:-1]
     return rows[start >= before]
+
+
+def are_in_flight(context: Context, rows: I64) -> bool:
+    """Whether many of some host rows start in an earlier one and outlast it: requests that are served together."""
+    start, end = context.trace.host.start_ns[rows], context.trace.host.end_ns[rows]
+    before = np.maximum.accumulate(np.append(-1, end))[:-1]
+    return int(((start < before) & (end > before)).sum()) > _OVERLAP * len(rows)
+
+
+def trains_after_work(context: Context, marks: I64, passes: I64, works: I64) -> Bool:
+    """Which marks contain a backward pass or an optimizer's update, and operators of their thread before it.
+
+    Args:
+        context: The trace.
+        marks: Host rows.
+        passes: Starts of backward passes and updates, ascending.
+        works: Starts of operators of the thread, ascending.
+    """
+    begin, end = context.trace.host.start_ns[marks], context.trace.host.end_ns[marks]
+    first = np.minimum(take_or(passes, np.searchsorted(passes, begin), _NEVER), end)
+    return (first < end) & (np.searchsorted(works, first) > np.searchsorted(works, begin))
 
 
 def marks_within(context: Context, steps: Steps) -> tuple[StepMark | None, ...]:

@@ -16,6 +16,7 @@ from traceanalyzer.structure.context import Context, cached
 from traceanalyzer.structure.host_activity import first_uses, is_free, is_taking
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.launch_calls import graph_capture
+from traceanalyzer.structure.recording import left_out, repetition
 from traceanalyzer.structure.recording.frameworks import FrameworkEvidence, frameworks
 from traceanalyzer.structure.recording.program_steps import WHOLE, is_foreign, program_steps
 from traceanalyzer.structure.sums import rows_by
@@ -27,6 +28,8 @@ from traceanalyzer.trace.tree import NO_PARENT
 
 WORKLOADS = ("graph-capture", "micro-benchmark", "fragment", "start-up", "serving", "training", "inference")
 
+PASSES_ALONE = "passes-without-training"
+"""Evidence that most typical steps of a training do not train: evaluations, rollouts."""
 HARDLY_ANY_NS = 1_000_000
 """With less device work than this in total, no bound is named."""
 FEW_KERNELS = 50
@@ -247,6 +250,11 @@ def _training(context: Context) -> Iterator[WorkloadEvidence]:
         yield WorkloadEvidence("backward-operators", name)
     for found in _of_role(context, "training"):
         yield WorkloadEvidence("training-framework", found.name, found.events)
+    steps = program_steps(context)
+    if name is not None and steps.found_by == repetition.OPERATORS:
+        is_apart = ~left_out.in_training(context, steps.every) & steps.is_typical
+        if 2 * is_apart.sum() > len(steps.typical):
+            yield WorkloadEvidence(PASSES_ALONE, count=int(is_apart.sum()))
 
 
 def _forward_only(context: Context) -> Iterator[WorkloadEvidence]:
