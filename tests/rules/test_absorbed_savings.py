@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from tests.builders import TraceBuilder
 from tests.builders.timeline import Host, Stream
 from tests.rules.host_work import compute, looping
 from tests.rules.loader.test_dataloader_bound import LOADER, WORKERS

@@ -1,8 +1,8 @@
 """The savings of changes, alone and together, by replays of the dependencies of a trace.
 
 A change is replayed with the least, the middle and the most of the time that it removes; the middle is the point
-estimate. (For waits that may all be necessary, and for what waits for a loader may absorb, it is the middle of two replays, see
-`Prices._ways`.) The interval also covers
+estimate. (For waits that may all be necessary, and for what waits for a loader may absorb, it is the middle of two
+replays, see `Prices._ways`.) The interval also covers
 two uncertainties of the recording, each replayed at both ends: parts that the model does not explain (residuals), kept
 and dropped; and the cost of recording on the host, from nothing to the cost measured elsewhere
 (`simulation.measured_edits`). With a capture, the duration of a step without the profiler is known. Then the cost of
