@@ -3,7 +3,8 @@
 A pause is time of a typical step in which nothing was recorded on any thread but marks of steps and Python frames: no
 operator, no loader, optimizer, collective or range. In a pause, Python code computes, sleeps, or waits for a file, the
 network or another process. Between two functions of autograd no code of the program runs: there a thread that lost its
-core stands still, which is no pause. Neither is time in which a mark or function of the program prepares inputs. Stacks, if recorded, name the owner. Recordings with device work are left out, because host
+core stands still, which is no pause. Neither is time in which a mark or function of the program prepares inputs.
+Stacks, if recorded, name the owner. Recordings with device work are left out, because
 time costs nothing there while the device works (see `step_idle`).
 """
 

@@ -188,7 +188,7 @@ def _saved_on_cpu(facts: Facts, row: optimizers.Optimizer, fewest: float = FEWES
     short, long, longest = _SAVED_WITHOUT_MOMENTUM if plain else _SAVED.get(named[1], (None, None, None))
     if row.in_place_ns > _LONG_CALL_NS * row.in_place:
         return longest
-    is_long = row.host_ns - row.stalled_ns > _CALL_NS * row.in_place
+    is_long = row.host_ns > _CALL_NS * row.in_place
     if row.in_place < (min(fewest, _FEWEST_LONG_CALLS) if is_long else fewest) * _updates(facts, row):
         return None
     return long if is_long else short
