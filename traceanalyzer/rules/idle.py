@@ -5,6 +5,7 @@ from __future__ import annotations
 from traceanalyzer.analyzers.idle.step_idle import StepIdle
 from traceanalyzer.analyzers.tables.kinds import RowKind, is_sync
 from traceanalyzer.analyzers.waits import Synchronizations
+from traceanalyzer.report.message import Message
 from traceanalyzer.rules.engine import host_owners, idle_time
 from traceanalyzer.rules.engine.budget import RESOURCES
 from traceanalyzer.rules.engine.facts import if_known
@@ -69,7 +70,7 @@ def _underutilized(facts: Facts, found: idle_time.IdleDevice, limits: Limits) ->
     if decisive >= limits["busy_share"]:
         return
     subject = _UNDERUTILIZED.text("subject")(device=number)
-    evidence = [_UNDERUTILIZED.evidence(limits, "busy_share", decisive, _places_of(found), subject=subject)]
+    evidence = [_UNDERUTILIZED.evidence(limits, "busy_share", decisive, _places_of(facts, found), subject=subject)]
     owners = host_owners.places(facts, 5)
     if owners and device is idle_time.busiest(facts, found.idle):
         subject = _UNDERUTILIZED.text("subject-parts")(device=number)
@@ -77,7 +78,7 @@ def _underutilized(facts: Facts, found: idle_time.IdleDevice, limits: Limits) ->
     params = {
         "device": number,
         "busy": busy,
-        "cause": _CAUSES[found.causes[0].cause](),
+        "cause": _name(facts, found.causes[0].cause),
         "cause_share": found.causes[0].time_ns / device.time_ns,
     }
     yield Draft(
@@ -89,10 +90,16 @@ def _underutilized(facts: Facts, found: idle_time.IdleDevice, limits: Limits) ->
     )
 
 
-def _places_of(found: idle_time.IdleDevice) -> tuple[CodePlace, ...]:
+def _name(facts: Facts, cause: str) -> Message:
+    """What users read of a cause; where only the GPU was recorded, nobody knows what the host does meanwhile."""
+    is_unknown = cause == "host_code" and facts.is_gpu_alone
+    return (_UNDERUTILIZED.text("host-unrecorded") if is_unknown else _CAUSES[cause])()
+
+
+def _places_of(facts: Facts, found: idle_time.IdleDevice) -> tuple[CodePlace, ...]:
     """The first causes of idle time with that time per step."""
     times = [(cause.cause, found.per_step(cause.time_ns)) for cause in found.causes[:5]]
-    return tuple(CodePlace("time", cause, value=ns, unit="ns", label=_CAUSES[cause]()) for cause, ns in times)
+    return tuple(CodePlace("time", cause, value=ns, unit="ns", label=_name(facts, cause)) for cause, ns in times)
 
 
 def _underutilized_in_table(facts: Facts, limits: Limits) -> Drafts:

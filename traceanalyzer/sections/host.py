@@ -209,7 +209,13 @@ def _messages(owners: HostOwners, recording: Recording | None) -> Iterator[Messa
     window = recording.window if recording is not None else None
     is_removed = window is not None and window.removed_ns > 0
     has_stacks = any(row.file is not None for row in owners.rows)
-    if not has_stacks and not is_removed and (owners.unowned.idle_self_ns or 0) >= _MUCH * owners.time_ns:
+    has_operators = any(row.kind != "call" for row in owners.rows)  # without any, it may be anything
+    if (
+        has_operators
+        and not has_stacks
+        and not is_removed
+        and (owners.unowned.idle_self_ns or 0) >= _MUCH * owners.time_ns
+    ):
         yield _SILENT(share=(owners.unowned.idle_self_ns or 0) / owners.time_ns)
 
 

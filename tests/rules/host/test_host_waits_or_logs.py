@@ -270,3 +270,26 @@ def test_what_it_cannot_judge() -> None:
 def test_edge_paused_share() -> None:
     assert findings(pausing(2000, every=2), RULE), "three of six steps"
     assert findings(pausing(2000, every=2), RULE, {"paused_share": 0.51}) == []
+
+
+def test_trap_the_thread_of_autograd_loses_its_core() -> None:
+    """Between two functions of autograd no code of the program runs."""
+
+    def body(host: Host, number: int) -> None:
+        host.leaf("aten::ones_like", 5)
+        for name in ("AddmmBackward0", "TBackward0"):
+            host.work(2000)
+            host.leaf(f"autograd::engine::evaluate_function: {name}", 50)
+
+    assert findings(on_cpu(body), RULE) == []
+
+
+def test_trap_a_mark_prepares_inputs() -> None:
+    """Its time is the mark's, which preprocessing-in-step reports."""
+
+    def body(host: Host, number: int) -> None:
+        with host.annotation("tokenize", 0, 0):
+            host.work(2000)
+
+    assert findings(on_cpu(body), RULE) == []
+    assert findings(on_cpu(body), "preprocessing-in-step")

@@ -13,7 +13,7 @@ from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.mark_forest import is_mark
 from traceanalyzer.structure.owners import EVALUATION, owner_index
-from traceanalyzer.structure.sums import Columns, count_by, group, sum_by
+from traceanalyzer.structure.sums import Columns, count_by, group, members, sum_by
 from traceanalyzer.structure.unrecorded_work import unrecorded_work
 from traceanalyzer.trace.distinct import is_among
 from traceanalyzer.trace.table import I64, Bool, take_or
@@ -22,6 +22,11 @@ from traceanalyzer.trace.tree import NO_PARENT
 
 PARTS = 3
 """Number of operators and calls listed for each owner, those with most time (own choice)."""
+
+_SEVERAL = 5
+"""Least number of calls of a name that show how long it takes as a rule (own choice)."""
+_TIMES = 5
+"""A single call is unusual from this many medians on (own choice: batches vary by a factor of two or three)."""
 
 
 class OwnerCall(msgspec.Struct, frozen=True):
@@ -66,9 +71,13 @@ class OwnCalls(Columns, frozen=True):
 
 
 def longest_calls(context: Context) -> dict[int, OwnerCall]:
-    """The longest call of each owner, by its number; owners without direct calls have none."""
+    """The longest call of each owner, by its number; owners without direct calls have none.
+
+    Single calls that a thread without a core makes long do not count.
+    """
     own = context.cached(own_calls)
-    order = np.argsort(own.owner, kind="stable")
+    kept = np.flatnonzero(_as_usual(context, own))
+    order = kept[np.argsort(own.owner[kept], kind="stable")]
     first = np.flatnonzero(np.append(True, np.diff(own.owner[order]) != 0)[: len(order)])
     duration = (own.end_ns - own.start_ns)[order]
     longest = np.maximum.reduceat(duration, first) if len(first) else duration
@@ -77,6 +86,21 @@ def longest_calls(context: Context) -> dict[int, OwnerCall]:
     rows = rows[np.unique(own.owner[rows], return_index=True)[1]]
     waits = context.cached(host_activity.waits)
     return {int(own.owner[row]): _call(context, waits, own, row) for row in rows.tolist()}
+
+
+def _as_usual(context: Context, own: OwnCalls) -> Bool:
+    """Which calls are no single ones that take far longer than others of their name, in a program on the CPU.
+
+    Beside a device, such a call waits, loads or allocates, which is worth telling.
+    """
+    usual = np.ones(len(own.name), np.bool_)
+    duration = own.end_ns - own.start_ns
+    if len(context.trace.device) or len(context.trace.launches):
+        return usual
+    for _, rows in members(own.name):
+        if len(rows) >= _SEVERAL:
+            usual[rows] = duration[rows] <= _TIMES * np.median(duration[rows])
+    return usual
 
 
 def largest_parts(context: Context) -> dict[int, tuple[OwnerPart, ...]]:

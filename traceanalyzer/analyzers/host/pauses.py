@@ -2,7 +2,9 @@
 
 A pause is time of a typical step in which nothing was recorded on any thread but marks of steps and Python frames: no
 operator, no loader, optimizer, collective or range. In a pause, Python code computes, sleeps, or waits for a file, the
-network or another process. Stacks, if recorded, name the owner. Recordings with device work are left out, because host
+network or another process. Between two functions of autograd no code of the program runs: there a thread that lost its
+core stands still, which is no pause. Neither is time in which a mark or function of the program prepares inputs.
+Stacks, if recorded, name the owner. Recordings with device work are left out, because
 time costs nothing there while the device works (see `step_idle`).
 """
 
@@ -14,6 +16,7 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.knowledge import compiled_code, marks
+from traceanalyzer.knowledge.host_roles import INPUTS
 from traceanalyzer.report.message import Text
 from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.analysis import Analysis, Need
@@ -21,16 +24,19 @@ from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.events import Occurrences, event_set
 from traceanalyzer.structure.gaps import times_of
 from traceanalyzer.structure.host_tree import NodeKind
-from traceanalyzer.structure.owners import owner_index
+from traceanalyzer.structure.owners import EVALUATION, owner_index
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.sums import rows_by, sum_by
 from traceanalyzer.trace.distinct import ascending, distinct
 from traceanalyzer.trace.intervals import Intervals
+from traceanalyzer.trace.table import I64, Bool
 from traceanalyzer.trace.tree import NO_PARENT
 
 LEAST_NS = 300_000
 """Least duration of a pause (own choice: Python code between two operators takes some ten microseconds)."""
 _OWNERS = 5
+_FIRST_GRADIENT = "aten::ones_like"
+"""What `backward` calls before it evaluates the first function."""
 _LEAVES = frozenset({"operator", "call"})
 
 
@@ -103,12 +109,30 @@ def pauses_at(context: Context) -> Iterator[Occurrences]:
 def _pauses(context: Context) -> Intervals:
     """The long intervals of each typical step in which nothing was recorded."""
     steps = program_steps(context).typical
-    free = Intervals.union(steps.start_ns, steps.end_ns) - _busy(context)
+    free = Intervals.union(steps.start_ns, steps.end_ns) - _busy(context) - _of_inputs(context)
     bounds = ascending(np.concatenate((free.start, free.end, steps.start_ns, steps.end_ns)))
     start = bounds[:-1]
     end = bounds[1:]
     kept = (end - start >= LEAST_NS) & (free.within(start, end) == end - start)
+    kept &= ~_within_backward(context, start, end)
     return Intervals(start[kept], end[kept])
+
+
+def _of_inputs(context: Context) -> Intervals:
+    """When marks and functions prepare inputs on the program's thread, which is judged by itself."""
+    index = context.cached(owner_index)
+    parts = index.timeline
+    prepares = np.array([own.role in INPUTS for own in index.owners] + [False], np.bool_)
+    rows = prepares[parts.owner]
+    return Intervals.union(parts.start_ns[rows], parts.end_ns[rows])
+
+
+def _within_backward(context: Context, start: I64, end: I64) -> Bool:
+    """Which of some times lie between two functions of autograd, where no code of the program runs."""
+    host = context.trace.host
+    evaluated = context.trace.names.where(lambda name: name.startswith(EVALUATION))[host.name]
+    before = evaluated | context.trace.names.where(lambda name: name == _FIRST_GRADIENT)[host.name]
+    return np.isin(start, host.end_ns[before]) & np.isin(end, host.start_ns[evaluated])
 
 
 def _busy(context: Context) -> Intervals:

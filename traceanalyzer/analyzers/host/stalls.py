@@ -104,6 +104,15 @@ def stalls_at(context: Context) -> Iterator[Occurrences]:
         yield Occurrences("host", "stalls", *(column[stalls.calls].astype(np.int64) for column in columns))
 
 
+@cached
+def stalled_times(context: Context) -> Intervals:
+    """When a thread of the host stands still."""
+    found = list(stalls_at().found(context))
+    none = np.empty(0, np.int64)
+    starts = np.concatenate((none, *(each.start_ns for each in found)))
+    return Intervals.union(starts, np.concatenate((none, *(each.end_ns for each in found))))
+
+
 def _operators_at(context: Context, stalled: I64) -> Iterator[Occurrences]:
     """When operators stand still: without the operators and calls in them."""
     tree, launches = context.host.tree, context.trace.launches

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 import msgspec
 import numpy as np
 
+from traceanalyzer.analyzers.host.stalls import stalled_times
 from traceanalyzer.knowledge import host_roles
 from traceanalyzer.knowledge.loaders import maker_of
 from traceanalyzer.report.message import Text
@@ -71,14 +72,15 @@ class Loader(msgspec.Struct, frozen=True):
     median_ns: float
     """Median duration of a wait in ns."""
     p95_ns: int
-    """The shortest duration in ns that 95 % of the waits do not exceed."""
+    """The shortest duration in ns that 95 % of the waits do not exceed, without time in which the thread stands still
+    (`host_stalls`)."""
     first_ns: int
     """Duration of the first wait in ns."""
     first_excess_ns: float
     """Part of the first wait in which no device works, in ns, but at most its excess over the median."""
     excess_ns: float
     """Exposed time in ns of the waits that take more than five times the median, for each wait at most its excess over
-    the median; the first wait does not count."""
+    the median; the first wait does not count, nor does time in which the thread stands still."""
     long_calls: int
     """Number of waits that take more than five times the median, without the first wait."""
     longest: tuple[LongWait, ...]
@@ -118,8 +120,9 @@ def _loader(context: Context, code: int, rows: I64, busy: Intervals) -> Loader:
     length = end - start
     exposed = length - busy.within(start, end)
     median = float(np.median(length))
-    excess = np.minimum(exposed, np.maximum(length - median, 0))
-    long = length > LONG * median
+    steady = length - context.cached(stalled_times).within(start, end)
+    excess = np.minimum(exposed, np.maximum(steady - median, 0))
+    long = steady > LONG * median
     long[0] = False
     chosen = np.lexsort((start, -length))[:_SHOWN]
     columns = (start[chosen].tolist(), length[chosen].tolist(), exposed[chosen].tolist())
@@ -132,7 +135,7 @@ def _loader(context: Context, code: int, rows: I64, busy: Intervals) -> Loader:
         total_ns=int(length.sum()),
         exposed_ns=int(exposed.sum()),
         median_ns=median,
-        p95_ns=int(np.sort(length)[(95 * len(length) + 99) // 100 - 1]),
+        p95_ns=int(np.sort(steady)[(95 * len(length) + 99) // 100 - 1]),
         first_ns=int(length[0]),
         first_excess_ns=float(excess[0]),
         excess_ns=float(excess[long].sum()),

@@ -11,10 +11,15 @@ from collections.abc import Sequence
 from math import ceil, fsum
 
 import msgspec
+import numpy as np
 
 from traceanalyzer.analyzers.loader import Loader
 from traceanalyzer.knowledge.loaders import FETCH_NS, LIBRARY_WORKERS, SLOWDOWN, maker_named
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.host_waits import loader_waits
+from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.step_breakdown import Average
+from traceanalyzer.structure.sums import sum_by
 from traceanalyzer.trace.capture_facts import CaptureFacts, Host
 
 WORTH_NS = 1_000_000
@@ -25,6 +30,11 @@ MOSTLY = 0.5
 """Share of the waiting that needs no core from which on more workers help than there are cores (own choice)."""
 _MOST_WORKERS = 8
 """Most workers to start with because they wait side by side (own choice: each takes memory)."""
+
+_NEARLY_ALL = 0.9
+"""Share of the typical steps that wait for workers if their pace is the limit (own choice)."""
+_LONG_WAIT = 0.05
+"""Share of a step for which it waits at least (own choice: shorter waits absorb little, and vary by as much)."""
 
 
 class Room(msgspec.Struct, frozen=True):
@@ -37,6 +47,16 @@ class Room(msgspec.Struct, frozen=True):
     is_free: bool
     """Whether there is a free core for a worker. Two hardware threads of one core share its units, so half of them
     count. Without a figure: a program on a GPU leaves cores free, one on the CPU uses all of them."""
+
+
+def set_the_pace(context: Context) -> bool:
+    """Whether workers of a loader may be the limit: nearly every typical step waits for longer than a fetch takes."""
+    start, end = loader_waits(context)
+    steps = program_steps(context).typical
+    own = steps.at(start)
+    waited = sum_by(own[own >= 0], (end - start)[own >= 0], len(steps))
+    least = np.maximum(2 * FETCH_NS, _LONG_WAIT * (steps.end_ns - steps.start_ns))
+    return bool((waited >= least).sum() >= max(1.0, _NEARLY_ALL * len(steps)))
 
 
 def room(host: Host | None, *, is_on_host: bool) -> Room:

@@ -15,7 +15,7 @@ import numpy as np
 from traceanalyzer.knowledge import marks
 from traceanalyzer.knowledge.kernel_classes import KernelClass, is_generated, kernel_class
 from traceanalyzer.report.message import Text
-from traceanalyzer.structure import host_activity
+from traceanalyzer.structure import host_activity, sums
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.autograd import has_closure, is_zero_grad, ranges
 from traceanalyzer.structure.context import Context
@@ -29,6 +29,12 @@ from traceanalyzer.trace.tree import NO_PARENT
 
 IN_PLACE = frozenset(f"aten::{name}_" for name in ("add", "mul", "addcmul", "addcdiv", "sqrt", "lerp", "div", "sub"))
 """Arithmetic of optimizers that update one parameter at a time."""
+_STALL_NS = 3_000_000
+"""Own choice: the scheduler gives the core of a thread to another one for some milliseconds."""
+_TIMES = 4
+"""A call is disturbed if it takes so many times as long as others with as many events (own choice)."""
+_FEWEST = 5
+"""Least number of such calls that show how long one takes as a rule (own choice)."""
 _OPERATORS_SHOWN = 12
 """Names per range (own choice: an optimizer's arithmetic has fewer)."""
 
@@ -76,6 +82,9 @@ class Optimizer(msgspec.Struct, frozen=True):
     """Number of calls of in-place arithmetic on one tensor, such as `aten::addcmul_`."""
     in_place_ns: int = 0
     """Sum of the durations of these calls in ns without the longest of them, which something may have disturbed."""
+    stalled_ns: int = 0
+    """Time in ns by which calls exceed the median of those with as many host events in them, where they take
+    milliseconds longer: threads lost their core."""
     closures: int = 0
     """Number of calls in which autograd runs: the program passed a closure that computes the loss and its gradients
     (LBFGS, PyTorch Lightning), so the time of the calls is mostly the program's and not the optimizer's."""
@@ -117,6 +126,20 @@ def analyze(context: Context) -> Optimizers:
     return Optimizers(tuple(sorted(rows, key=lambda row: (-row.host_ns, row.name))))
 
 
+def _stalled(context: Context, calls: I64, group: I64) -> I64:
+    """By how much each call exceeds the median of alike ones, if it is one of a few that take milliseconds longer."""
+    host = context.trace.host
+    start, dur = host.start_ns[calls], host.dur_ns[calls]
+    inside = np.diff(np.searchsorted(np.sort(host.start_ns), np.stack((start, start + dur))), axis=0)[0]
+    stalled = np.zeros(len(calls), np.int64)
+    for _, rows in members(sums.group(group, inside)[1]):
+        usual = int(np.median(dur[rows]))
+        excess = dur[rows] - usual
+        if len(rows) >= _FEWEST:
+            stalled[rows] = np.where((excess >= _STALL_NS) & (dur[rows] >= _TIMES * usual), excess, 0)
+    return stalled
+
+
 def _figures(context: Context, calls: I64, group: I64, count: int) -> list[dict[str, Any]]:
     """Per group of calls, by field: its numbers and times, and its operators."""
     host = context.trace.host
@@ -125,6 +148,7 @@ def _figures(context: Context, calls: I64, group: I64, count: int) -> list[dict[
     columns = {
         "calls": count_by(group, count),
         "host_ns": sum_by(group, host.dur_ns[calls], count),
+        "stalled_ns": sum_by(group, _stalled(context, calls, group), count),
         "starved_ns": _starved(context, calls, of_row, count),
         "closures": count_by(group[has_closure(context, calls)], count),
         **_device_columns(context, calls, of_row, count),

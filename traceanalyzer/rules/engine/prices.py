@@ -1,7 +1,8 @@
 """The savings of changes, alone and together, by replays of the dependencies of a trace.
 
 A change is replayed with the least, the middle and the most of the time that it removes; the middle is the point
-estimate. (For waits that may all be necessary it is the middle of two replays, see `_ways`.) The interval also covers
+estimate. (For waits that may all be necessary, and for what waits for a loader may absorb, it is the middle of two
+replays, see `Prices._ways`.) The interval also covers
 two uncertainties of the recording, each replayed at both ends: parts that the model does not explain (residuals), kept
 and dropped; and the cost of recording on the host, from nothing to the cost measured elsewhere
 (`simulation.measured_edits`). With a capture, the duration of a step without the profiler is known. Then the cost of
@@ -24,10 +25,11 @@ from statistics import fmean
 import msgspec
 import numpy as np
 
+from traceanalyzer.analyzers.loader import in_workers
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Combined, Relief, Saving
 from traceanalyzer.rules.engine.budget import GAIN_SHARE, Budget
-from traceanalyzer.rules.engine.change import Fix, Interval, StepChange, WaitsGone
+from traceanalyzer.rules.engine.change import Fix, Interval, ProcessesReady, StepChange, WaitsGone
 from traceanalyzer.rules.engine.claim_edits import Resolver
 from traceanalyzer.simulation import critical_path, measured_edits, variation
 from traceanalyzer.simulation.edits import Edit
@@ -63,6 +65,13 @@ _NO_MORE = Text(
     "saving-no-more",
     "{basis}; no more than {most:ns}, for which the stream with most work does nothing or has this work",
     note="basis says how the saving was estimated, without a full stop; a stream of a GPU",
+)
+
+_ABSORBED = Text(
+    "saving-absorbed",
+    "{basis}; at least nothing, because nearly every step waits for workers of the DataLoader: where their pace is the "
+    "limit, the wait grows by what is saved elsewhere",
+    note="basis says how the saving was estimated, without a full stop",
 )
 
 
@@ -116,6 +125,8 @@ class Prices:
         most, basis = self._physical((change,)), self._basis(change)
         if wall[1] > _MORE * max(change.direct):
             basis = _WITH_HOST(basis=basis)
+        if self._is_absorbed(change):
+            basis = _ABSORBED(basis=basis)
         return msgspec.structs.replace(
             budget.saving(change),
             wall_ns_per_step=wall,
@@ -291,12 +302,13 @@ class Prices:
     def _step(self, changes: Sequence[StepChange], scenario: _Scenario) -> float:
         """Duration of the replayed step in ns."""
         self._changes.update((id(change), change) for change in changes)
-        if all(_ENDS["low"](change.removed) == _ENDS["high"](change.removed) for change in changes):
+        fixed = (not self._is_absorbed(each) and len(set(each.removed)) == 1 for each in changes)
+        if all(fixed):
             scenario = msgspec.structs.replace(scenario, end="point")
         own = tuple(map(id, changes))
         key = (own, scenario)
         if key not in self._steps_ns:
-            ways = [self._edits(each, scenario) for each in _ways(changes, scenario)]
+            ways = [self._edits(each, scenario) for each in self._ways(changes, scenario)]
             if scenario == self._likely:
                 found = [self.model.elapsed_and_steps_ns(edits, keep_residuals=True) for edits in ways]
                 self._durations[own] = np.mean([steps for _, steps in found], axis=0).astype(np.int64)
@@ -305,6 +317,26 @@ class Prices:
                 keeps = scenario.keeps_residuals
                 self._steps_ns[key] = fmean(self.model.step_ns(edits, keep_residuals=keeps) for edits in ways)
         return self._steps_ns[key]
+
+    def _ways(self, changes: Sequence[StepChange], scenario: _Scenario) -> list[Sequence[StepChange]]:
+        """The changes to replay in a scenario. The step is the mean of the replays.
+
+        A wait can only be kept or removed; half a wait cannot be replayed. So the most likely saving of waits that may
+        all be necessary is the middle between a replay with them and one without. The same holds for changes that
+        waits for workers of a loader may absorb: at least they save nothing.
+        """
+        absorbed = {id(each) for each in changes if self._is_absorbed(each)}
+        unsure = absorbed | {id(each) for each in changes if _is_unsure(each)}
+        if scenario.end == "low":
+            return [[each for each in changes if id(each) not in absorbed]]
+        if scenario.end == "high" or not unsure:
+            return [changes]
+        return [[each for each in changes if id(each) not in unsure], changes]
+
+    def _is_absorbed(self, change: StepChange) -> bool:
+        """Whether waits for workers of a loader may grow by all that a change of the host or the device saves."""
+        is_elsewhere = change.resource in ("host", "gpu") and not isinstance(change, ProcessesReady)
+        return is_elsewhere and self.model.context.cached(in_workers.set_the_pace)
 
     def _edits(self, changes: Sequence[StepChange], scenario: _Scenario) -> list[Edit]:
         taken: dict[EventSet, float] = {}
@@ -341,18 +373,6 @@ class Prices:
         if self.plain_ns is None:
             return change.replayed_basis
         return _WITHOUT_PROFILER(basis=change.replayed_basis, plain=self.plain_ns)
-
-
-def _ways(changes: Sequence[StepChange], scenario: _Scenario) -> list[Sequence[StepChange]]:
-    """The changes to replay in a scenario. The step is the mean of the replays.
-
-    A wait can only be kept or removed; half a wait cannot be replayed. So the most likely saving of waits that may all
-    be necessary is the middle between a replay with them and one without.
-    """
-    unsure = list(filter(_is_unsure, changes))
-    if scenario.end != "point" or not unsure:
-        return [changes]
-    return [[each for each in changes if not any(each is other for other in unsure)], changes]
 
 
 def _is_unsure(change: StepChange) -> bool:

@@ -106,7 +106,7 @@ def _not_fused_beside_device(facts: Facts, row: optimizers.Optimizer, limits: Li
 
 def _fused(facts: Facts, row: optimizers.Optimizer) -> HostTime:
     """All parameters updated at once, beside a device."""
-    host = facts.per_step(row.host_ns)
+    host = facts.per_step(row.host_ns - row.stalled_ns)
     least, most = _saved_beside_device(row)
     ended = idle_time.claims(facts, row.exposed)
     idle = fsum(ended.values())
@@ -152,12 +152,13 @@ def _not_fused_on_cpu(facts: Facts, row: optimizers.Optimizer, limits: Limits) -
         subject = _NOT_FUSED.text("subject-table")()
         evidence.insert(0, _NOT_FUSED.evidence(limits, "launches", each, where, subject=subject))
     least, most = saved
+    steady = EventTimes.on_cpu(facts, ((row.events, row.host_ns - row.stalled_ns),))
     is_refused = program.refuses_lists(facts)
     basis = _NOT_FUSED.text("basis-cpu")(least=least, most=most)
     at = optimizers.optimizers_at(rows=(row,))
     yield Draft(
         tuple(evidence),
-        work.processor.less_work((least * work.time, most * work.time), basis, work.claims(), at),
+        steady.processor.less_work((least * steady.time, most * steady.time), basis, steady.claims(), at),
         {
             "optimizer": row.name,
             "calls": round(each),
@@ -308,7 +309,9 @@ def _at_most_all(facts: Facts, row: optimizers.Optimizer) -> DeviceWork | HostTi
     if not could or not program.computes_on_cpu(facts) or not program.has_torch(facts, _SINCE):
         return None
     work = EventTimes.on_cpu(facts, ((row.events, row.host_ns),))
-    return work.removed((0.0, row.host_ns), _EXPENSIVE.text("basis-fused")(), at=optimizers.optimizers_at(rows=(row,)))
+    return work.removed(
+        (0.0, row.host_ns - row.stalled_ns), _EXPENSIVE.text("basis-fused")(), at=optimizers.optimizers_at(rows=(row,))
+    )
 
 
 def _is_elsewhere(facts: Facts, row: optimizers.Optimizer) -> bool:
