@@ -66,8 +66,8 @@ class StepResources(msgspec.Struct, frozen=True):
     steps_device_ns: int | None = None
     """The same sum in ns of those that start in the steps; null in reports of old versions."""
     only_copies_ns: float | None = None
-    """Part of the time of the device in ns in which copies run, and no fill and no kernel that computes; null without device
-    events."""
+    """Part of the time of the device in ns in which copies run, and no fill and no kernel that computes; null without
+    device events."""
 
 
 def analyze(context: Context) -> StepResources:
