@@ -79,6 +79,16 @@ def test_code_outside_of_operators_is_named() -> None:
     assert "takes most of it: aten::embedding_bag 801 us." in told(801)
 
 
+def test_code_in_no_operator_is_named_before_an_operator_that_takes_less() -> None:
+    trace = TraceBuilder(devices=())
+    for number in range(3):
+        trace.step(number, 1000 * number, 1000)
+        trace.op("aten::mm", 1000 * number, 160)
+        for other in range(13):
+            trace.op(f"aten::op{other}", 1000 * number + 160 + 50 * other, 50)
+    assert "takes most of it: code in no operator 190 us, aten::mm 160 us." in said(trace)
+
+
 def test_in_a_table_the_step_itself_is_no_operator() -> None:
     rows = [
         {"Name": "ProfilerStep*", "Self CPU": "600.000ms", "CPU total": "1.000s", "# of Calls": 10},

@@ -154,6 +154,52 @@ def test_a_kernel_that_no_name_explains_is_of_no_class() -> None:
     assert "move data" not in found.message.text
 
 
+@pytest.mark.parametrize(
+    ("kernels", "work"),
+    [
+        ({"ampere_sgemm_128x64_nn": 5000}, "matrix products"),
+        ({"ampere_sgemm_128x64_nn": 4000, "flash_fwd_kernel": 800}, "matrix products and attention"),
+        ({"sm80_xmma_fprop_implicit_gemm_indexed_tf32f32": 4000, "ampere_sgemm_128x64_nn": 90}, "convolutions"),
+        ({"void at::native::sbtopk::gatherTopK<float>": 5000}, "sorting and selection"),
+    ],
+)
+def test_the_class_that_takes_most_is_named(kernels: dict[str, int], work: str) -> None:
+    trace = TraceBuilder()
+    thread, stream = Host(trace, at=10), Stream()
+    for number in range(3):
+        with thread.annotation(f"ProfilerStep#{number}"):
+            with thread.op("aten::mm", 10, 2):
+                for kernel, time in kernels.items():
+                    thread.launch(Work(kernel, time), stream)
+            thread.wait(stream)
+    assert f"the GPU computes, mostly {work}. " in said(finish(trace)).replace("it computes", "the GPU computes")
+
+
+def test_fills_are_no_copies() -> None:
+    """The shares add up: a fill counts as computing."""
+    trace = TraceBuilder()
+    for number in range(3):
+        trace.step(number, 1000 * number, 1000)
+        trace.op("aten::mm", 1000 * number + 1, 20)
+        trace.launch_kernel("ampere_sgemm_128x64_nn", 1000 * number + 30, 860, at=1000 * number + 10, call_dur=5)
+        trace.memset(1 << 20, 1000 * number + 890, 60, at=1000 * number + 16, call_dur=2)
+    (found,) = report(trace).headlines
+    assert "copies" not in found.message.text
+    assert found.shares is not None
+    assert found.shares.copies == 0
+    assert round(found.shares.computes + found.shares.idle, 9) == 1
+
+
+def test_many_owners_of_a_time_outside_of_the_steps_are_no_lack_of_events() -> None:
+    """None of twenty operators takes a tenth of the time; they were recorded all the same."""
+    trace = outside()
+    for number in range(20):
+        trace.op(f"aten::op{number}", 3000 + 40 * number, 20)
+    text = said(trace)
+    assert "hardly anything" not in text
+    assert "after the last step, in which the GPU waits." in text
+
+
 def test_compiled_pointwise_kernels_move_data() -> None:
     (found,) = report(steps(host=10, kernel="triton_poi_fused_add_0", gpu=5000)).headlines
     assert found.bound == "gpu-memory"
@@ -398,7 +444,14 @@ BOUNDS = [text for text in TEXTS if not str(text).startswith("{headline}") and "
 @pytest.mark.parametrize("text", BOUNDS, ids=lambda text: text.id)
 def test_a_headline_begins_with_at_most_25_words(text: Text) -> None:
     """A number with its unit is one word; a time and its whole share a unit."""
-    others = {"unit": "a typical step", "device": "The GPU works", "tokens": 32, "vendor": "MTIA", "task": "merge"}
+    others = {
+        "unit": "a typical step",
+        "device": "The GPU works",
+        "tokens": 32,
+        "vendor": "MTIA",
+        "task": "merge",
+        "work": "matrix products and attention",
+    }
     others |= {"operator": "`aten::expand`", "kernels": 24, "busy": 130_000}
     others |= {"copy": "Memcpy HtoD (Pageable -> Device)", "call": "cudaDeviceSynchronize"}
     for cause in CAUSES:

@@ -20,6 +20,10 @@ SYMBOLS = (*(symbol for scale in (_TIME, _SIZE) for _, symbol in scale), PERCENT
 """Units that may follow a number."""
 
 
+_NEARLY_ALL = 0.98
+"""Share from which on a part is all of a time whose rounded number is the same (own choice)."""
+
+
 def nanoseconds(value: float) -> str:
     """A time such as `148.7 ms`: four significant digits in the unit that fits."""
     return _scaled(value, _TIME)
@@ -67,6 +71,8 @@ def part_amounts(value: Sequence[float]) -> tuple[str, str, str]:
     in_unit = time / next(factor for factor, each in _TIME if each == symbol)
     digits = 2 if 0 < in_unit < 0.95 else 1 if 0 < in_unit < 19.95 and symbol != "ns" else 0
     shown = f"{in_unit:,.{digits}f}"
+    if shown == number and time < _NEARLY_ALL * whole and symbol != "ns":
+        return f"{in_unit:,.2f}", f"{whole / time * in_unit:,.2f}", symbol
     return "< 0.01" if in_unit > 0 and is_zero(shown) else shown, number, symbol
 
 

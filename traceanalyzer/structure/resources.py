@@ -66,8 +66,8 @@ class StepResources(msgspec.Struct, frozen=True):
     steps_device_ns: int | None = None
     """The same sum in ns of those that start in the steps; null in reports of old versions."""
     only_copies_ns: float | None = None
-    """Part of the time of the device in ns in which copies or fills run and no kernel computes; null without device
-    events."""
+    """Part of the time of the device in ns in which copies run, and no fill and no kernel that computes; null without
+    device events."""
 
 
 def analyze(context: Context) -> StepResources:
@@ -139,10 +139,10 @@ def _communication(context: Context, device: int | None) -> tuple[Intervals, Int
 
 
 def _only_copies(context: Context, device: int) -> Intervals:
-    """When copies or fills run on a device, and no kernel but those of collectives."""
+    """When copies run on a device, and neither fills nor kernels but those of collectives."""
     events = context.trace.device
     own = events.device == device
-    copies = own & np.isin(events.category, (Category.MEMCPY, Category.MEMSET))
+    copies = own & (events.category == Category.MEMCPY)
     kernels = own & ~copies & ~communication_kernels(context.trace)
     return gaps.times_of(events, copies) - gaps.times_of(events, kernels)
 

@@ -58,6 +58,15 @@ _LARGE_FLOPS, _FEW_PRODUCTS = 1e7, 3
 """Own choice: a CPU needs far longer for such a product than for its call; a few of them are no first use."""
 _COMPUTED_NS = 100_000
 """Own choice: a launch takes 5 to 30 us, so products that take longer in the median are computed there."""
+_KERNELS_OF_DEVICES = re.compile(r"cudnn|miopen|mps|mkldnn|slow|thnn|depthwise|overrideable")
+"""Convolutions of one kind, beneath `aten::_convolution`; the CPU computes some itself, such as transposed ones."""
+_ELEMENTWISE = re.compile(
+    r"^aten::(?:add|sub|mul|div|neg|abs|exp|log|sqrt|tanh|sigmoid|clamp_min|eq|ne|lt|le|gt|ge|bitwise_and)_?$"
+)
+_LAUNCHED_NS = 3_000
+"""Own choice: an operator that launches a kernel takes longer, the launch alone 3 to 5 us."""
+_MANY = 50
+"""Own choice: so many operators are no exception, such as a counter that stays on the CPU."""
 _FLOPS_PER_NS = 5_000
 """Faster than a CPU computes fp32 (5 TFLOP/s; two sockets of 64 cores with AVX-512 reach about that)."""
 LEAST_NS = 1_000_000
@@ -295,7 +304,8 @@ def _computes_on_cpu(context: Context) -> bool:
     """Whether the CPU computes, as far as it shows, and no call of a device's runtime was recorded.
 
     It shows by operators that only a CPU computes or makes of others, by values that are read at once, by allocations,
-    of which each names its device, and by products of matrices: on a device they return at once, however large.
+    of which each names its device, by products and convolutions: on a device they return at once, however large; and by
+    arithmetic that takes less time than a launch.
     """
     trace = context.trace
     if len(trace.launches):
@@ -305,7 +315,10 @@ def _computes_on_cpu(context: Context) -> bool:
     if _cells_are_made_of_others(trace) or _what_is_read_is_there(context):
         return True
     kinds = trace.memory.device_type[trace.memory.device_type != UNKNOWN]
-    return bool((kinds == _CPU).all()) if len(kinds) else _products_take_their_time(context)
+    if len(kinds):
+        return bool((kinds == _CPU).all())
+    signs = (_products_take_their_time, _convolutions_take_their_time, _arithmetic_launches_nothing)
+    return any(sign(context) for sign in signs)
 
 
 def _cells_are_made_of_others(trace: Trace) -> bool:
@@ -345,6 +358,43 @@ def _products_take_their_time(context: Context) -> bool:
     if len(taken_ns) < _FEW_PRODUCTS or np.median(taken_ns) < _COMPUTED_NS:
         return False
     return bool((flops[large] <= _FLOPS_PER_NS * taken_ns).all())
+
+
+def _convolutions_take_their_time(context: Context) -> bool:
+    """Whether convolutions that call no kernel of a device take longer themselves than launches would.
+
+    Where their shapes are known, none is faster than a CPU.
+    """
+    host, names = context.host, context.trace.names
+    is_operator = host.kind == NodeKind.OPERATOR
+    nodes = np.flatnonzero(is_operator & names.where(lambda name: name == "aten::_convolution")[host.name])
+    is_kernel = names.where(lambda name: _KERNELS_OF_DEVICES.search(name) is not None)[host.name]
+    nodes = nodes[host.tree.sums(is_kernel.astype(np.int64))[nodes] == 0]
+    own_ns = (host.tree.dur_ns - host.tree.child_sums(host.tree.dur_ns))[nodes]
+    if len(nodes) < _FEW_PRODUCTS or np.median(own_ns) < _COMPUTED_NS:
+        return False
+    works, _, groups = works_of(context, nodes)
+    flops = np.array([0 if work is None else work.flops for work in works], np.float64)[groups]
+    return bool((flops <= _FLOPS_PER_NS * own_ns).all())
+
+
+def _arithmetic_launches_nothing(context: Context) -> bool:
+    """Whether elementwise operators take less time than a launch, and values are read at once, if any are.
+
+    Optimizers count their steps, and loaders make batches, on the CPU beside a device as well.
+    """
+    host, names = context.host, context.trace.names
+    is_beside = (host.kind == NodeKind.OPTIMIZER) | (host.kind == NodeKind.DATALOADER)
+    is_own = (host.kind == NodeKind.OPERATOR) & (host.tree.nearest(is_beside) == NO_PARENT)
+    is_leaf = np.ones(len(host.tree), np.bool_)
+    is_leaf[host.tree.parent[host.tree.parent != NO_PARENT]] = False
+    taken_ns = host.tree.dur_ns[
+        is_own & is_leaf & names.where(lambda name: _ELEMENTWISE.search(name) is not None)[host.name]
+    ]
+    read_ns = host.tree.dur_ns[is_own & names.where(lambda name: name == _READ)[host.name]]
+    if len(taken_ns) < _MANY or np.median(taken_ns) >= _LAUNCHED_NS:
+        return False
+    return not len(read_ns) or bool(np.median(read_ns) <= _READ_NS)
 
 
 def unused_device(context: Context) -> str | None:

@@ -251,6 +251,49 @@ def test_layers_and_values_show_where_a_program_computes(trace: TraceBuilder, co
     assert (unread_device(Context(read_built(trace))) is None) is computes
 
 
+def convolutions(dur: int, inner: str | None = None) -> TraceBuilder:
+    """Transposed convolutions, with what they call, and a GPU that only the header names."""
+    trace = TraceBuilder()
+    for number in range(4):
+        start, length = 50_000 * number, dur * (number + 1)
+        trace.op("aten::conv_transpose2d", start, length + 4)
+        trace.op("aten::_convolution", start + 1, length + 2)
+        trace.op(inner or "aten::empty", start + 2, length if inner else 1)
+    return trace
+
+
+def arithmetic(dur: int, read: int | None = None, *, within: str | None = None) -> TraceBuilder:
+    """Many small operators, a value that is read after each, and a GPU that only the header names."""
+    trace = TraceBuilder()
+    for number in range(100):
+        start = 1000 * number
+        if within is not None:
+            trace.annotation(within, start, 500)
+        trace.op(("aten::add", "aten::tanh")[number % 2], start + 1, dur)
+        if read is not None:
+            trace.op("aten::_local_scalar_dense", start + 600, read)
+    return trace
+
+
+@pytest.mark.parametrize(
+    ("trace", "computes"),
+    [
+        (convolutions(1500), True),
+        (convolutions(30), False),  # a launch, with a first use perhaps
+        (convolutions(1500, "aten::cudnn_convolution_transpose"), False),  # waits, or compares algorithms
+        (arithmetic(2), True),
+        (arithmetic(2, 1), True),
+        (arithmetic(8), False),  # launches
+        (arithmetic(8, 300), False),  # and waits
+        (arithmetic(2, 40), False),
+        (arithmetic(2, within="Optimizer.step#Adam.step"), False),  # counters of steps
+        (arithmetic(2, within="enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"), False),
+    ],
+)
+def test_convolutions_and_arithmetic_show_where_a_program_computes(trace: TraceBuilder, computes: bool) -> None:
+    assert (unread_device(Context(read_built(trace))) is None) is computes
+
+
 def test_a_call_of_the_runtime_proves_a_device_whatever_the_cpu_computes() -> None:
     trace = products(300)
     trace.launch_kernel("gemm", 10_010, 5, at=10_000)

@@ -27,6 +27,8 @@ MOST = 50
 _WORTH = 0.01
 """Least length of a time that is listed, as a share of a typical step."""
 _MOSTLY = 0.5
+_HARDLY_ANY = 0.1
+"""Share of a time below which what owns the host's time in it was hardly recorded (own choice)."""
 _CAUSES = (
     (LOADING, gap_causes.COMPILATION),
     (ALLOCATION, gap_causes.ALLOCATION),
@@ -115,7 +117,7 @@ def _device_times(context: Context, start: I64, end: I64) -> list[int | None]:
 
 
 def _owners(context: Context, start: I64, end: I64) -> list[HostPart | None]:
-    """The owner of most of the critical thread's time in each of some times; None where most has no owner."""
+    """The owner of most of the critical thread's time in each of some times; None where hardly any has one."""
     if not len(start):
         return []
     index = index_of(context, critical_in(context, Intervals.union(start, end), 1))
@@ -126,10 +128,10 @@ def _owners(context: Context, start: I64, end: I64) -> list[HostPart | None]:
         rows = np.arange(inside.start, min(inside.stop + 1, len(timeline.owner)))
         time = np.minimum(timeline.end_ns[rows], last) - np.maximum(timeline.start_ns[rows], first)
         sums = sum_by(timeline.owner[rows] + 1, np.maximum(time, 0), len(index.owners) + 1)
-        most = int(sums.argmax()) - 1
-        if most < 0 or not sums[most + 1]:
+        if not sums[1:].any() or sums[1:].sum() < _HARDLY_ANY * (last - first):
             found.append(None)
             continue
+        most = int(sums[1:].argmax())
         own = index.owners[most]
         found.append(HostPart(own.kind, own.name, own.role, own.file, own.line, int(sums[most + 1])))
     return found

@@ -128,7 +128,7 @@ class Outside(msgspec.Struct, frozen=True):
     """Time in ns in which the busiest device of the typical steps works; null without device events, and where it most
     likely ran work from before the recording."""
     owner: HostPart | None
-    """What the host does for longest; null if that is nothing that was recorded."""
+    """What the host does for longest; null if hardly anything of it was recorded."""
     reason: str
     """Why it is outside: the reason for which a step does not count; else `loading`, `allocation` or `loader` if that
     takes half of the time, or `no-step`: no step is marked there."""

@@ -130,6 +130,11 @@ _ALSO_OUTSIDE = Text(
     "{headline} Outside of the typical steps: {time:rounded_ns} {when}, {what}.",
     note="headline is a sentence; when: before the first step; what is a clause, such as: the GPU waits",
 )
+_OUTSIDE_TIME = Text(
+    "headline-also-outside-time",
+    "{headline} Outside of the typical steps: {time:rounded_ns} {when}.",
+    note="headline is a sentence; when: before the first step",
+)
 _BECAUSE = Text(
     "outside-because", "because of {reason}", note="reason is a noun, such as: allocation of memory; ends a sentence"
 )
@@ -147,6 +152,12 @@ _HOST_WORKS = Text(
     "outside-host-works-2",
     "for {part:rounded_ns} of it the host is in {owner}, and the GPU works for {busy:percent}",
     note="after a time; owner is a function, mark, module or operator; busy is a share of the time; ends a sentence",
+)
+_GPU_WAITS = Text("outside-gpu-waits", "in which the GPU waits", note="after a time; ends a sentence")
+_GPU_WORKS = Text(
+    "outside-gpu-works",
+    "in which the GPU works for {busy:percent}",
+    note="after a time; busy is a share of that time; ends a sentence",
 )
 _SILENT = Text(
     "outside-silent", "in which hardly anything of the host was recorded", note="after a time; ends a sentence"
@@ -347,14 +358,18 @@ def _with_outside(facts: Facts, found: StepBound) -> StepBound:
     if (recording.outside_ns or 0) < _WORTH_OUTSIDE * facts.summary.span_ns:
         return found
     part = max(recording.outside, key=lambda part: part.duration_ns)
-    return found.and_says(_ALSO_OUTSIDE, time=part.duration_ns, when=OUTSIDE_KINDS[part.kind](), what=_what(part))
+    said = {"time": part.duration_ns, "when": OUTSIDE_KINDS[part.kind]()}
+    what = _what(part)
+    return found.and_says(_OUTSIDE_TIME, **said) if what is None else found.and_says(_ALSO_OUTSIDE, **said, what=what)
 
 
-def _what(part: Outside) -> Message:
-    """Why a time is outside, or what host and device do in it."""
+def _what(part: Outside) -> Message | None:
+    """Why a time is outside, or what host and device do in it; None if nothing leads."""
     if part.reason not in _NO_REASON:
         return _BECAUSE(reason=STEP_REASONS[part.reason]())
     busy = None if part.device_busy_ns is None else part.device_busy_ns / part.duration_ns
+    if part.owner is not None and part.owner.time_ns < WORTH_BESIDE * part.duration_ns:
+        return None if busy is None else _GPU_WAITS() if busy < _WAITS else _GPU_WORKS(busy=busy)
     said = {} if part.owner is None else {"owner": host_owners.name(part.owner), "part": part.owner.time_ns}
     if busy is None:
         return _HOST_IN(**said) if said else _SILENT()

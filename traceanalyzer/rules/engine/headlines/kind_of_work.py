@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from traceanalyzer.analyzers.kernels.classes import KernelClasses
+from traceanalyzer.report.message import Message, Text
 from traceanalyzer.rules.engine.facts import Facts
 
 MOST = 0.5
@@ -15,6 +16,22 @@ _MOVING = frozenset({"normalization", "elementwise", "reduction", "copy", "optim
 """Classes that mostly move data. Generated kernels without a known class and unknown kernels may be either."""
 UNNAMED = "gpu"
 """The result if the names of the kernels do not decide what bounds a busy device."""
+_WORTH_SECOND = 0.1
+"""Least share of the time of what computes from which on a second class is named (own choice)."""
+_WORK = {
+    "gemm": Text("headline-work-gemm", "matrix products", note="after: the GPU computes, mostly"),
+    "convolution": Text("headline-work-convolution", "convolutions", note="after: the GPU computes, mostly"),
+    "attention": Text("headline-work-attention", "attention", note="after: the GPU computes, mostly"),
+}
+_TWO = Text("headline-work-two", "{first} and {second}", note="such as: matrix products and attention")
+_OTHER_WORK = {
+    "sorting": Text("headline-work-sorting", "sorting and selection", note="after: the GPU computes, mostly"),
+    "recurrent": Text("headline-work-recurrent", "recurrent layers", note="after: the GPU computes, mostly"),
+    "moe_routing": Text("headline-work-routing", "routing of tokens to experts", note="after: computes, mostly"),
+    "sampling": Text("headline-work-sampling", "sampling of tokens", note="after: the GPU computes, mostly"),
+    "linear_algebra": Text("headline-work-linear-algebra", "FFT or solvers", note="after: the GPU computes, mostly"),
+}
+"""Classes that are bound neither by arithmetic nor by memory as a rule."""
 
 
 def gpu_bound(facts: Facts) -> str:
@@ -23,17 +40,41 @@ def gpu_bound(facts: Facts) -> str:
     It is the larger of the two known times, if half of the time is known. Copies and collectives do not count, which
     the sentence names by themselves, and generated kernels by their names.
     """
-    found = facts.find("kernel_classes", KernelClasses)
-    if found is None:
-        return UNNAMED
-    times: Counter[str] = Counter()
-    for row in found.rows:
-        times[row.name] += row.total_ns
+    times, total = _by_class(facts)
     compute, moving = work_times(times)
-    total = found.total_ns - times["communication"]
     if compute + moving < MOST * total or not total:
         return UNNAMED
     return "gpu-compute" if compute > moving or compute >= MOST * total else "gpu-memory"
+
+
+def computing(times: Counter[str]) -> Message:
+    """What computes by times of classes: one of them, or two."""
+    own = Counter({name: times[name] for name in _WORK})
+    own["gemm"] += times["moe"]
+    (first, most), (second, time), *_ = own.most_common()
+    if time < _WORTH_SECOND * (most + time) or not time:
+        return _WORK[first]()
+    return _TWO(first=_WORK[first](), second=_WORK[second]())
+
+
+def computing_of(facts: Facts) -> Message:
+    """What computes in the kernels of a trace."""
+    return computing(_by_class(facts)[0])
+
+
+def other_work(facts: Facts) -> Message | None:
+    """The class with most of the GPU's time, if it is bound neither by arithmetic nor by memory as a rule."""
+    times, total = _by_class(facts)
+    return next((text() for name, text in _OTHER_WORK.items() if times[name] >= MOST * total > 0), None)
+
+
+def _by_class(facts: Facts) -> tuple[Counter[str], int]:
+    """Time of kernels by class, and of all classes but collectives."""
+    times: Counter[str] = Counter()
+    found = facts.find("kernel_classes", KernelClasses)
+    for row in found.rows if found else ():
+        times[row.name] += row.total_ns
+    return times, found.total_ns - times["communication"] if found else 0
 
 
 def work_times(times: Counter[str]) -> tuple[int, int]:

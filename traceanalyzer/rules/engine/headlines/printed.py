@@ -5,6 +5,7 @@ Sums do not show what waits for what: what bounds a step is the resource that ta
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping
 from math import fsum
@@ -18,7 +19,7 @@ from traceanalyzer.knowledge.kernel_classes import KernelClass, kernel_class, op
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.rules.engine.budget import Budget
 from traceanalyzer.rules.engine.facts import Facts, if_known
-from traceanalyzer.rules.engine.headlines.kind_of_work import MOST, UNNAMED, work_times
+from traceanalyzer.rules.engine.headlines.kind_of_work import MOST, UNNAMED, computing, computing_of, work_times
 from traceanalyzer.rules.engine.headlines.typical import BUSY, WORTH, WORTH_BESIDE, StepBound
 from traceanalyzer.simulation.critical_path import CriticalPath
 from traceanalyzer.structure.recording.left_out import MARKED
@@ -46,9 +47,9 @@ WITH_GPU = {
         "Bound by the host: for {part:part} of each step the GPU does nothing because the CPU gives it no work.",
     ),
     "gpu-compute": Text(
-        "headline-gpu-compute-2",
-        "Bound by GPU compute: the GPU works for {part:part} of each step, mostly on matrix "
-        "products, convolutions and attention.",
+        "headline-gpu-compute-3",
+        "Bound by GPU compute: the GPU works for {part:part} of each step, mostly on {work}.",
+        note="work is such as: matrix products and attention",
     ),
     "gpu-memory": Text(
         "headline-gpu-memory-2",
@@ -103,9 +104,10 @@ _OF_TABLE = {
         "time.",
     ),
     "gpu-compute": Text(
-        "headline-table-gpu-compute",
+        "headline-table-gpu-compute-2",
         "Bound by GPU compute: the GPU works for {time:ns} per step, {share:share} of the profiled time, mostly on "
-        "matrix products, convolutions and attention.",
+        "{work}.",
+        note="work is such as: matrix products and attention",
     ),
     "gpu-memory": Text(
         "headline-table-gpu-memory",
@@ -227,6 +229,8 @@ def verdict(facts: Facts, times: Mapping[str, float], texts: Mapping[str, Text])
     time, share = large[bound], large[bound] / step
     is_printed = texts is _OF_TABLE or texts is _AT_LEAST
     said: dict[str, Any] = {"time": time, "step": step, "share": share} if is_printed else {"part": (time, step)}
+    if bound == "gpu-compute":
+        said["work"] = computing(_by_class(facts)) if is_printed else computing_of(facts)
     message = texts[bound](**said)
     if bound == "host" and texts is WITHOUT_GPU:
         own = facts.step_resources
@@ -412,10 +416,17 @@ def _with_operators(facts: Facts, message: Message) -> Message:
         own = _of_path(facts, path)
     else:
         own = [(row.name, facts.per_step(row.host_self_ns)) for row in if_known(lambda: facts.operators)]
-    own = [(name, time) for name, time in own if time >= (WORTH_BESIDE if name else _WORTH_NO_OPERATOR) * facts.step_ns]
+    own = _worth_telling(own, facts.step_ns)
     own = sorted(own, key=lambda entry: (-entry[1], entry[0]))[:_SHOWN]
     told = tuple(_OPERATOR(name=name, time=time) if name else _NO_OPERATOR(time=time) for name, time in own)
     return _OPERATORS(headline=message, operators=told) if told else message
+
+
+def _worth_telling(own: list[tuple[str, float]], step_ns: float) -> list[tuple[str, float]]:
+    """What takes a good part of a step; code in no operator also if it takes more than each operator that does."""
+    named = [(name, time) for name, time in own if name and time >= WORTH_BESIDE * step_ns]
+    least = min(_WORTH_NO_OPERATOR * step_ns, max((time for _, time in named), default=math.inf))
+    return [*named, *((name, time) for name, time in own if not name and time >= least)]
 
 
 def _of_path(facts: Facts, path: CriticalPath) -> list[tuple[str, float]]:

@@ -18,7 +18,7 @@ from traceanalyzer.analyzers.launches import LaunchFigures
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.rules.engine import host_owners, idle_time, program
 from traceanalyzer.rules.engine.facts import Facts
-from traceanalyzer.rules.engine.headlines.kind_of_work import MOST, UNNAMED, gpu_bound
+from traceanalyzer.rules.engine.headlines.kind_of_work import MOST, UNNAMED, computing_of, gpu_bound, other_work
 from traceanalyzer.structure.recording import Recording
 from traceanalyzer.structure.resources import StepResources
 
@@ -82,10 +82,9 @@ _COMMUNICATION_OF_HOST = Text(
     note="unit is in the genitive: a typical step; device is a sentence, cause a clause",
 )
 _PRODUCTS = Text(
-    "headline-typical-gpu-compute",
-    "Bound by GPU compute: for {part:part} of {unit} the GPU computes, mostly matrix products, convolutions and "
-    "attention. {device}.",
-    note="unit is in the genitive: a typical step; device is a sentence, cause a clause",
+    "headline-typical-gpu-compute-2",
+    "Bound by GPU compute: for {part:part} of {unit} the GPU computes, mostly {work}. {device}.",
+    note="unit is in the genitive: a typical step; device is a sentence; work: matrix products and attention",
 )
 _MOVES = Text(
     "headline-typical-gpu-memory",
@@ -109,6 +108,11 @@ _SOME_GPU = Text(
     "headline-typical-gpu",
     "Bound by the GPU: for {part:part} of {unit} it computes, but the names of its kernels do not show what. {device}.",
     note="unit is in the genitive: a typical step; device is a sentence, cause a clause",
+)
+_OTHER_GPU = Text(
+    "headline-typical-gpu-work",
+    "Bound by the GPU: for {part:part} of {unit} it computes, mostly {work}. {device}.",
+    note="unit is in the genitive: a typical step; device is a sentence; work: sorting and selection",
 )
 _NOTHING = Text(
     "headline-typical-none-2",
@@ -162,7 +166,6 @@ _TYPICAL_STEP = Text("headline-unit-typical", "a typical step", note="in the gen
 _ONE_STEP = Text("headline-unit-step", "the step", note="in the genitive: 35 of the 152 ms of ...")
 _RECORDING = Text("headline-unit-recording", "the recording", note="in the genitive: 35 of the 152 ms of ...")
 _WORK = Text("headline-unit-work", "recorded work", note="in the genitive: 35 of the 152 ms of ...; a part of a trace")
-_OF_WORK = {"gpu-compute": _PRODUCTS, "gpu-memory": _MOVES, UNNAMED: _SOME_GPU}
 _COLD = Text(
     "headline-cold-pass",
     "{headline} This is one cold pass: record a warm one.",
@@ -305,11 +308,22 @@ def _of_busy_gpu(facts: Facts, recording: Recording, own: StepResources) -> Step
         bound, message = "gpu-memory", _DECODE(part=(compute, step), unit=unit(recording), tokens=round(median(tokens)))
     else:
         bound = gpu_bound(facts)
-        message = _OF_WORK[bound](unit=unit(recording), device=_rest(facts, own), part=(compute, step))
+        said = {"unit": unit(recording), "device": _rest(facts, own), "part": (compute, step)}
+        message = _of_work(facts, bound, said)
     figures = facts.find("launches", LaunchFigures)
     if figures is not None and (figures.graphs.kernel_share or 0.0) >= MOST:  # which spares the device the launches
         message = _GRAPHS(headline=message, kernels=figures.graphs.kernels, all=figures.kernels)
     return StepBound("gpu-compute" if bound == UNNAMED else bound, message, compute / step)
+
+
+def _of_work(facts: Facts, bound: str, said: dict[str, Any]) -> Message:
+    """The sentence on a device that mostly computes, with the class of its work."""
+    if bound == "gpu-compute":
+        return _PRODUCTS(**said, work=computing_of(facts))
+    if bound == "gpu-memory":
+        return _MOVES(**said)
+    work = other_work(facts)
+    return _SOME_GPU(**said) if work is None else _OTHER_GPU(**said, work=work)
 
 
 def unit(recording: Recording) -> Message:
