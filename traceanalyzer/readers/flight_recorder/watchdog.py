@@ -8,7 +8,7 @@ version: `[Rank 3]`, `[PG 0 Rank 3]`, `[PG 0 (default_pg) Rank 3]`, `[PG ID 0 PG
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -232,9 +232,16 @@ def _dump(name: str, rank: int, told: _Rank, descriptions: Mapping[str, str]) ->
     called = sorted(told.called, key=lambda one: (one.created_ns, one.sequence))
     texts = {text: code for code, text in enumerate(dict.fromkeys(t for one in called for t in (one.name, one.shape)))}
     keys = list(dict.fromkeys((*(one.group or UNNAMED for one in called), *told.counters)))
+    operations = _operations(called, keys, texts)
+    groups = tuple(RecordedGroup(key, descriptions.get(key, ""), ()) for key in keys)
+    return FlightDump(name, rank, "", groups, told.counters, tuple(texts), operations, is_logged=True)
+
+
+def _operations(called: Sequence[_Called], groups: Sequence[str], texts: Mapping[str, int]) -> Operations:
+    """Operations as columns, by the places of their groups and the codes of their texts."""
     nothing = np.full(len(called), -1, dtype=np.int64)
-    operations = Operations(
-        group=np.array([keys.index(one.group or UNNAMED) for one in called], dtype=np.int32),
+    return Operations(
+        group=np.array([groups.index(one.group or UNNAMED) for one in called], dtype=np.int32),
         sequence=np.array([one.sequence for one in called], dtype=np.int64),
         is_p2p=np.array([one.is_p2p for one in called], dtype=bool),
         name=np.array([texts[one.name] for one in called], dtype=np.int32),
@@ -247,5 +254,3 @@ def _dump(name: str, rank: int, told: _Rank, descriptions: Mapping[str, str]) ->
         timeout_ms=np.array([one.timeout_ms for one in called], dtype=np.int64),
         duration_ns=nothing,
     )
-    groups = tuple(RecordedGroup(key, descriptions.get(key, ""), ()) for key in keys)
-    return FlightDump(name, rank, "", groups, told.counters, tuple(texts), operations, is_logged=True)
