@@ -23,7 +23,7 @@ from traceanalyzer.analyzers.hangs.model import (
     NearLimit,
     RankWait,
 )
-from traceanalyzer.analyzers.hangs.progress import Meeting, Run, join, row_of
+from traceanalyzer.analyzers.hangs.progress import GroupProgress, Meeting, Run, join, row_of
 from traceanalyzer.analyzers.hangs.watchdog_logs import clock
 from traceanalyzer.knowledge import collectives
 from traceanalyzer.trace.flight_recorder import COMPLETED, SCHEDULED, STARTED, FlightDump, RecordedGroup
@@ -313,23 +313,36 @@ def _rank(run: Run, rank: int, role: str, start: int | None) -> FlightRank:
 
 def _groups(run: Run) -> tuple[FlightGroup, ...]:
     """All groups in which collectives were counted, those first whose members differ."""
-    rows = []
-    for group, progress in run.progress.items():
-        enqueued = {
-            rank: own.enqueued for rank, own in progress.items() if own.enqueued is not None and own.enqueued >= 0
-        }
-        completed = [own.completed for own in progress.values() if own.completed is not None and own.completed >= 0]
-        if not enqueued:
-            continue
-        least, most = min(enqueued.values()), max(enqueued.values())
-        last = tuple(sorted(rank for rank, number in enqueued.items() if number == least)) if least < most else ()
-        first, final = min(completed, default=None), max(completed, default=None)
-        dumped = tuple(sorted(progress))
-        called = tuple(enqueued.get(rank) for rank in dumped)
-        done = tuple(progress[rank].completed for rank in dumped)
-        described = (group.name, group.description, group.ranks or dumped)
-        rows.append(FlightGroup(*described, least, most, first, final, last, dumped, called, done))
-    return tuple(sorted(rows, key=_order))
+    rows = [_group(group, progress) for group, progress in run.progress.items()]
+    return tuple(sorted((row for row in rows if row is not None), key=_order))
+
+
+def _group(group: RecordedGroup, progress: Mapping[int, GroupProgress]) -> FlightGroup | None:
+    """How far the ranks of a group came; None if no rank counted its collectives."""
+    dumped = tuple(sorted(progress))
+    enqueued = _counted({rank: progress[rank].enqueued for rank in dumped})
+    completed = _counted({rank: progress[rank].completed for rank in dumped}).values()
+    if not enqueued:
+        return None
+    least, most = min(enqueued.values()), max(enqueued.values())
+    return FlightGroup(
+        group.name,
+        group.description,
+        group.ranks or dumped,
+        least,
+        most,
+        min(completed, default=None),
+        max(completed, default=None),
+        tuple(rank for rank, number in enqueued.items() if number == least < most),
+        dumped,
+        tuple(enqueued.get(rank) for rank in dumped),
+        tuple(progress[rank].completed for rank in dumped),
+    )
+
+
+def _counted(numbers: Mapping[int, int | None]) -> dict[int, int]:
+    """The numbers of the ranks that counted any."""
+    return {rank: number for rank, number in numbers.items() if number is not None and number >= 0}
 
 
 def _order(row: FlightGroup) -> tuple[Any, ...]:
