@@ -14,7 +14,7 @@ import numpy as np
 from traceanalyzer.structure.context import Context, cached
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.model import Trace
-from traceanalyzer.trace.table import I64, UNKNOWN, Bool
+from traceanalyzer.trace.table import I32, I64, UNKNOWN, Bool
 from traceanalyzer.trace.tables import Dependencies, GraphNodes
 
 _CALLBACK = "HostNode"
@@ -62,7 +62,7 @@ def _ends(trace: Trace, arrows: Dependencies, begins: Bool) -> tuple[I64, I64]:
     return sources, targets
 
 
-def _nodes_at(nodes: I64, thread: I64, times: I64, wanted_thread: I64, wanted: I64) -> I64:
+def _nodes_at(nodes: I64, thread: I64, times: I64, wanted_thread: I32, wanted: I64) -> I64:
     """The only node of a thread at each time; `UNKNOWN` where there is none, or several."""
     found = np.full(len(wanted), UNKNOWN, np.int64)
     if not len(nodes) or not len(wanted):
