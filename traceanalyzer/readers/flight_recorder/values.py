@@ -59,7 +59,7 @@ def dump_of(content: Any, name: str, rank: int | None, size_bytes: int | None) -
     texts, groups = _Codes(), _Codes()
     operations, ids = _operations(entries, texts, groups)
     configured = _configured(written.get("pg_config"))
-    counters = _counters(written.get("pg_status"), ids, groups, configured)
+    counters = _counters(written.get("pg_status"), ids, configured)
     every = _groups((*groups.known, *configured, *counters), configured, ids)
     return FlightDump(name, rank, version, every, counters, tuple(texts.known), operations, size_bytes, losses)
 
@@ -237,9 +237,7 @@ def _members(written: str) -> tuple[int, ...]:
     return tuple(map(int, _NUMBER.findall(written)[:_MOST_RANKS]))
 
 
-def _counters(
-    value: Any, ids: _GroupIds, groups: _Codes, configured: Mapping[str, RecordedGroup]
-) -> dict[str, GroupCounters]:
+def _counters(value: Any, ids: _GroupIds, configured: Mapping[str, RecordedGroup]) -> dict[str, GroupCounters]:
     """How far the rank came in each group, by its name.
 
     The keys of `pg_status` are numbers that a rank gives its groups in the order in which it makes them; their names
