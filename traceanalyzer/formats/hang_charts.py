@@ -112,15 +112,21 @@ def _boxes(groups: list[FlightGroup], rank: int, row: int, column: int, found: H
     """The box of a rank in the first group of a kind that it belongs to; none without a dump."""
     for group in groups:
         at = group.dumped.index(rank) if rank in group.dumped else None
-        called = None if at is None else group.enqueued[at]
-        if at is None or called is None:
+        if at is None or group.enqueued[at] is None:
             continue
-        done = group.completed[at]
-        is_by_end = found.verdict in _BY_END
-        number, most = (done, group.most_completed) if is_by_end else (called, group.most_enqueued)
-        is_back = number is not None and most is not None and number < most
-        role = "dataloader" if is_back else "kernel" if done is not None and done >= called else "runtime"
-        if rank in found.ranks and found.verdict in _DIFFERENT and group.group == _place(found):
-            role = "communication"
+        number = group.completed[at] if found.verdict in _BY_END else group.enqueued[at]
+        role = _role(group, at, found)
         yield LaneBox(row, 0.08, 0.92, column + 0.02, column + 0.98, role, text="" if number is None else str(number))
         return
+
+
+def _role(group: FlightGroup, at: int, found: Hangs) -> str:
+    """The color of the rank at a place of a group, by what holds it or the others up there."""
+    if group.dumped[at] in found.ranks and found.verdict in _DIFFERENT and group.group == _place(found):
+        return "communication"
+    called, done = group.enqueued[at], group.completed[at]
+    number, most = (done, group.most_completed) if found.verdict in _BY_END else (called, group.most_enqueued)
+    if number is not None and most is not None and number < most:
+        return "dataloader"
+    is_done = called is not None and done is not None and done >= called
+    return "kernel" if is_done else "runtime"

@@ -6,7 +6,7 @@ Programs read the CSV files of `spreadsheet`, with one table a file and integers
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -79,18 +79,23 @@ def workbook(report: Report, language: Language = ENGLISH) -> bytes:
         if not of_sheet:
             continue
         sheet = book.add_worksheet(language.text(name))
-        sheet.set_column(0, 0, _NAME_WIDTH)
-        sheet.set_column(1, max(len(row.values) for row in _rows(of_sheet, report, language)), _WIDTH)
-        for number, row in zip(range(_SHEET_ROWS), _rows(of_sheet, report, language), strict=False):
-            for column, value in enumerate(row.values):
-                if isinstance(value, str):
-                    sheet.write_string(number, column, value[:_CELL], bold if row.is_bold else None)
-                elif value is not None:
-                    sheet.write_number(number, column, value, looks.get(row.units[column]))
+        _write(sheet, list(_rows(of_sheet, report, language)), looks, bold)
     if not book.worksheets():
         book.add_worksheet(language.text(next(iter(_SHEETS))))
     book.close()
     return file.getvalue()
+
+
+def _write(sheet: Any, rows: list[_Row], looks: Mapping[str, Any], bold: Any) -> None:
+    """Fill a sheet of the workbook, with the formats of its numbers by their units and that of titles."""
+    sheet.set_column(0, 0, _NAME_WIDTH)
+    sheet.set_column(1, max(len(row.values) for row in rows), _WIDTH)
+    for number, row in enumerate(rows[:_SHEET_ROWS]):
+        for column, value in enumerate(row.values):
+            if isinstance(value, str):
+                sheet.write_string(number, column, value[:_CELL], bold if row.is_bold else None)
+            elif value is not None:
+                sheet.write_number(number, column, value, looks.get(row.units[column]))
 
 
 def _rows(of_sheet: list[Section], report: Report, language: Language) -> Iterator[_Row]:

@@ -150,8 +150,7 @@ class CodePlace(msgspec.Struct, frozen=True):
     start_ns: int | None = None
     """Time in ns since the first event of the trace; null if the time does not matter."""
     label: Message | None = None
-    """What people call the place, where its name is an id of this program, such as a cause of idle time, and not a name
-    in the trace; else null."""
+    """What people call the place where its name is an id of this program, such as a cause of idle time; else null."""
 
     def __post_init__(self) -> None:
         _whole_to_float(self, "value")

@@ -13,8 +13,9 @@ import numpy as np
 
 from traceanalyzer.structure.context import Context, cached
 from traceanalyzer.trace.intervals import Intervals
-from traceanalyzer.trace.table import I64, UNKNOWN, Bool
-from traceanalyzer.trace.tables import GraphNodes
+from traceanalyzer.trace.model import Trace
+from traceanalyzer.trace.table import I32, I64, UNKNOWN, Bool
+from traceanalyzer.trace.tables import Dependencies, GraphNodes
 
 _CALLBACK = "HostNode"
 _MOST_BETWEEN = 64
@@ -23,7 +24,7 @@ _ROUNDED = (0, 1, -1)
 """Differences in ns between an arrow and its node: writers round a point in time and a duration each for itself."""
 
 
-class Dependencies(msgspec.Struct, frozen=True):
+class GraphDependencies(msgspec.Struct, frozen=True):
     """Pairs of rows of the device table. Shapes (pairs,)."""
 
     first: I64
@@ -35,28 +36,33 @@ class Dependencies(msgspec.Struct, frozen=True):
 
 
 @cached
-def dependencies(context: Context) -> Dependencies:
+def dependencies(context: Context) -> GraphDependencies:
     """What work of graphs depends on, in the order of what depends; empty where no arrows were written."""
     trace, arrows = context.trace, context.trace.dependencies
-    work = len(trace.device)
+    begins = arrows.is_start == 1
+    sources, targets = _ends(trace, arrows, begins)
+    first = dict(zip(arrows.arrow[begins].tolist(), sources.tolist(), strict=True))
+    pairs = {
+        (first.get(arrow, UNKNOWN), node)
+        for arrow, node in zip(arrows.arrow[~begins].tolist(), targets.tolist(), strict=True)
+    }
+    known = sorted((pair for pair in pairs if UNKNOWN not in pair), key=lambda pair: pair[::-1])
+    return _between_work(known, len(trace.device))
+
+
+def _ends(trace: Trace, arrows: Dependencies, begins: Bool) -> tuple[I64, I64]:
+    """The nodes at which arrows begin, and those at which they end."""
     thread = np.concatenate((trace.device.thread, trace.graph_nodes.thread)).astype(np.int64)
     start = np.concatenate((trace.device.start_ns, trace.graph_nodes.start_ns))
     end = np.concatenate((trace.device.end_ns, trace.graph_nodes.end_ns))
     is_node = np.append(trace.device.graph_node != UNKNOWN, np.ones(len(trace.graph_nodes), np.bool_))
     nodes = np.flatnonzero(is_node)
-    begins = arrows.is_start == 1
     sources = _nodes_at(nodes, thread, end, arrows.thread[begins], arrows.start_ns[begins])
     targets = _nodes_at(nodes, thread, start, arrows.thread[~begins], arrows.start_ns[~begins])
-    first = dict(zip(arrows.arrow[begins].tolist(), sources.tolist(), strict=True))
-    pairs = [
-        (first.get(arrow, UNKNOWN), node)
-        for arrow, node in zip(arrows.arrow[~begins].tolist(), targets.tolist(), strict=True)
-    ]
-    known = sorted({(one, other) for one, other in pairs if UNKNOWN not in (one, other)}, key=lambda pair: pair[::-1])
-    return _between_work(known, work)
+    return sources, targets
 
 
-def _nodes_at(nodes: I64, thread: I64, times: I64, wanted_thread: I64, wanted: I64) -> I64:
+def _nodes_at(nodes: I64, thread: I64, times: I64, wanted_thread: I32, wanted: I64) -> I64:
     """The only node of a thread at each time; `UNKNOWN` where there is none, or several."""
     found = np.full(len(wanted), UNKNOWN, np.int64)
     if not len(nodes) or not len(wanted):
@@ -72,7 +78,7 @@ def _nodes_at(nodes: I64, thread: I64, times: I64, wanted_thread: I64, wanted: I
     return found
 
 
-def _between_work(pairs: list[tuple[int, int]], work: int) -> Dependencies:
+def _between_work(pairs: list[tuple[int, int]], work: int) -> GraphDependencies:
     """The pairs of which both are work, those with other nodes between them included."""
     before: defaultdict[int, list[int]] = defaultdict(list)
     for one, other in pairs:
@@ -91,7 +97,7 @@ def _between_work(pairs: list[tuple[int, int]], work: int) -> Dependencies:
                 reached += before[node]
                 passed += 1
     rows = np.array([*found], np.int64).reshape(-1, 2)
-    return Dependencies(rows[:, 0], rows[:, 1], np.array([*found.values()], np.bool_))
+    return GraphDependencies(rows[:, 0], rows[:, 1], np.array([*found.values()], np.bool_))
 
 
 def callbacks(context: Context, device: int) -> tuple[I64, Intervals]:

@@ -8,6 +8,7 @@ run. All others only wait, in a chain from group to group.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from traceanalyzer.analyzers.hangs.model import (
     NearLimit,
     RankWait,
 )
-from traceanalyzer.analyzers.hangs.progress import Meeting, Run, join, row_of
+from traceanalyzer.analyzers.hangs.progress import GroupProgress, Meeting, Run, join, row_of
 from traceanalyzer.analyzers.hangs.watchdog_logs import clock
 from traceanalyzer.knowledge import collectives
 from traceanalyzer.trace.flight_recorder import COMPLETED, SCHEDULED, STARTED, FlightDump, RecordedGroup
@@ -36,6 +37,23 @@ _MOST_WAITS = 200
 """Waits that a result keeps, the earliest first."""
 
 
+@dataclass(frozen=True)
+class _Suspects:
+    """Ranks that may hold up a run, by what is seen of them."""
+
+    disagree: tuple[int, ...]
+    """Those that called something else than most."""
+    stopped: tuple[int, ...]
+    """Those for whose devices others wait."""
+    unfinished: tuple[int, ...]
+    """Those whose devices are behind, though nobody waits for them."""
+    never_came: tuple[int, ...]
+    knot: tuple[int, ...]
+    """Those that wait for each other."""
+    without: tuple[int, ...]
+    """Those without a dump."""
+
+
 def analyze(dumps: Mapping[int, FlightDump]) -> Hangs:
     """Find out who holds up a run.
 
@@ -44,54 +62,47 @@ def analyze(dumps: Mapping[int, FlightDump]) -> Hangs:
     """
     run = join(dumps)
     start = _start(dumps.values())
-    is_logged = any(dump.is_logged for dump in dumps.values())
+    is_logged = _is_logged(run)
     differing = _disagreements(run)
-    disagree = _minority(differing)
-    behind = tuple(sorted({rank for meeting in run.meetings for rank in run.stopped(meeting)}))
-    stopped, unfinished = (behind, ()) if _is_awaited(run, behind) else ((), behind)
-    came_late = {rank for others in run.edges.values() for rank in others} - run.waiting - set(stopped)
-    never_came = tuple(sorted(came_late))
-    without = tuple(rank for rank in run.members if rank not in dumps)
-    knot = _knot(run.edges)
+    suspects = _suspects(run, _minority(differing))
     late = lateness.find(run) if not run.meetings else None
     near = limits.nearest(run)
-    verdict, ranks = _verdict(run, disagree, stopped, never_came, knot)
-    not_begun = ranks if verdict == "not-begun" else ()
-    if verdict == "all-waiting" and unfinished:
-        verdict, ranks = "unfinished", unfinished
-    elif verdict == "all-waiting" and near is not None and near.last and near.share >= limits.NEAR:
-        verdict, ranks = "timeout", near.last
-    if late is not None:
-        verdict, ranks = "slow", (late.rank,)
-    roles = {
-        **dict.fromkeys(without, "no-dump"),
-        **dict.fromkeys(run.waiting, "waits"),
-        **dict.fromkeys(not_begun, "not-begun"),
-        **dict.fromkeys(unfinished if verdict == "unfinished" else (), "unfinished"),
-        **dict.fromkeys(never_came, "never-came"),
-        **dict.fromkeys(stopped, "unfinished" if is_logged else "stopped"),
-        **dict.fromkeys(disagree, "disagrees"),
-    }
+    verdict, ranks = _verdict(run, suspects, late, near)
     return Hangs(
         verdict,
         ranks,
-        never_came,
-        stopped,
+        suspects.never_came,
+        suspects.stopped,
         differing,
-        _circle(run.edges, knot) if verdict == "circle" else (),
-        without,
+        _circle(run.edges, suspects.knot) if verdict == "circle" else (),
+        suspects.without,
         len(run.members),
         len(dumps),
         sum(len(dump.operations) for dump in dumps.values()),
         _timeout(run),
         tuple(_wait(run, meeting, start) for meeting in run.meetings[:_MOST_WAITS]),
-        tuple(_rank(run, rank, roles.get(rank, "done"), start) for rank in run.members),
+        _per_rank(run, _roles(run, suspects, verdict, ranks), start),
         _groups(run),
         late,
         None if near is None else _near_limit(run, near),
         is_logged,
         clock(start) if is_logged and start is not None else None,
     )
+
+
+def _is_logged(run: Run) -> bool:
+    """Whether a log was read, which is judged by what it says."""
+    return any(dump.is_logged for dump in run.dumps.values())
+
+
+def _suspects(run: Run, disagree: tuple[int, ...]) -> _Suspects:
+    """The ranks that may hold up the others, those that differ from most being known."""
+    behind = tuple(sorted({rank for meeting in run.meetings for rank in run.stopped(meeting)}))
+    stopped, unfinished = (behind, ()) if _is_awaited(run, behind) else ((), behind)
+    awaited = {rank for others in run.edges.values() for rank in others}
+    never_came = tuple(sorted(awaited - run.waiting - set(stopped)))
+    without = tuple(rank for rank in run.members if rank not in run.dumps)
+    return _Suspects(disagree, stopped, unfinished, never_came, _knot(run.edges), without)
 
 
 def _is_awaited(run: Run, ranks: tuple[int, ...]) -> bool:
@@ -103,23 +114,49 @@ def _is_awaited(run: Run, ranks: tuple[int, ...]) -> bool:
 
 
 def _verdict(
-    run: Run, disagree: tuple[int, ...], stopped: tuple[int, ...], never_came: tuple[int, ...], knot: tuple[int, ...]
+    run: Run, suspects: _Suspects, late: lateness.LateRank | None, near: limits.Near | None
 ) -> tuple[str, tuple[int, ...]]:
+    """The verdict, and the ranks that it names; where all wait, what may still explain it."""
+    if late is not None:
+        return "slow", (late.rank,)
+    verdict, ranks = _of_waits(run, suspects)
+    if verdict != "all-waiting":
+        return verdict, ranks
+    if suspects.unfinished:
+        return "unfinished", suspects.unfinished
+    if near is not None and near.last and near.share >= limits.NEAR:
+        return "timeout", near.last
+    return verdict, ranks
+
+
+def _roles(run: Run, suspects: _Suspects, verdict: str, ranks: tuple[int, ...]) -> dict[int, str]:
+    """What ranks do, the most certain last, which counts; those without an entry have finished."""
+    return {
+        **dict.fromkeys(suspects.without, "no-dump"),
+        **dict.fromkeys(run.waiting, "waits"),
+        **dict.fromkeys(ranks if verdict in ("not-begun", "unfinished") else (), verdict),
+        **dict.fromkeys(suspects.never_came, "never-came"),
+        **dict.fromkeys(suspects.stopped, "unfinished" if _is_logged(run) else "stopped"),
+        **dict.fromkeys(suspects.disagree, "disagrees"),
+    }
+
+
+def _of_waits(run: Run, suspects: _Suspects) -> tuple[str, tuple[int, ...]]:
     """The first verdict that holds, the most certain first, and the ranks that it names."""
-    if disagree:
-        return "mismatch", disagree
-    if stopped:
-        return "stopped", tuple(sorted({*stopped, *never_came}))
-    if never_came:
-        return "missing", never_came
+    if suspects.disagree:
+        return "mismatch", suspects.disagree
+    if suspects.stopped:
+        return "stopped", tuple(sorted({*suspects.stopped, *suspects.never_came}))
+    if suspects.never_came:
+        return "missing", suspects.never_came
     whole = [meeting for meeting in run.meetings if not meeting.absent and not meeting.behind]
     undumped = next((meeting.undumped for meeting in whole if meeting.undumped), ())
     if undumped:
         others = [set(meeting.undumped) for meeting in whole if meeting.undumped]
         shared = set.intersection(*others)
         return "no-dump", tuple(sorted(shared or set(undumped)))
-    if knot:
-        return "circle", knot
+    if suspects.knot:
+        return "circle", suspects.knot
     return _of_presence(run)
 
 
@@ -129,8 +166,7 @@ def _of_presence(run: Run) -> tuple[str, tuple[int, ...]]:
     if not_begun or not run.meetings:
         return "not-begun" if not_begun else "none", not_begun
     is_known = any(meeting.group.ranks or meeting.sequence < 0 for meeting in run.meetings)
-    is_logged = any(dump.is_logged for dump in run.dumps.values())  # a log is judged by what it says
-    return "all-waiting" if is_known or is_logged or len(run.dumps) == 1 else "unknown", ()
+    return "all-waiting" if is_known or _is_logged(run) or len(run.dumps) == 1 else "unknown", ()
 
 
 def _disagreements(run: Run) -> tuple[Disagreement, ...]:
@@ -258,6 +294,10 @@ def _wait(run: Run, meeting: Meeting, start: int | None) -> RankWait:
     )
 
 
+def _per_rank(run: Run, roles: Mapping[int, str], start: int | None) -> tuple[FlightRank, ...]:
+    return tuple(_rank(run, rank, roles.get(rank, "done"), start) for rank in run.members)
+
+
 def _rank(run: Run, rank: int, role: str, start: int | None) -> FlightRank:
     dump = run.dumps.get(rank)
     waits_for = tuple(sorted(run.edges.get(rank, ())))
@@ -273,23 +313,36 @@ def _rank(run: Run, rank: int, role: str, start: int | None) -> FlightRank:
 
 def _groups(run: Run) -> tuple[FlightGroup, ...]:
     """All groups in which collectives were counted, those first whose members differ."""
-    rows = []
-    for group, progress in run.progress.items():
-        enqueued = {
-            rank: own.enqueued for rank, own in progress.items() if own.enqueued is not None and own.enqueued >= 0
-        }
-        completed = [own.completed for own in progress.values() if own.completed is not None and own.completed >= 0]
-        if not enqueued:
-            continue
-        least, most = min(enqueued.values()), max(enqueued.values())
-        last = tuple(sorted(rank for rank, number in enqueued.items() if number == least)) if least < most else ()
-        first, final = min(completed, default=None), max(completed, default=None)
-        dumped = tuple(sorted(progress))
-        called = tuple(enqueued.get(rank) for rank in dumped)
-        done = tuple(progress[rank].completed for rank in dumped)
-        described = (group.name, group.description, group.ranks or dumped)
-        rows.append(FlightGroup(*described, least, most, first, final, last, dumped, called, done))
-    return tuple(sorted(rows, key=_order))
+    rows = [_group(group, progress) for group, progress in run.progress.items()]
+    return tuple(sorted((row for row in rows if row is not None), key=_order))
+
+
+def _group(group: RecordedGroup, progress: Mapping[int, GroupProgress]) -> FlightGroup | None:
+    """How far the ranks of a group came; None if no rank counted its collectives."""
+    dumped = tuple(sorted(progress))
+    enqueued = _counted({rank: progress[rank].enqueued for rank in dumped})
+    completed = _counted({rank: progress[rank].completed for rank in dumped}).values()
+    if not enqueued:
+        return None
+    least, most = min(enqueued.values()), max(enqueued.values())
+    return FlightGroup(
+        group.name,
+        group.description,
+        group.ranks or dumped,
+        least,
+        most,
+        min(completed, default=None),
+        max(completed, default=None),
+        tuple(rank for rank, number in enqueued.items() if number == least < most),
+        dumped,
+        tuple(enqueued.get(rank) for rank in dumped),
+        tuple(progress[rank].completed for rank in dumped),
+    )
+
+
+def _counted(numbers: Mapping[int, int | None]) -> dict[int, int]:
+    """The numbers of the ranks that counted any."""
+    return {rank: number for rank, number in numbers.items() if number is not None and number >= 0}
 
 
 def _order(row: FlightGroup) -> tuple[Any, ...]:

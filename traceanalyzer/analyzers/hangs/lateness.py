@@ -15,6 +15,9 @@ _LEAST = 10
 _OFTEN = 0.8
 """Share of the collectives to which one rank comes last from which on it is the late one (own choice)."""
 
+_Column = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""Numbers of a rank's collectives in their order, when it called each, and when each was finished."""
+
 
 class LateRank(msgspec.Struct, frozen=True):
     """A rank that comes last to most collectives of a group."""
@@ -53,18 +56,10 @@ def find(run: Run) -> LateRank | None:
 
 def _of_group(run: Run, group: RecordedGroup, ranks: list[int]) -> LateRank | None:
     columns = [_times(run.dumps[rank], run.progress[group][rank].code) for rank in ranks]
-    shared = columns[0][0]
-    for sequences, _, _ in columns[1:]:
-        shared = np.intersect1d(shared, sequences, assume_unique=True)
-    shared = shared[-_COMPARED:]
+    shared = _shared(columns)
     if len(shared) < _LEAST:
         return None
-    places = [np.searchsorted(sequences, shared) for sequences, _, _ in columns]
-    starts = np.array([times[at] for (_, times, _), at in zip(columns, places, strict=True)])
-    ends = np.array([times[at] for (_, _, times), at in zip(columns, places, strict=True)])
-    has_ends = bool((ends >= 0).all())
-    if has_ends:  # all finish together, so that a constant difference of the ends is one of the clocks
-        starts = starts - np.median(ends - ends[0], axis=1).astype(np.int64)[:, None]
+    starts, has_ends = _starts(columns, shared)
     order = np.argsort(starts, axis=0, kind="stable")
     counts = np.bincount(order[-1], minlength=len(ranks))
     late = int(counts.argmax())
@@ -77,7 +72,26 @@ def _of_group(run: Run, group: RecordedGroup, ranks: list[int]) -> LateRank | No
     return LateRank(ranks[late], group.name, group.description, len(shared), int(counts[late]), gap, interval, has_ends)
 
 
-def _times(dump: FlightDump, code: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _shared(columns: list[_Column]) -> np.ndarray:
+    """Numbers of the last collectives that all ranks have."""
+    shared = columns[0][0]
+    for sequences, _, _ in columns[1:]:
+        shared = np.intersect1d(shared, sequences, assume_unique=True)
+    return shared[-_COMPARED:]
+
+
+def _starts(columns: list[_Column], shared: np.ndarray) -> tuple[np.ndarray, bool]:
+    """When each rank called shared collectives, by the clock of the first one if all their ends are known."""
+    places = [np.searchsorted(sequences, shared) for sequences, _, _ in columns]
+    starts = np.array([times[at] for (_, times, _), at in zip(columns, places, strict=True)])
+    ends = np.array([times[at] for (_, _, times), at in zip(columns, places, strict=True)])
+    has_ends = bool((ends >= 0).all())
+    if has_ends:  # all finish together, so that a constant difference of the ends is one of the clocks
+        starts = starts - np.median(ends - ends[0], axis=1).astype(np.int64)[:, None]
+    return starts, has_ends
+
+
+def _times(dump: FlightDump, code: int) -> _Column:
     """Numbers of a group's collectives in a ring in their order, and when each was called and finished."""
     operations = dump.operations
     mine = np.flatnonzero((operations.group == code) & ~operations.is_p2p & (operations.created_ns >= 0))

@@ -56,7 +56,7 @@ class ClockFigures(msgspec.Struct, frozen=True):
     """Share (0 to 1) of the bandwidth of PCIe that is used."""
 
 
-class StepClock(ClockFigures, frozen=True):
+class StepCounters(ClockFigures, frozen=True):
     """Means of the counters over a step of the program."""
 
     name: str = ""
@@ -116,7 +116,7 @@ class DeviceClock(msgspec.Struct, frozen=True):
     """Means over the time of the typical steps in which the device works."""
     low: LowClock | None
     """Where it works at a low clock; null if it does not, or if no clock is known."""
-    steps: tuple[StepClock, ...]
+    steps: tuple[StepCounters, ...]
     """Steps of the program in the order of time."""
     curves: tuple[ClockCurve, ...]
     """Clocks, power and temperature over time."""
@@ -244,12 +244,12 @@ def _means(counters: Counters, times: Intervals) -> dict[str, float | None]:
     return means
 
 
-def _steps(context: Context, counters: Counters) -> Iterator[StepClock]:
+def _steps(context: Context, counters: Counters) -> Iterator[StepCounters]:
     steps = program_steps(context)
     times = zip(steps.names, steps.start_ns.tolist(), steps.end_ns.tolist(), strict=True)
     for name, start, end in list(times)[:_MOST_STEPS]:
         means = _means(counters, Intervals.union(np.array([start]), np.array([end])))
-        yield StepClock(name=name, start_ns=start, duration_ns=end - start, **means)
+        yield StepCounters(name=name, start_ns=start, duration_ns=end - start, **means)
 
 
 def _low(context: Context, counters: Counters, busy: Intervals, highest: float) -> LowClock | None:

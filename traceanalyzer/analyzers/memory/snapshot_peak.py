@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers.memory import snapshot_stacks
-from traceanalyzer.analyzers.memory.snapshot_history import Bool, Levels, Lifetimes
+from traceanalyzer.analyzers.memory.snapshot_history import I64, Bool, Levels, Lifetimes
 from traceanalyzer.analyzers.memory.snapshot_stacks import Origin
 from traceanalyzer.trace.memory_snapshot import DeviceMemory, Frame
 
@@ -219,18 +219,9 @@ def _by_size(blocks: Sequence[_Block]) -> tuple[HeldSize, ...]:
 def kept(level: Levels, names: StackNames) -> tuple[KeptLine, ...]:
     """Lines that keep block after block, each with more freed since the one before than it holds."""
     lifetimes, entries = level.lifetimes, len(level.after)
-    freed = np.zeros(entries + 1, dtype=np.int64)
-    is_freed = lifetimes.end < entries
-    np.add.at(freed, lifetimes.end[is_freed], lifetimes.size[is_freed])
-    freed_until = np.cumsum(freed)
-    by_line: defaultdict[str, list[int]] = defaultdict(list)
-    for place in np.flatnonzero(~is_freed).tolist():
-        stack = int(lifetimes.frames[place])
-        line = names.line(stack)
-        if line is not None and names.origin(stack) in (Origin.FORWARD, Origin.OTHER):
-            by_line[line].append(place)
+    freed_until = _freed_until(level)
     found = []
-    for line, places in by_line.items():
+    for line, places in _unfreed(level, names).items():
         entry, size = lifetimes.entry[places], lifetimes.size[places]
         between = np.diff(freed_until[entry])
         rounds = 1 + int((between >= size[1:]).sum())
@@ -239,3 +230,23 @@ def kept(level: Levels, names: StackNames) -> tuple[KeptLine, ...]:
         is_forward = names.origin(int(lifetimes.frames[places[0]])) is Origin.FORWARD
         found.append(KeptLine(line, len(places), int(size.sum()), is_forward))
     return tuple(sorted(found, key=lambda row: (-row.kept_bytes, row.line)))
+
+
+def _freed_until(level: Levels) -> I64:
+    """Bytes that were freed up to each entry of the history."""
+    lifetimes, entries = level.lifetimes, len(level.after)
+    freed = np.zeros(entries + 1, dtype=np.int64)
+    is_freed = lifetimes.end < entries
+    np.add.at(freed, lifetimes.end[is_freed], lifetimes.size[is_freed])
+    return np.cumsum(freed)
+
+
+def _unfreed(level: Levels, names: StackNames) -> dict[str, list[int]]:
+    """Lifetimes without an end, by the line of the forward pass or of other code that allocates them."""
+    by_line: defaultdict[str, list[int]] = defaultdict(list)
+    for place in np.flatnonzero(level.lifetimes.end >= len(level.after)).tolist():
+        stack = int(level.lifetimes.frames[place])
+        line = names.line(stack)
+        if line is not None and names.origin(stack) in (Origin.FORWARD, Origin.OTHER):
+            by_line[line].append(place)
+    return by_line

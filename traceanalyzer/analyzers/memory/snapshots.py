@@ -7,6 +7,7 @@ have only the first. So the level and its peak are in requested bytes, and what 
 from __future__ import annotations
 
 from collections import Counter
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -181,15 +182,10 @@ def analyze(snapshot: MemorySnapshot) -> MemorySnapshotUse:
 
 
 def _device(device: DeviceMemory, snapshot: MemorySnapshot, names: StackNames) -> SnapshotDevice:
-    history, segments, blocks = device.history, device.segments, device.blocks
+    history, segments = device.history, device.segments
     level = snapshot_history.levels(device)
-    is_active = snapshot_history.is_active(device)
-    active, reserved = int(blocks.size[is_active].sum()), int(segments.total_size.sum())
-    asked = history.size[np.isin(history.action, (ACTIONS.index("alloc"), ACTIONS.index("oom")))]
-    largest = int(asked.max()) if len(asked) else None
-    in_use = np.bincount(blocks.segment[is_active], minlength=len(segments)) > 0
-    idle = blocks.size[~is_active]
-    unusable = ~is_active & in_use[blocks.segment] & (blocks.size < (largest or 0))
+    largest = _largest(history.size[np.isin(history.action, (ACTIONS.index("alloc"), ACTIONS.index("oom")))])
+    space = _space(device, largest or 0)
     time = _times(history.time_us)
     peak = level.peak_entry if level.peak_entry >= 0 else None
     at_steps = _at_steps(device, level, snapshot.annotations)
@@ -197,13 +193,13 @@ def _device(device: DeviceMemory, snapshot: MemorySnapshot, names: StackNames) -
     return SnapshotDevice(
         device=device.device,
         segments=len(segments),
-        reserved_bytes=reserved,
-        active_bytes=active,
-        active_requested_bytes=int(blocks.requested[is_active].sum()),
-        inactive_bytes=reserved - active,
-        unusable_bytes=int(blocks.size[unusable].sum()),
-        free_segments_bytes=int(segments.total_size[~in_use].sum()),
-        largest_inactive_bytes=int(idle.max()) if len(idle) else 0,
+        reserved_bytes=space.reserved,
+        active_bytes=space.active,
+        active_requested_bytes=space.active_requested,
+        inactive_bytes=space.reserved - space.active,
+        unusable_bytes=space.unusable,
+        free_segments_bytes=space.free_segments,
+        largest_inactive_bytes=space.largest_inactive,
         largest_request_bytes=largest,
         is_expandable=bool(segments.is_expandable.any()),
         history_entries=len(history),
@@ -225,10 +221,43 @@ def _device(device: DeviceMemory, snapshot: MemorySnapshot, names: StackNames) -
         steps=len(at_steps),
         growth_bytes_per_step=float(np.median(np.diff(at_steps[1:]))) if len(at_steps) >= _LEAST_STEPS else None,
         pools=_pools(device),
-        failure=_failure(device, level, names, int(idle.max()) if len(idle) else 0),
+        failure=_failure(device, level, names, space.largest_inactive),
         retries=snapshot_history.retries(device),
         requested=curve(time, level.after),
         reserved=None if level.reserved is None else curve(time, level.reserved),
+    )
+
+
+def _largest(sizes: I64) -> int | None:
+    return int(sizes.max()) if len(sizes) else None
+
+
+class _Space(NamedTuple):
+    """Bytes of the segments and blocks of a device at the dump."""
+
+    reserved: int
+    active: int
+    active_requested: int
+    unusable: int
+    """Of inactive blocks beside active ones that are smaller than the largest request."""
+    free_segments: int
+    """Of segments without an active block."""
+    largest_inactive: int
+    """Of the largest inactive block; 0 if there is none."""
+
+
+def _space(device: DeviceMemory, largest_request: int) -> _Space:
+    segments, blocks = device.segments, device.blocks
+    is_active = snapshot_history.is_active(device)
+    in_use = np.bincount(blocks.segment[is_active], minlength=len(segments)) > 0
+    is_unusable = ~is_active & in_use[blocks.segment] & (blocks.size < largest_request)
+    return _Space(
+        reserved=int(segments.total_size.sum()),
+        active=int(blocks.size[is_active].sum()),
+        active_requested=int(blocks.requested[is_active].sum()),
+        unusable=int(blocks.size[is_unusable].sum()),
+        free_segments=int(segments.total_size[~in_use].sum()),
+        largest_inactive=_largest(blocks.size[~is_active]) or 0,
     )
 
 

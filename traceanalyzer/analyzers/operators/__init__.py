@@ -294,12 +294,7 @@ def _bus_times(context: Context) -> dict[tuple[str, str, str], int]:
     By operator, input shapes and input types, of calls in the chosen steps.
     """
     trace, host, tree = context.trace, context.host, context.host.tree
-    device, links = trace.device, context.links
-    crosses = trace.names.where(lambda name: host_activity.direction(name) in _OVER_THE_BUS)[device.name]
-    copies = np.flatnonzero((device.category == Category.MEMCPY) & crosses & (links.launch != NO_PARENT))
-    node = links.node[links.launch[copies]]
-    copies, node = copies[node != NO_PARENT], node[node != NO_PARENT]
-    by_node = sum_by(host.top[node], device.dur_ns[copies], len(tree))
+    by_node = _bus_times_by_node(context)
     found = np.flatnonzero(by_node)
     found = found[is_among(found, context.cached(_calls)[0]) & context.in_scope(tree.start_ns[found])]
     times: dict[tuple[str, str, str], int] = {}
@@ -308,6 +303,16 @@ def _bus_times(context: Context) -> dict[tuple[str, str, str], int]:
         key = (trace.names[int(host.name[place])], *inputs)
         times[key] = times.get(key, 0) + time
     return times
+
+
+def _bus_times_by_node(context: Context) -> I64:
+    """Device time in ns of copies between host and device by the node of the host tree that launches them."""
+    device, links = context.trace.device, context.links
+    crosses = context.trace.names.where(lambda name: host_activity.direction(name) in _OVER_THE_BUS)[device.name]
+    copies = np.flatnonzero((device.category == Category.MEMCPY) & crosses & (links.launch != NO_PARENT))
+    node = links.node[links.launch[copies]]
+    copies, node = copies[node != NO_PARENT], node[node != NO_PARENT]
+    return sum_by(context.host.top[node], device.dur_ns[copies], len(context.host.tree))
 
 
 def _size(row: OperatorByShape) -> tuple[int, int, int | None, int | None] | None:

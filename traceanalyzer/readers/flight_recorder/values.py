@@ -22,6 +22,8 @@ from traceanalyzer.trace.flight_recorder import (
 from traceanalyzer.trace.model import Loss
 
 _STATES = {"scheduled": SCHEDULED, "started": STARTED, "completed": COMPLETED}
+_KEYS = ("entries", "pg_status", "pg_config")
+"""Of these a dump has at least one."""
 _SEEN = re.compile(r"2\.\d{1,2}")
 _INT64 = 2**63
 _MOST_SIZES, _MOST_DIMENSIONS = 64, 8
@@ -46,27 +48,44 @@ def dump_of(content: Any, name: str, rank: int | None, size_bytes: int | None) -
         rank: The rank that the name says.
         size_bytes: Size of the file.
     """
-    if isinstance(content, list) and any(isinstance(entry, dict) and "profiling_name" in entry for entry in content):
-        content = {"entries": content}  # as the first versions wrote them
-    if not isinstance(content, dict) or not {"entries", "pg_status", "pg_config"} & content.keys():
+    written = _written(content)
+    if written is None:
         return None
-    given = content.get("entries")
+    given = written.get("entries")
     listed: list[Any] = given if isinstance(given, list) else []
     entries = [entry for entry in listed if isinstance(entry, dict)]
-    version = _short(content.get("version"))
-    losses = []
-    if len(entries) < len(listed):
-        losses.append(Loss("read-flight-damaged", len(listed) - len(entries), {"name": name}))
-    if not _SEEN.fullmatch(version):
-        losses.append(Loss("read-flight-version", 1, {"name": name, "version": version or "?"}))
+    version = _short(written.get("version"))
+    losses = _losses(name, version, len(listed) - len(entries))
     texts, groups = _Codes(), _Codes()
     operations, ids = _operations(entries, texts, groups)
-    configured = _configured(content.get("pg_config"))
-    counters = _counters(content.get("pg_status"), ids, groups, configured)
-    for key in (*configured, *counters):
-        groups.code(key)
-    every = tuple(configured.get(key) or RecordedGroup(key, ids.descriptions.get(key, ""), ()) for key in groups.known)
-    return FlightDump(name, rank, version, every, counters, tuple(texts.known), operations, size_bytes, tuple(losses))
+    configured = _configured(written.get("pg_config"))
+    counters = _counters(written.get("pg_status"), ids, configured)
+    every = _groups((*groups.known, *configured, *counters), configured, ids)
+    return FlightDump(name, rank, version, every, counters, tuple(texts.known), operations, size_bytes, losses)
+
+
+def _written(content: Any) -> Mapping[str, Any] | None:
+    """The data as newer versions write it; None if it is none of the flight recorder."""
+    if isinstance(content, list) and any(isinstance(entry, dict) and "profiling_name" in entry for entry in content):
+        return {"entries": content}  # as the first versions wrote them
+    is_dump = isinstance(content, dict) and not content.keys().isdisjoint(_KEYS)
+    return content if is_dump else None
+
+
+def _losses(name: str, version: str, damaged: int) -> tuple[Loss, ...]:
+    """What is lost of a file, or in doubt."""
+    losses = []
+    if damaged:
+        losses.append(Loss("read-flight-damaged", damaged, {"name": name}))
+    if not _SEEN.fullmatch(version):
+        losses.append(Loss("read-flight-version", 1, {"name": name, "version": version or "?"}))
+    return tuple(losses)
+
+
+def _groups(names: Iterable[str], configured: Mapping[str, RecordedGroup], ids: _GroupIds) -> tuple[RecordedGroup, ...]:
+    """A group for each name, in their order, each once."""
+    once = dict.fromkeys(names)
+    return tuple(configured.get(key) or RecordedGroup(key, ids.descriptions.get(key, ""), ()) for key in once)
 
 
 class _Codes:
@@ -218,9 +237,7 @@ def _members(written: str) -> tuple[int, ...]:
     return tuple(map(int, _NUMBER.findall(written)[:_MOST_RANKS]))
 
 
-def _counters(
-    value: Any, ids: _GroupIds, groups: _Codes, configured: Mapping[str, RecordedGroup]
-) -> dict[str, GroupCounters]:
+def _counters(value: Any, ids: _GroupIds, configured: Mapping[str, RecordedGroup]) -> dict[str, GroupCounters]:
     """How far the rank came in each group, by its name.
 
     The keys of `pg_status` are numbers that a rank gives its groups in the order in which it makes them; their names

@@ -8,7 +8,7 @@ version: `[Rank 3]`, `[PG 0 Rank 3]`, `[PG 0 (default_pg) Rank 3]`, `[PG ID 0 PG
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -133,28 +133,47 @@ def _lines(text: str) -> Iterator[str]:
 def _take(line: str, ranks: dict[int, _Rank], descriptions: dict[str, str]) -> None:
     """Keep what a line says of its rank."""
     heads = list(_HEAD.finditer(line))
-    named = next((head for head in heads if head["id"] or head["guid"]), heads[0] if heads else None)
-    known = _GLOBAL.search(line) or (None if named else _NUMBERED.match(line))
-    if named is None and known is None:
+    head = next((head for head in heads if head["id"] or head["guid"]), heads[0] if heads else None)
+    rank = _rank_of(line, head)
+    if rank is None:
         return
-    rank = int(known[1] if known is not None else named["rank"] if named is not None else 0)
-    group = None if named is None else named["guid"] or named["id"]
-    if group is not None and named is not None:
-        described = descriptions.get(group) or named["desc"] or ""
+    group = None if head is None else head["guid"] or head["id"]
+    if group is not None and head is not None:
+        described = descriptions.get(group) or head["desc"] or ""
         descriptions[group] = "" if described == "undefined" else described
     told = ranks.setdefault(rank, _Rank())
+    _take_nccl(line, group, told)
+    for absent in _take_gloo(line, told):
+        ranks.setdefault(absent, _Rank()).counters["gloo"] = GroupCounters(0, 0)
+
+
+def _rank_of(line: str, head: re.Match[str] | None) -> int | None:
+    """The rank that writes a line: its number in the whole run, where the line has it, else that in a group."""
+    known = _GLOBAL.search(line) or (None if head else _NUMBERED.match(line))
+    if known is not None:
+        return int(known[1])
+    return None if head is None else int(head["rank"])
+
+
+def _take_nccl(line: str, group: str | None, told: _Rank) -> None:
+    """Keep the operation and the counters that a watchdog names."""
     if work := _WORK.search(line):
         _keep(told, _called(work, line, group))
     if status := _STATUS.search(line):
         told.counters[group or UNNAMED] = GroupCounters(int(status[1]), int(status[2]))
         if group is not None and (at := _AT_WORK.search(line)):
             told.at[int(at[1])] = group
+
+
+def _take_gloo(line: str, told: _Rank) -> list[int]:
+    """Keep the operations of gloo that ended; the ranks that never came to a barrier."""
     if waited := _GLOO.search(line):
         _keep(told, _Called(waited[2], -1, "", int(waited[1]), _since(line, int(waited[1])), "gloo"))
-    if barrier := _BARRIER.search(line):
-        _keep(told, _Called(_MONITORED, 1, "", int(barrier[2]), _since(line, int(barrier[2])), "gloo"))
-        for absent in re.findall(r"\d{1,7}", barrier[1]):
-            ranks.setdefault(int(absent), _Rank()).counters["gloo"] = GroupCounters(0, 0)
+    barrier = _BARRIER.search(line)
+    if barrier is None:
+        return []
+    _keep(told, _Called(_MONITORED, 1, "", int(barrier[2]), _since(line, int(barrier[2])), "gloo"))
+    return [int(absent) for absent in re.findall(r"\d{1,7}", barrier[1])]
 
 
 def _keep(told: _Rank, called: _Called) -> None:
@@ -213,9 +232,16 @@ def _dump(name: str, rank: int, told: _Rank, descriptions: Mapping[str, str]) ->
     called = sorted(told.called, key=lambda one: (one.created_ns, one.sequence))
     texts = {text: code for code, text in enumerate(dict.fromkeys(t for one in called for t in (one.name, one.shape)))}
     keys = list(dict.fromkeys((*(one.group or UNNAMED for one in called), *told.counters)))
+    operations = _operations(called, keys, texts)
+    groups = tuple(RecordedGroup(key, descriptions.get(key, ""), ()) for key in keys)
+    return FlightDump(name, rank, "", groups, told.counters, tuple(texts), operations, is_logged=True)
+
+
+def _operations(called: Sequence[_Called], groups: Sequence[str], texts: Mapping[str, int]) -> Operations:
+    """Operations as columns, by the places of their groups and the codes of their texts."""
     nothing = np.full(len(called), -1, dtype=np.int64)
-    operations = Operations(
-        group=np.array([keys.index(one.group or UNNAMED) for one in called], dtype=np.int32),
+    return Operations(
+        group=np.array([groups.index(one.group or UNNAMED) for one in called], dtype=np.int32),
         sequence=np.array([one.sequence for one in called], dtype=np.int64),
         is_p2p=np.array([one.is_p2p for one in called], dtype=bool),
         name=np.array([texts[one.name] for one in called], dtype=np.int32),
@@ -228,5 +254,3 @@ def _dump(name: str, rank: int, told: _Rank, descriptions: Mapping[str, str]) ->
         timeout_ms=np.array([one.timeout_ms for one in called], dtype=np.int64),
         duration_ns=nothing,
     )
-    groups = tuple(RecordedGroup(key, descriptions.get(key, ""), ()) for key in keys)
-    return FlightDump(name, rank, "", groups, told.counters, tuple(texts), operations, is_logged=True)

@@ -134,7 +134,6 @@ class Facts:
     """Results of the analyses by key."""
     reasons: Mapping[str, Message] = field(default_factory=dict)
     """Why an analysis has no result, by its key."""
-
     model: Model | None = None
     """The causal model of the trace, which prices changes; None if there is none."""
     is_cut: bool = False
@@ -329,10 +328,7 @@ class Facts:
 
     @property
     def is_replayed(self) -> bool:
-        """Whether the model prices changes; otherwise bounds do.
-
-        There may be no model, it may abstain, or events may be missing that delay recorded ones.
-        """
+        """Whether the model prices changes: there is one, it does not abstain, and no events are missing that delay."""
         return not (self.model is None or self.model.abstains or self.resources.host_ns is None or self.tells_little)
 
     @property

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from traceanalyzer.analyzers.hangs import Hangs
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.names import in_ranges
@@ -107,6 +109,23 @@ _LOGGED = {"stopped": _LOGGED_STOPPED, "no-dump": _LOGGED_NO_LINE, "all-waiting"
 
 def of_dumps(found: Hangs) -> Message:
     """Who holds up the run, in one sentence."""
+    told = _parameters(found)
+    if found.dumps == 1 and found.waits:
+        alone = _LOGGED_ALONE if found.is_logged else _ALONE
+        return alone(rank=str(found.waits[0].waiting[0]), operation=told["operation"], group=told["group"])
+    if found.late is not None:
+        late = found.late
+        return _SLOW(rank=str(late.rank), last=late.last, collectives=late.collectives, late=late.late_ns)
+    if found.verdict == "timeout" and (near := found.near_limit) is not None:
+        return _TIMEOUT(**told, taken=near.taken_ns, limit=near.limit_ns)
+    texts = _COUNTED | _WAITING | (_LOGGED if found.is_logged else {})
+    if found.verdict in texts:
+        return texts[found.verdict](**told)
+    return _NONE(operations=found.operations, dumps=found.dumps)
+
+
+def _parameters(found: Hangs) -> dict[str, Any]:
+    """What the sentences tell: which ranks, how many wait, and for which operation of which group."""
     wait = found.decisive
     called = wait.called if wait is not None else None
     named = found.stopped if found.verdict == "stopped" else found.ranks
@@ -123,15 +142,4 @@ def of_dumps(found: Hangs) -> Message:
         told["ranks"] = in_ranges(wait.waiting)
     if found.disagreements:
         told["group"] = found.disagreements[0].called.title
-    if found.dumps == 1 and found.waits:
-        alone = _LOGGED_ALONE if found.is_logged else _ALONE
-        return alone(rank=str(found.waits[0].waiting[0]), operation=told["operation"], group=told["group"])
-    if found.late is not None:
-        late = found.late
-        return _SLOW(rank=str(late.rank), last=late.last, collectives=late.collectives, late=late.late_ns)
-    if found.verdict == "timeout" and (near := found.near_limit) is not None:
-        return _TIMEOUT(**told | {"taken": near.taken_ns, "limit": near.limit_ns})
-    texts = _COUNTED | _WAITING | (_LOGGED if found.is_logged else {})
-    if found.verdict in texts:
-        return texts[found.verdict](**told)
-    return _NONE(operations=found.operations, dumps=found.dumps)
+    return told
