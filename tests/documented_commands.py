@@ -15,6 +15,7 @@ from tests.builders.flight_recorder import FlightRun
 from tests.builders.graph_capture import captured, model, replayed
 from tests.builders.memory_snapshot import MemoryRecorder
 from tests.builders.ranks import Meeting, run
+from tests.builders.watchdog import caught
 from tests.cli.running import FIXTURES, ROOT, call
 
 READMES = sorted(ROOT.glob("README*.md"))
@@ -80,6 +81,10 @@ def write_files(folder: Path) -> None:
     memory = MemoryRecorder()
     memory.free(memory.alloc(20 << 20))
     memory.write(folder / "snapshot.pickle")
+    (folder / "logs").mkdir()
+    for rank in (0, 1, 3):
+        (folder / "logs" / f"rank{rank}.log").write_text(caught(rank, 77))
+    (folder / "job.log").write_text("".join(caught(rank, 77) for rank in (0, 1, 3)))
     assert call("report", str(before), "-o", str(folder / "report.json"), "-q").code == 0
     assert call("trim", str(before), "-o", str(folder / "steps.json.gz"), "--steps", "5:7", "-q").code == 0
     assert call("diff", str(before), str(after), "-o", str(folder / "diff.json"), "-q").code == 0

@@ -23,6 +23,9 @@ from scripts import house
 BOUNDED = {
     "readers/kineto/values.py:form": "forms of a number, which are fewer than 256",
     "readers/kineto/details.py:code": "kinds of copies and fills, a few directions of a few memories",
+    "analyzers/kernels/clocks.py:code": "counters of a device, a dozen",
+    "analyzers/kernels/clocks.py:thread": "devices that have counters",
+    "analyzers/memory/snapshots.py:pool": "private pools, of graphs mostly",
     "structure/operator_times.py:number": "families of operators, an enumeration",
 }
 """Loops over groups of which there are never many."""

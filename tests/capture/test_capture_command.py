@@ -207,7 +207,7 @@ def test_a_trace_that_cannot_be_reported_on_changes_no_exit_code_and_hides_no_ot
     broken.write_bytes(b"")
     run = _reporting(tmp_path, broken, TRAINING)
     assert run.code == 5
-    assert "trace_rank1.json.gz: 1,664 events" in run.out
+    assert "trace_rank1.json.gz: a trace of 52 ms, 1,664 events" in run.out
     assert run.err.splitlines()[-1] == "traceanalyzer: warning: trace_rank0.json.gz: is empty (0 bytes)"
 
 

@@ -15,7 +15,7 @@ from traceanalyzer.cli.report import command as report_command
 from traceanalyzer.formats import EXPORTS
 
 TABLES = FIXTURES / "key_averages" / "torch213_cpu.txt"
-HIDDEN = ("--sort-by", "--row-limit", "--group-by-input-shape", "--over", "--weight", "--perfetto")
+HIDDEN = ("--torch-table", "--sort-by", "--row-limit", "--group-by-input-shape", "--over", "--weight", "--perfetto")
 
 
 def written(folder: Path) -> dict[str, bytes]:

@@ -52,7 +52,8 @@ def test_a_damaged_file_is_reported_on(file: Malformed, tmp_path: Path) -> None:
     path.write_bytes(file.data)
     run = call("report", path)
     assert run.code == 0
-    assert run.out.startswith(f"{file.name}: {file.readable} events in ")
+    assert run.out.startswith(f"{file.name}: a trace of ")
+    assert f", {file.readable} event" in run.out.splitlines()[0]
     assert run.err.split()[0] == "Next:"
     assert (file.lost == 0) or "\nWarnings\n" in run.out
 

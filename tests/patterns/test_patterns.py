@@ -48,6 +48,8 @@ LATE = {
     "traceanalyzer.knowledge.first_match.compiled",  # tables again; `found` sees them
     "traceanalyzer.readers.forms.descriptions._column",  # the forms, once
     "traceanalyzer.readers.forms.descriptions._form",  # likewise
+    "traceanalyzer.readers.forms.descriptions.marks",  # likewise
+    "traceanalyzer.readers.plain_data._learn",  # one for each length of a list of numbers
     "traceanalyzer.knowledge.gpus._rows",  # the table of data sheets, when the module is imported
 }
 """Functions that compile patterns from their arguments."""

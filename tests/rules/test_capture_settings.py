@@ -138,8 +138,12 @@ def test_time_that_the_profiler_took_is_taken_off_the_gaps(rule: str) -> None:
 
 
 def test_steps_that_others_disturbed_after_the_recording_make_no_saving_longer() -> None:
+    """What recording costs is not known then, so that less is promised, never more."""
     disturbed, cheap = (one("host-python-gap", **timed(overhead)).saving for overhead in (-0.2, 0.0))
-    assert disturbed == cheap
+    assert disturbed is not None
+    assert cheap is not None
+    for end in (0, 1):
+        assert disturbed.wall_ns_per_step[end] <= cheap.wall_ns_per_step[end]
 
 
 def test_stacks_are_no_guess_where_steps_without_them_were_timed() -> None:

@@ -106,7 +106,7 @@ def command(
 ) -> None:
     """Report on one trace, the tables of a text, a compile log, dumps of a hang or a memory snapshot.
 
-    An INPUT is a file, - for standard input, a folder (searched at any depth), a quoted pattern, a URL such as
+    An INPUT is a file, a folder (searched at any depth), a quoted pattern, a URL such as
     s3://bucket/run7/, or a saved report (report -o x.json).
 
     A trace is what torch.profiler exports (.json, .json.gz); a text is anything that holds tables of

@@ -22,6 +22,7 @@
     charts                charts as data
     report_charts         those of a report
     rank_charts           those of the ranks of a run
+    hang_charts           who waits in which group of a run that hangs
     pictures              lays charts out, once for pages and files
     svg                   paints pictures for pages and files
     png                   paints pictures with matplotlib

@@ -1,6 +1,7 @@
 """What the field knows about names, shapes and devices; nothing here looks at a trace.
 
     gpus                peak figures of GPUs and their links, from data sheets
+    gpu_clocks          counters of clocks, power and temperature, and the highest clocks of GPUs
     accelerators        what events of MTIA, NPU and HPU stand for
     kernel_names        which kernels communicate, use matrix units, are for which GPUs
     kernel_classes      the table of words and classes, and the names that Inductor gives

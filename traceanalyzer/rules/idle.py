@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from traceanalyzer.analyzers.idle.step_idle import StepIdle
-from traceanalyzer.analyzers.tables.kinds import RowKind, is_sync
 from traceanalyzer.analyzers.waits import Synchronizations
 from traceanalyzer.report.message import Message
 from traceanalyzer.rules.engine import host_owners, idle_time
 from traceanalyzer.rules.engine.budget import RESOURCES
 from traceanalyzer.rules.engine.facts import if_known
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Facts, Limits, Missing, page
-from traceanalyzer.structure.host_activity import is_loading_overhead
 
 _UNDERUTILIZED = page("gpu-underutilized")
 _UNUSED = page("gpu-unused")
@@ -32,9 +30,6 @@ _CAUSES = {
 _UNSEEN = 0.5
 """Share of the host time in rows that are not printed, from which on waiting cannot be distinguished from work
 (own choice)."""
-_NAMED = 0.1
-"""Share of the step from which on a row of a table is named (own choice)."""
-_MOST_NAMED = 3
 _ONCE = ("allocation", "compilation")
 """Causes that the first steps of a program have and later ones do not."""
 _HIGH = 0.9
@@ -114,7 +109,7 @@ def _underutilized_in_table(facts: Facts, limits: Limits) -> Drafts:
     chain = {"host": facts.resources.host_ns, "loader": facts.resources.loader_ns, "gpu": facts.resources.gpu_ns}
     times = sorted(((ns, name) for name, ns in chain.items() if ns), reverse=True)
     where = tuple(CodePlace("time", name, value=ns, unit="ns", label=RESOURCES[name]()) for ns, name in times)
-    where += _largest_rows(facts)
+    where += host_owners.largest_rows(facts)
     subject = _UNDERUTILIZED.text("subject-table")()
     evidence = _UNDERUTILIZED.evidence(limits, "busy_share", busy, where, subject=subject)
     yield Draft(
@@ -124,15 +119,6 @@ def _underutilized_in_table(facts: Facts, limits: Limits) -> Drafts:
         confidence="B",
         summary=_UNDERUTILIZED.text("summary-table"),
     )
-
-
-def _largest_rows(facts: Facts) -> tuple[CodePlace, ...]:
-    """The rows in which the host works longest without what they call; waits and the profiler are no such work."""
-    rows = facts.view.by_name if facts.view else ()
-    works = [row for row, kind in rows if kind is not RowKind.OVERHEAD or is_loading_overhead(row.name)]
-    times = [(facts.per_step(row.self_cpu_ns or 0), row.name) for row in works if not is_sync(row.name)]
-    named = sorted((-time, name) for time, name in times if time >= _NAMED * facts.step_ns)
-    return tuple(CodePlace("row", name, value=-time, unit="ns") for time, name in named[:_MOST_NAMED])
 
 
 def _fluctuates(found: idle_time.IdleDevice) -> bool:

@@ -208,15 +208,15 @@ def _messages(owners: HostOwners, recording: Recording | None) -> Iterator[Messa
         yield _single(longest[0], longest[1], step)
     window = recording.window if recording is not None else None
     is_removed = window is not None and window.removed_ns > 0
+    silent = owners.unowned.idle_self_ns or 0
+    if silent >= _MUCH * owners.time_ns and not is_removed and _is_of_operators_alone(owners):
+        yield _SILENT(share=silent / owners.time_ns)
+
+
+def _is_of_operators_alone(owners: HostOwners) -> bool:
+    """Whether operators were recorded and stacks were not; without operators a silence may be anything."""
     has_stacks = any(row.file is not None for row in owners.rows)
-    has_operators = any(row.kind != "call" for row in owners.rows)  # without any, it may be anything
-    if (
-        has_operators
-        and not has_stacks
-        and not is_removed
-        and (owners.unowned.idle_self_ns or 0) >= _MUCH * owners.time_ns
-    ):
-        yield _SILENT(share=(owners.unowned.idle_self_ns or 0) / owners.time_ns)
+    return not has_stacks and any(row.kind != "call" for row in owners.rows)
 
 
 def _is_own(row: HostOwner) -> bool:

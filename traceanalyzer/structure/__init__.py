@@ -19,6 +19,7 @@
     late_starts            kernels that start late although their device is free
     launch_calls           which calls launch graphs
     graph_events           which events graphs launch, and their labels
+    graph_dependencies     which events of graphs wait for which others, as arrows say
     mark_forest            marks, nested
     module_calls           the call of a module to which nodes and launches belong
     operator_times         times of operators, and the work that their inputs ask for

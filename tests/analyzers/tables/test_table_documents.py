@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -94,7 +95,7 @@ def test_documents_without_a_table_say_what_was_looked_for(corpus: Path, number:
     with pytest.raises(TraceAnalyzerError) as caught:
         report_of(corpus, number)
     assert "\n" not in str(caught.value)
-    assert "key_averages().table()" in str(caught.value)
+    assert re.search(r"key_averages\(\)\.table\(\)|torch\.profiler\.profile", str(caught.value))
 
 
 @pytest.mark.parametrize("path", sorted(FIXTURES.iterdir()), ids=lambda path: path.name)

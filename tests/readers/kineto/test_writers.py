@@ -212,7 +212,9 @@ def test_reports_of_the_python_exporter_in_the_corpus(corpus: Path) -> None:
 @pytest.mark.parametrize("lost", [LOST_BY_MONITOR, LOST_BY_CUSPY], ids=["2.13", "2.15"])
 def test_reports_of_the_cupti_monitor_in_the_corpus(corpus: Path, lost: tuple[str, ...]) -> None:
     """They are those of the originals without what the table in docs/formats.md says to be lost."""
-    for path in recorded_on_nvidia(corpus):
+    paths = recorded_on_nvidia(corpus)
+    assert paths
+    for path in paths:
         data = path.read_bytes()
         report, usual = analyze(read(cupti_monitor(data, lost))), analyze(read(without(data, lost)))
         assert facts_of(report) == facts_of(usual), path.name

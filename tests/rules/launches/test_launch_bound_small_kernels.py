@@ -169,7 +169,7 @@ def test_the_rest_of_a_cold_step_may_be_bound_by_launches() -> None:
         host.wait(stream)
 
     (finding,) = findings(looping(step, steps=1), RULE)
-    assert finding.severity == "medium"  # the rest is 11 ms of 211 ms
+    assert finding.severity == "low"  # the rest is 11 ms of 211 ms, and one cold step tells little
     assert finding.saving is not None
     assert 0.4 * 11e6 <= finding.saving.direct_ns_per_step[0] <= finding.saving.direct_ns_per_step[1] <= 12e6
 

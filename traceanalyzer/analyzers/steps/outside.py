@@ -27,8 +27,8 @@ MOST = 50
 _WORTH = 0.01
 """Least length of a time that is listed, as a share of a typical step."""
 _MOSTLY = 0.5
-_HARDLY_ANY = 0.1
-"""Share of a time below which what owns the host's time in it was hardly recorded (own choice)."""
+_LEADS = 0.25
+"""Share of a time from which on its largest owner says what it is (own choice: a quarter)."""
 _CAUSES = (
     (LOADING, gap_causes.COMPILATION),
     (ALLOCATION, gap_causes.ALLOCATION),
@@ -101,8 +101,8 @@ def _described(context: Context, parts: list[_Part]) -> tuple[Outside, ...]:
     busy = _device_times(context, start, start + length)
     owners = _owners(context, start, start + length)
     described = []
-    for (kind, first, duration, reason), device_ns, owner in zip(parts, busy, owners, strict=True):
-        described.append(Outside(kind, first, duration, device_ns, owner, reason))
+    for (kind, first, duration, reason), device_ns, (owner, host_ns) in zip(parts, busy, owners, strict=True):
+        described.append(Outside(kind, first, duration, device_ns, owner, reason, host_ns))
     return tuple(described)
 
 
@@ -116,24 +116,25 @@ def _device_times(context: Context, start: I64, end: I64) -> list[int | None]:
     return [None if unrecorded else time for time, unrecorded in zip(works, missing, strict=True)]
 
 
-def _owners(context: Context, start: I64, end: I64) -> list[HostPart | None]:
-    """The owner of most of the critical thread's time in each of some times; None where hardly any has one."""
+def _owners(context: Context, start: I64, end: I64) -> list[tuple[HostPart | None, int]]:
+    """Who owns most of the critical thread's time in each of some times, or None, and the owned time."""
     if not len(start):
         return []
     index = index_of(context, critical_in(context, Intervals.union(start, end), 1))
     timeline = index.timeline
-    found: list[HostPart | None] = []
+    found: list[tuple[HostPart | None, int]] = []
     for first, last in zip(start.tolist(), end.tolist(), strict=True):
         inside = slice(*np.searchsorted(timeline.end_ns, (first, last), side="right").tolist())
         rows = np.arange(inside.start, min(inside.stop + 1, len(timeline.owner)))
         time = np.minimum(timeline.end_ns[rows], last) - np.maximum(timeline.start_ns[rows], first)
         sums = sum_by(timeline.owner[rows] + 1, np.maximum(time, 0), len(index.owners) + 1)
-        if not sums[1:].any() or sums[1:].sum() < _HARDLY_ANY * (last - first):
-            found.append(None)
+        owned = int(sums[1:].sum())
+        most = int(sums[1:].argmax()) if owned else 0
+        if not owned or sums[most + 1] < _LEADS * (last - first):
+            found.append((None, owned))
             continue
-        most = int(sums[1:].argmax())
         own = index.owners[most]
-        found.append(HostPart(own.kind, own.name, own.role, own.file, own.line, int(sums[most + 1])))
+        found.append((HostPart(own.kind, own.name, own.role, own.file, own.line, int(sums[most + 1])), owned))
     return found
 
 

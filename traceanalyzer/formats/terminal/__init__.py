@@ -8,6 +8,7 @@ from functools import partial
 from itertools import accumulate
 from typing import TextIO
 
+from rich.cells import cell_len
 from rich.console import Console, Group, RenderableType
 from rich.text import Text as RichText
 
@@ -37,6 +38,8 @@ _LEFT_OUT = Text("terminal-left-out", "More in the other formats: {titles}.", "t
 _SENTENCE = 6
 """Most lines of the first messages, such as the headline, which are incomprehensible if cut off."""
 _INDENT = 2
+_SHORTEST_NAME = 8
+"""Columns that the name of a file keeps in the first line, however narrow the screen is."""
 
 
 class _Console(Console):
@@ -176,7 +179,9 @@ class _Screen:
 def _header(report: Report, width: int, language: Language) -> str:
     name = fit(clean(report.source.name), width // 2)
     if report.trace is not None:
-        return language.text(_HEADER, name=name, events=report.trace.events, span=report.trace.span_ns)
+        facts = {"events": report.trace.events, "span": report.trace.span_ns}
+        room = width - cell_len(language.text(_HEADER, name="", **facts))
+        return language.text(_HEADER, name=fit(name, max(_SHORTEST_NAME, room)), **facts)
     tables = report.result("tables", tuple)
     return name if tables is None else language.text(_TABLES, name=name, count=len(tables))
 

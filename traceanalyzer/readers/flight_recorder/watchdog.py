@@ -41,8 +41,8 @@ _HEAD = re.compile(
 _GLOBAL = re.compile(r"\[rank(\d{1,7})\]")
 _NUMBERED = re.compile(r"\A\s{0,9}(\d{1,7}): ")
 """Number of a task, as `srun -l` writes it before each line."""
-_WORK = re.compile(r"Work[A-Z]{0,8}\((?P<fields>[^\n]{0,800}?)\) ran for (?P<ran>\d{1,12}) milliseconds")
-_FIELD = re.compile(r"(\w{1,20}(?:\(ms\))?)=(\[[^\]]{0,300}\]|[^,()\s]{1,80})")
+_WORK = re.compile(r"Work[A-Z]{0,8}\((?P<fields>(?:[^\n()]|\(ms\))*+)\) ran for (?P<ran>\d{1,12}) milliseconds")
+_FIELD = re.compile(r"(\b\w{1,20}(?:\(ms\))?)=(\[[\d, ]{0,300}+\]|[^,()\[\]\s]{1,80})")
 _STATUS = re.compile(r"ast enqueued (?:NCCL )?work: ?(-?\d{1,18}), last completed (?:NCCL )?work: ?(-?\d{1,18})")
 _AT_WORK = re.compile(r"at (?:NCCL )?work(?: sequence id)?: ?(\d{1,18})")
 _BARRIER = re.compile(r"Ranks? ([\d, ]{1,4000}) failed to pass monitoredBarrier in (\d{1,12}) ?ms")
@@ -98,7 +98,7 @@ class _Rank:
 
 
 def read(text: str, name: str, size_bytes: int | None = None) -> LoggedHang | None:
-    """What the watchdogs said in a log; None if they said nothing.
+    """What the watchdogs said in a log; None if they said nothing, or in words that are not known.
 
     Args:
         text: The whole log.
@@ -109,7 +109,7 @@ def read(text: str, name: str, size_bytes: int | None = None) -> LoggedHang | No
     descriptions: dict[str, str] = {}
     for line in _lines(text):
         _take(line, ranks, descriptions)
-    if not ranks:
+    if not any(told.called or told.counters for told in ranks.values()):
         return None
     for told in ranks.values():
         _name_groups(told, descriptions)

@@ -9,11 +9,13 @@ from pathlib import PurePosixPath
 from traceanalyzer.analyzers.host import HostOwner, HostOwners, OwnerTimes, RoleTimes
 from traceanalyzer.analyzers.idle.gap_details import OF_OTHER_RULES
 from traceanalyzer.analyzers.idle.step_idle import MOST_OWNERS, DeviceInSteps, GapOwner, HostGap
+from traceanalyzer.analyzers.tables.kinds import RowKind, is_sync
 from traceanalyzer.knowledge import host_roles, marks
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import CodePlace
 from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.structure.events import EventSet
+from traceanalyzer.structure.host_activity import is_loading_overhead
 from traceanalyzer.structure.recording import HostPart
 from traceanalyzer.structure.typical import mean
 
@@ -23,6 +25,9 @@ _WHOLE = 0.9
 """Share of the launched device time from which on an owner is the whole program, and its name shows nothing."""
 _NAMED = 0.01
 """Share of the time of all owners from which on a part of the program is named before operators (own choice)."""
+_NAMED_ROW = 0.1
+"""Share of the step from which on a row of a table is named (own choice)."""
+_MOST_ROWS = 3
 _ANONYMOUS = frozenset({"<module>", "main", "__main__"})
 _PIPELINE = "transformers/pipelines/"
 """Folder of the library whose pipelines create their own loaders."""
@@ -230,3 +235,12 @@ def _tells(owners: HostOwners, row: HostOwner) -> bool:
         return False
     is_whole = bool(owners.device_ns) and (row.device_ns or 0) >= _WHOLE * (owners.device_ns or 0)
     return not is_whole or (row.idle_self_ns or 0) >= _MOST * row.idle_ns
+
+
+def largest_rows(facts: Facts) -> tuple[CodePlace, ...]:
+    """The rows in which the host works longest without what they call; waits and the profiler are no such work."""
+    rows = facts.view.by_name if facts.view else ()
+    works = [row for row, kind in rows if kind is not RowKind.OVERHEAD or is_loading_overhead(row.name)]
+    times = [(facts.per_step(row.self_cpu_ns or 0), row.name) for row in works if not is_sync(row.name)]
+    named = sorted((-time, name) for time, name in times if time >= _NAMED_ROW * facts.step_ns)
+    return tuple(CodePlace("row", name, value=-time, unit="ns") for time, name in named[:_MOST_ROWS])

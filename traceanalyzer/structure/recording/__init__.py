@@ -128,10 +128,12 @@ class Outside(msgspec.Struct, frozen=True):
     """Time in ns in which the busiest device of the typical steps works; null without device events, and where it most
     likely ran work from before the recording."""
     owner: HostPart | None
-    """What the host does for longest; null if hardly anything of it was recorded."""
+    """What the host does for longest; null if that is less than a quarter of the time."""
     reason: str
     """Why it is outside: the reason for which a step does not count; else `loading`, `allocation` or `loader` if that
     takes half of the time, or `no-step`: no step is marked there."""
+    host_ns: int = 0
+    """Time in ns in which the host is in anything that was recorded; 0 in reports of older versions."""
 
 
 class Recording(msgspec.Struct, frozen=True):

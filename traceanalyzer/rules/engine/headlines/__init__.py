@@ -39,8 +39,8 @@ _WORTH_OUTSIDE = 0.2
 """Share of the recording from which on the headline mentions what lies outside of the typical steps."""
 _WAITS = 0.05
 """The device waits if it works for less than this share of the time (own choice: copies of results remain)."""
-_WORTH_NAMING = 0.25
-"""Share of a time from which on its largest owner says what it is (own choice: a quarter)."""
+_HARDLY_ANY = 0.1
+"""Share of a time below which the host was hardly recorded in it (own choice)."""
 _NO_REASON = frozenset({NO_STEP, OTHER_PHASE, UNKNOWN})
 """Reasons that say less than what the host does."""
 
@@ -370,7 +370,7 @@ def _what(part: Outside) -> Message | None:
     if part.reason not in _NO_REASON:
         return _BECAUSE(reason=STEP_REASONS[part.reason]())
     busy = None if part.device_busy_ns is None else part.device_busy_ns / part.duration_ns
-    if part.owner is not None and part.owner.time_ns < _WORTH_NAMING * part.duration_ns:
+    if part.owner is None and part.host_ns >= _HARDLY_ANY * part.duration_ns:
         return None if busy is None else _GPU_WAITS() if busy < _WAITS else _GPU_WORKS(busy=busy)
     said = {} if part.owner is None else {"owner": host_owners.name(part.owner), "part": part.owner.time_ns}
     if busy is None:
