@@ -49,6 +49,7 @@ def namespace() -> dict[str, Any]:
         "loss": model(x).sum(),
         "total": torch.zeros(()),
         "running_loss": torch.zeros(()),
+        "losses": [],
         "criterion": nn.CrossEntropyLoss(),
         "layer": nn.Linear(1, 5),
         "dataset": TensorDataset(x),
