@@ -104,7 +104,7 @@ def command(
     force: bool,
     quiet: bool,
 ) -> None:
-    """Report on one trace, the tables of a text, a compile log, dumps of a hang or a memory snapshot.
+    """Report on one trace, the tables of a text, a compile log, dumps of a hang or a memory snapshot; - is stdin.
 
     An INPUT is a file, a folder (searched at any depth), a quoted pattern, a URL such as
     s3://bucket/run7/, or a saved report (report -o x.json).
