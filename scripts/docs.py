@@ -18,7 +18,12 @@ from traceanalyzer.rules.engine.selection import builtin
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "docs"
-SCHEMAS = {"report": schemas.report, "difference": schemas.difference, "capture": schemas.capture}
+SCHEMAS = {
+    "report": schemas.report,
+    "difference": schemas.difference,
+    "verification": schemas.verification,
+    "capture": schemas.capture,
+}
 GENERATED = ("cli", "configuration", "first_report", "frameworks", "install", "metrics")
 PAGES = tuple(f"docs/{name}.md" for name in GENERATED)
 

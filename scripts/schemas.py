@@ -20,6 +20,7 @@ from traceanalyzer.analyzers.ranks.model import Ranks
 from traceanalyzer.analyzers.ranks.stragglers import Stragglers
 from traceanalyzer.report.difference import Difference
 from traceanalyzer.report.model import Report
+from traceanalyzer.report.verification import Verification
 from traceanalyzer.trace.capture_facts import CaptureFacts
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -47,6 +48,12 @@ def difference() -> str:
     """Schema of a difference between two measurements."""
     (whole,), components = described([Difference])
     return _document("traceanalyzer difference", whole, components)
+
+
+def verification() -> str:
+    """Schema of what became of the findings of a measurement."""
+    (whole,), components = described([Verification])
+    return _document("traceanalyzer verification", whole, components)
 
 
 def capture() -> str:

@@ -25,6 +25,7 @@ from traceanalyzer.report import show_with as _show_with
 if TYPE_CHECKING:
     from traceanalyzer.batching.run import batch
     from traceanalyzer.comparison import diff
+    from traceanalyzer.comparison.verification import verify
     from traceanalyzer.formats import render
     from traceanalyzer.inputs.opening import load, load_report
     from traceanalyzer.multirank import ranks
@@ -45,6 +46,7 @@ __all__ = [
     "load_report",
     "ranks",
     "render",
+    "verify",
     "whatif",
 ]
 
@@ -61,6 +63,7 @@ _HOMES = {
     "load_report": "traceanalyzer.inputs.opening",
     "ranks": "traceanalyzer.multirank",
     "render": "traceanalyzer.formats",
+    "verify": "traceanalyzer.comparison.verification",
     "whatif": "traceanalyzer.prediction",
 }
 

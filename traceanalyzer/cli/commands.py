@@ -9,6 +9,7 @@ COMMANDS = {
     "ranks": "Compare the ranks of one distributed run.",
     "batch": "Report on many traces.",
     "diff": "Compare two measurements.",
+    "verify": "Check whether the fixes of findings gained what was predicted.",
     "whatif": "Predict what a step would take with changes.",
     "capture": "Record training steps without changing the code.",
     "trim": "Cut a trace to some steps or a time range.",

@@ -10,6 +10,7 @@
     explanation     parts, operators, kernels and modules that changed
     findings        which are fixed, which are new
     runs            what changed between the ranks of two runs
+    verification    what became of each finding of the base
     views           what people see of each side
 
 The result is a `Difference` (`report/difference.py`), plain data like a report.
@@ -61,6 +62,19 @@ def diff(
         UnusableInputError: A side contains nothing that can be compared.
         UsageError: The sides are of different kinds, or no run was named where there are several.
     """
+    return compare(*measured(base, head, steps=steps, config=config, progress=progress, jobs=jobs), limit)
+
+
+def measured(
+    base: Input,
+    head: Input | None,
+    *,
+    steps: StepChoice | None = None,
+    config: Config | None = None,
+    progress: FileProgress | None = None,
+    jobs: int = 1,
+) -> tuple[Measurement, Measurement]:
+    """Read both sides of a comparison; arguments and errors as of `diff`."""
     reading = Reading(config or Config(), steps or StepChoice(), progress or silent, jobs)
     if head is None:
         if isinstance(base, Report):
@@ -68,7 +82,7 @@ def diff(
         sides = side_inputs.both_of(str(base), reading)
     else:
         sides = (_given(base, reading), _given(head, reading))
-    return compare(*_measured(*sides, reading.config), limit)
+    return _measured(*sides, reading.config)
 
 
 def _given(side: Input, reading: Reading) -> Given:

@@ -42,7 +42,7 @@ _STATUS = ("fixed", "new", "kept")
 _UNDECIDED = ("base-only", "head-only", "both")
 """Used where the sides cannot be compared: a finding that is absent on another GPU has not been fixed. And where what a
 finding is about did not shrink or grow: it only crossed a threshold."""
-_LEAST = 0.02
+LEAST = 0.02
 """Least share by which what a finding is about shrinks or grows (own choice: runs of one program differ by as much)."""
 
 
@@ -108,6 +108,7 @@ def _compared(
         head_ns=head_ns,
         saved_ns=saved,
         priced_in="base" if two is None else "head",
+        base_predicted_wall_ns=_of_recorded_step(one.saving, base.resources) if one and one.saving else None,
         advice=None if two is None else two.advice,
     )
 
@@ -134,8 +135,8 @@ def _status(
     rank, (before, after) = _rank(base, head), times
     shrank = grew = not is_measured
     if before is not None and after is not None:
-        shrank |= before - after > _LEAST * before
-        grew |= after - before > _LEAST * after
+        shrank |= before - after > LEAST * before
+        grew |= after - before > LEAST * after
     is_slower = change_ns is not None and change_ns > 0
     holds = (shrank and not is_slower, grew, True)[rank]
     return (_STATUS if holds else _UNDECIDED)[rank]

@@ -12,6 +12,7 @@
     perfetto              what a report found, as tracks of a trace
     answers               formats of what commands answer besides reports
     what_if               predictions
+    verification          what became of findings
     difference            differences of two reports
     difference_sections   their sections and words
     step_difference       what they say of a step
