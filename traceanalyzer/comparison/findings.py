@@ -108,6 +108,7 @@ def _compared(
         head_ns=head_ns,
         saved_ns=saved,
         priced_in="base" if two is None else "head",
+        base_position=next((at for at, finding in enumerate(base.findings) if finding is one), None),
         base_predicted_wall_ns=_of_recorded_step(one.saving, base.resources) if one and one.saving else None,
         advice=None if two is None else two.advice,
     )

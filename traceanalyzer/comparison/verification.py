@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from operator import itemgetter
 from typing import NamedTuple
 
 from traceanalyzer import comparison
@@ -136,19 +137,7 @@ def of(base: Measurement, head: Measurement, asked: Sequence[str] = ()) -> Verif
     chosen = _chosen(named, asked, base.side.name)
     done = [change for change in difference.findings if _is_done(change)]
     gain = _gain(done, base, head, difference)
-    verified = tuple(
-        VerifiedFinding(
-            id=name,
-            rule=change.rule,
-            title=change.title,
-            outcome=(judged := _judged(change, gain, difference))[0],
-            reason=judged[1],
-            base_ns=change.base_ns,
-            head_ns=change.head_ns,
-            predicted_ns=change.base_predicted_wall_ns,
-        )
-        for name, change in chosen
-    )
+    verified = tuple(_verified(name, change, gain, difference) for name, change in chosen)
     return Verification(
         schema_version=SCHEMA_VERSION,
         generator=Generator("traceanalyzer", __version__),
@@ -165,13 +154,13 @@ def of(base: Measurement, head: Measurement, asked: Sequence[str] = ()) -> Verif
 
 
 def _named(changes: Iterable[FindingChange]) -> Iterator[tuple[str, FindingChange]]:
-    """The findings of the base with their ids."""
+    """The findings of the base with their ids, in the order of its report."""
     seen: Counter[str] = Counter()
-    for change in changes:
-        if change.status not in ("new", "head-only"):
-            seen[change.rule] += 1
-            number = seen[change.rule]
-            yield change.rule if number == 1 else f"{change.rule}#{number}", change
+    of_base = [(change.base_position, change) for change in changes if change.base_position is not None]
+    for _, change in sorted(of_base, key=itemgetter(0)):
+        seen[change.rule] += 1
+        number = seen[change.rule]
+        yield change.rule if number == 1 else f"{change.rule}#{number}", change
 
 
 def _chosen(
@@ -212,6 +201,21 @@ def _gain(done: Sequence[FindingChange], base: Measurement, head: Measurement, d
     change = times.mean.interval_ns if times is not None else None
     noise = None if change is None else (-change[1], -change[0])
     return _Gain(together(promised, base.resources, before), before - after, noise)
+
+
+def _verified(name: str, change: FindingChange, gain: _Gain, difference: Difference) -> VerifiedFinding:
+    """What became of a finding, with what decided."""
+    outcome, reason = _judged(change, gain, difference)
+    return VerifiedFinding(
+        id=name,
+        rule=change.rule,
+        title=change.title,
+        outcome=outcome,
+        reason=reason,
+        base_ns=change.base_ns,
+        head_ns=change.head_ns,
+        predicted_ns=change.base_predicted_wall_ns,
+    )
 
 
 def _judged(change: FindingChange, gain: _Gain, difference: Difference) -> tuple[str, Message]:

@@ -339,6 +339,9 @@ class FindingChange(msgspec.Struct, frozen=True):
     """Time in ns per step by which what it is about became shorter; null unless fixed, or where unknown."""
     priced_in: str | None = None
     """The side in which the predicted times were found: `base` or `head`; null in differences of old versions."""
+    base_position: int | None = None
+    """Its position among the findings of the base, from 0; null where the base has no such finding, and in differences
+    of old versions."""
     base_predicted_wall_ns: Interval | None = None
     """What the base predicted for its fix, per step; null where it has no such finding, without a saving, and in
     differences of old versions."""
