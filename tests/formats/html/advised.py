@@ -15,8 +15,8 @@ from traceanalyzer.report.model import (
     Report,
     Resources,
     Saving,
-    shown_difference,
 )
+from traceanalyzer.rules.engine.budget import shown_difference
 
 STEP_NS = 174_760_000.0
 

@@ -27,7 +27,7 @@ from traceanalyzer.report.model import Combined, Finding, Headline, Relief, Repo
 from traceanalyzer.report.names import clean, code_parts, shorten
 from traceanalyzer.report.section import Section, SectionColumn, SectionTable
 from traceanalyzer.sections import several_runs
-from traceanalyzer.sections.findings import ORDER, next_bottleneck
+from traceanalyzer.sections.findings import next_bottleneck
 from traceanalyzer.sections.several_runs import MergedFindings
 from traceanalyzer.structure.recording import Recording
 
@@ -86,8 +86,6 @@ class Findings:
 
     cards: tuple[HtmlCard, ...]
     combined: tuple[Together, ...]
-    order: str | None
-    """The order of the cards, if there are several."""
     more: str | None
 
 
@@ -105,8 +103,7 @@ def build_findings(report: Report, language: Language, detail: PageDetail) -> Fi
         if headline.combined is not None and headline.combined.fixes
     )
     more = language.text(_MORE, hidden=hidden) if hidden else None
-    order = language.text(ORDER) if len(merged.findings) > 1 else None
-    return Findings(tuple(on_page), tuple(combined), order, more)
+    return Findings(tuple(on_page), tuple(combined), more)
 
 
 def run_titles(report: Report, language: Language) -> dict[str, str]:

@@ -11,7 +11,7 @@ from traceanalyzer.analyzers.steps import Lane, Timeline
 from traceanalyzer.formats import cards, run_difference, sarif
 from traceanalyzer.formats.html import waterfall
 from traceanalyzer.formats.language import Language
-from traceanalyzer.formats.markdown.page import DocumentPicture, all_fixes, code, image, prose, sentences
+from traceanalyzer.formats.markdown.page import DocumentPicture, code, image, prose, sentences
 from traceanalyzer.report.difference import ChangedPart, Difference, FindingChange
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Finding, Report
@@ -55,7 +55,8 @@ def of_report(
     by_id = {section.id: section for section in shown}
     headline = by_id.get("headline")
     if headline is not None:
-        yield _bold(language.say(headline.messages[0]))
+        first, *others = (prose(language.say(message)) for message in headline.messages[:3])
+        yield "\n\n".join((f"**{first}**", *others))
     public = (picture for picture in pictures if picture.section == "steps" and "://" in picture.target)
     chart = next(public, None)
     strip = image(chart) if chart else of_step(report.result("timeline", Timeline), language)
@@ -67,9 +68,6 @@ def of_report(
 
 def _advice(section: Section, language: Language) -> Iterator[str]:
     """What all fixes save, and the first findings."""
-    gain = all_fixes(section)
-    if gain is not None:
-        yield prose(language.say(gain))
     if section.findings:
         titles = (cards.FINDING, cards.SAVING, _WHERE)
         rows = [_row(finding, language) for finding in cards.first(section.findings, SHOWN)]
