@@ -15,7 +15,7 @@ from tests.rules.gpu_work import gpu_alone
 from tests.rules.judging import findings, report, skipped
 from tests.rules.ranks.test_comm_straggler import always, over_gloo
 from traceanalyzer import sections
-from traceanalyzer.formats import cards, language
+from traceanalyzer.formats import language, prices
 from traceanalyzer.simulation.critical_path import CriticalPath
 from traceanalyzer.simulation.replay_error import Replay
 from traceanalyzer.structure.recording import Recording
@@ -241,7 +241,7 @@ def test_where_events_are_missing_nobody_knows_what_a_finding_waits_for() -> Non
     assert finding.saving is not None
     assert finding.saving.arithmetic is None
     assert (finding.latent, finding.blocked_by) == (True, None)
-    assert "does not show what limits the program" in (cards.latent(finding, language.of("en")) or "")
+    assert "does not show what limits the program" in (prices.latent(finding, language.of("en")) or "")
     for rule in ("host-python-gap", "launch-bound-small-kernels"):
         assert "events are missing" in (skipped(trace, rule) or "")
 

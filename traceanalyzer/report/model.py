@@ -266,6 +266,8 @@ class Finding(msgspec.Struct, frozen=True):
     null."""
     code_before: str | None = None
     """The line of code that `code` most likely replaces; null if that is unknown."""
+    action: Message | None = None
+    """What to do in a few words; null where it depends on the finding, and in reports of old versions."""
     after_fixes_ns_per_step: tuple[float, float | None, float] | None = None
     """ns per step (least, likely, most) that a latent finding adds to the fixes before it in `combined`; else null."""
 
@@ -378,7 +380,8 @@ class Report(msgspec.Struct, frozen=True, dict=True):
     """What bounds the run: one headline for a trace or a compile log, one per run of a table document; empty where
     nothing could be measured."""
     findings: tuple[Finding, ...]
-    """Pieces of advice, by severity, then by what each saves by itself; latent and informational ones last."""
+    """Pieces of advice, certain before uncertain, and of these what saves most by itself first: prices, then questions
+    that may save nothing and new rules, then risks, latent and informational ones."""
     skipped: tuple[Skipped, ...]
     """Analyses and rules that could not run, with the reason."""
 

@@ -65,6 +65,10 @@ _REASON = Text(
 _OTHERS = Text(
     "findings-other-reasons", "Other reasons: {rules:count} rules.", one="Another reason: {rules:count} rule."
 )
+_WORTH_SAYING = 0.01
+"""Share of a step by which all fixes make it shorter before that is said (own choice: less is noise)."""
+_PRECISE = 1.1
+"""Factor from which on two digits tell enough."""
 _REASONS = 3
 """Number of reasons shown (own choice: the first cover most rules; the list of skipped rules has all)."""
 _TERMS = (
@@ -138,13 +142,13 @@ def outcome(headline: Headline) -> Message | None:
     most, share = combined.wall_ns_per_step[1], combined.wall_share[1]
     before = combined.step_ns or (headline.resources.step_ns if headline.resources else most / share if share else None)
     saved = combined.point_ns_per_step or most
-    if not before or not 0 < saved < before:
+    if not before or not _WORTH_SAYING * before <= saved < before:
         return None
-    said = _OUTCOME if combined.point_ns_per_step else _AT_BEST
+    said, times = _OUTCOME if combined.point_ns_per_step else _AT_BEST, before / (before - saved)
     after = said(
         before=before,
         after=before - saved,
-        times=float(f"{before / (before - saved):.2g}"),
+        times=float(f"{times:.2g}" if times >= _PRECISE else f"{times:.3g}"),
         fixes=_ALL_FIXES() if len(combined.fixes) > 1 else _ONE_FIX(),
     )
     return _THEN.get(next_bottleneck(headline) or "", _END)(outcome=after)

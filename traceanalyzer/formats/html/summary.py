@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from traceanalyzer.analyzers.idle.gpu import GpuMetrics
 from traceanalyzer.analyzers.tables.runs import PrintedRun
-from traceanalyzer.formats import cards
+from traceanalyzer.formats import cards, prices
 from traceanalyzer.formats.cards import Card, card
 from traceanalyzer.formats.html import budget
 from traceanalyzer.formats.html.budget import StepBudget
@@ -185,8 +185,8 @@ def _together(
         fixes.append(CardFix(shown.id if shown else None, title))  # its cost is shown only on its card
     return Together(
         run,
-        cards.saved_time(combined, language),
-        cards.saved_share(combined, language),
+        prices.saved_time(combined, language),
+        prices.saved_share(combined, language),
         tuple(fixes),
         cards.resource_name(following, language) if following is not None else None,
         budget.build(headline, combined, language),
