@@ -4,16 +4,35 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from math import fsum
 
 from traceanalyzer import analyzers, simulation
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Headline, Report
 from traceanalyzer.report.section import Section, Term, Topic
 from traceanalyzer.sections import several_runs
+from traceanalyzer.simulation.critical_path import CriticalPath
 
 _HEADLINE = Text("findings-headline", "What bounds it")
 _TITLE = Text("findings-title", "What to change")
 _RUN = Text("findings-run", "{run}: {message}", note="run is an identifier such as run-1; message is a sentence")
+_NO_GAIN = Text("no-gain", "What will not help")
+_KERNELS = Text(
+    "no-gain-kernels",
+    "Faster kernels: no gain, {slack:ns} of {all:ns} of GPU work are off the critical path.",
+    note="in a list of what would not make a step shorter",
+)
+_CPU = Text(
+    "no-gain-cpu",
+    "Faster Python, launches or loading: no gain, the GPU is the critical path for {part:part} of the step.",
+    note="in a list of what would not make a step shorter; part reads: 150 of the 152 ms",
+)
+_OFF_PATH = 0.8
+"""Share of the GPU's work off the critical path from which on faster kernels are said not to help (own choice)."""
+_ON_PATH = 0.95
+"""Share of a step that the GPU's work is its critical path from which on nothing else helps (own choice)."""
+_OF_GPU = frozenset({"compute", "copy", "device_gap"})
+"""Resources of the critical path that are work of the GPU."""
 _DETAILS = Text("findings-details", "More about that")
 _OUTCOME = Text(
     "outcome",
@@ -111,9 +130,25 @@ def build(report: Report, top: int) -> Iterator[Section]:
         terms=_TERMS if shown else (),
         is_essential=True,
     )
+    useless = tuple(_useless(report))
+    if useless and shown:
+        yield Section("no_gain", _NO_GAIN, messages=useless, topic=Topic.SUMMARY, is_essential=True)
     details = tuple(_of_run(headline, detail) for headline in headlines for detail in headline.details)
     if details:
         yield Section("headline_details", _DETAILS, messages=details, topic=Topic.SUMMARY)
+
+
+def _useless(report: Report) -> Iterator[Message]:
+    """What would not make a step shorter, by the replay of the recorded dependencies."""
+    path = report.result("critical_path", CriticalPath)
+    if path is None or not path.step_ns:
+        return
+    slack, work = path.device_slack_ns_per_step or 0.0, path.device_ns_per_step or 0.0
+    if work and slack >= _OFF_PATH * work:
+        yield _KERNELS(slack=slack, all=work)
+    on_path = fsum(part.ns_per_step for part in path.parts if part.resource in _OF_GPU)
+    if on_path >= _ON_PATH * path.step_ns:
+        yield _CPU(part=(on_path, path.step_ns))
 
 
 def _opening(report: Report, headlines: Sequence[Headline]) -> Iterator[Message]:

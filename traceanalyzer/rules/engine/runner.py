@@ -106,8 +106,8 @@ def judge(runs: Sequence[Facts], chosen: Sequence[Chosen]) -> Advice:
     """Apply the rules to every run of an input.
 
     Returns:
-        Findings, certain ones first, then by what each saves by itself; and the reason for each rule that could not judge
-        any run or failed in one.
+        Findings, certain ones first, then by what each saves by itself; and why rules could not judge
+        any run, or failed in one.
     """
     headlines: list[Headline] = []
     findings: list[Finding] = []
