@@ -298,8 +298,8 @@ class Page:
     language: Language
     detail: DocumentDetail
     pictures: Sequence[DocumentPicture] = ()
-    is_folded: bool = False
-    """Whether all sections are folded, because something else stands before them."""
+    is_inside: bool = False
+    """Whether all sections are inside of folded groups, because something else stands before them."""
 
     def section(self, section: Section) -> str:
         """Lay out a section with its title."""
@@ -311,7 +311,8 @@ class Page:
             .get_template("section.md.j2")
             .render(
                 section=section,
-                is_folded=section.is_detail or self.is_folded,
+                is_folded=section.is_detail and not self.is_inside,
+                is_inside=self.is_inside,
                 summary=self._summary(section),
                 part_titles=_PARTS,
                 messages=messages,
