@@ -135,4 +135,4 @@ def table(rows: list[dict[str, Any]], *, cpu: str, device: str | None = None) ->
 def said(trace: TraceBuilder) -> str:
     """All that the headline says: its sentence, what qualifies it, and details."""
     (found,) = report(trace).headlines
-    return " ".join(message.text for message in found.sentences)
+    return found.text

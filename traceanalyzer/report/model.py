@@ -359,6 +359,11 @@ class Headline(msgspec.Struct, frozen=True):
         """All that it says, in order."""
         return (self.message, *((self.qualifier,) if self.qualifier else ()), *self.details)
 
+    @property
+    def text(self) -> str:
+        """All that it says, in English."""
+        return " ".join(sentence.text for sentence in self.sentences)
+
 
 class Report(msgspec.Struct, frozen=True, dict=True):
     """The report on one trace, document or run; reading its JSON back gives an equal report."""
