@@ -19,7 +19,7 @@ def test_a_cell_shows_the_first_screen(opened: Callable[..., Opened]) -> None:
     page = opened(f"<!doctype html><title>cell</title><div>{report._repr_html_()}</div>", viewport=width)
     frame = page.page.frame_locator("iframe")
     height = page.find("iframe").bounding_box()["height"]
-    headline = frame.get_by_text("Bound by input", exact=False).first.bounding_box()
+    headline = frame.get_by_text("Waiting for data", exact=False).first.bounding_box()
     finding = frame.get_by_text("Steps wait for the DataLoader", exact=False).first.bounding_box()
     top = page.find("iframe").bounding_box()["y"]
     assert 300 <= height <= 900

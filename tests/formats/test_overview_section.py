@@ -49,7 +49,7 @@ def test_code_in_no_operator_has_its_name_and_the_figure_stays() -> None:
 @pytest.mark.parametrize("form", ["terminal", "markdown", "html"])
 def test_every_format_has_the_name_in_bars_tables_and_charts(form: str) -> None:
     text = render(between_operators(), form, 20)
-    assert "CPU between operators" in text
+    assert "CPU in Python between operators" in text
     assert not re.search(r"CPU Exec \| Other|CPU Exec</th><th[^>]*>Other|^ *Other  +\d", text, re.MULTILINE)
 
 

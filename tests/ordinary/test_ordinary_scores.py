@@ -14,7 +14,7 @@ pytestmark = pytest.mark.corpus
 
 NAME = "loop_waits_for_its_loader"
 RIGHT = {
-    "headlines": [{"bound": "input", "message": {"id": "headline-typical-input", "text": "Bound by input."}}],
+    "headlines": [{"bound": "input", "message": {"id": "headline-typical-input-2", "text": "Waiting for data."}}],
     "findings": [
         {
             "rule": "dataloader-single-process",

@@ -18,12 +18,12 @@ RANKS = "19_two_ranks_interleaved.log"
 ANSWERS: dict[str, tuple[str, ...]] = {
     "01_pipes_without_outer_bars.md": (
         "host 2.0 s, device 1.9 s",
-        "Bound by GPU compute",
+        "Limited by GPU compute",
         "computes in fp32 for 1.5 s",
         "-It is unknown",
     ),
     "02_bold_totals.md": ("host 1,235 s, device 1,200 s", "at most 97 % of it", "-does not show how long the host"),
-    "03_loader_with_operators_inside.txt": ("Bound by input: at least 60 %", "6.0 of 10.0 ms per step"),
+    "03_loader_with_operators_inside.txt": ("Waiting for data: at least 6.0 of 10.0 ms per step (60 %)", "6.0 of 10.0 ms per step"),
     "04_step_row_counted_as_gpu_work.txt": (
         "Typical step: 400.0 ms",
         "the GPU works for 400 ms per step",
@@ -68,14 +68,14 @@ ANSWERS: dict[str, tuple[str, ...]] = {
         "communication (`bwd_allreduce_microstep`) 50 ms of it, forward (`fwd_microstep`) 100 ms",
     ),
     "17b_nvidia_smi_dmon.txt": ("nvidia-smi dmon", "sm (gpu 0) %", "mclk (gpu 0) MHz", "record a trace"),
-    RANKS: ("rank-0: Bound by GPU compute", "rank-1: Bound by GPU compute"),
+    RANKS: ("rank-0: Limited by GPU compute", "rank-1: Limited by GPU compute"),
     "20_eager_attention_silent.txt": (
         "Attention is not fused",
         "scaled_dot_product_attention",
         "100 % of the GPU's time",
     ),
     "21_index_backward_silent.txt": ("adds equal indices one after another", "17.5 ms in each", "index_select"),
-    "25_totals_with_one_row_in_prose.md": ("Bound by input", "630 of 900 ms", "that is little"),
+    "25_totals_with_one_row_in_prose.md": ("Waiting for data", "630 of 900 ms", "that is little"),
 }
 """Parts of the report on each text, and after a minus what it must not say."""
 

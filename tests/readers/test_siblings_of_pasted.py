@@ -65,20 +65,20 @@ KINDS: dict[str, tuple[Callable[[float], str], tuple[float, float, float], tuple
     "pipes without outer bars": (
         lambda scale: drawn(gemm(scale), 90 * scale, 85 * scale),
         (1, 10, 37),
-        ("Bound by GPU compute", "ampere_sgemm_128x64_tn"),
+        ("Limited by GPU compute", "ampere_sgemm_128x64_tn"),
         ("It is unknown",),
     ),
     "bold cells and totals": (
         lambda scale: drawn(gemm(scale), 90 * scale, 85 * scale, bold=True),
         (1, 10, 37),
-        ("Bound by GPU compute", "94 %"),
+        ("Limited by GPU compute", "94 %"),
         ("does not show how long the host",),
     ),
     "loader with operators inside": (
         lambda part: loader("_SingleProcessDataLoaderIter", 5, part),
         (55, 65, 80),
-        ("Bound by input",),
-        ("Bound by the CPU",),
+        ("Waiting for data",),
+        ("Limited by the CPU",),
     ),
     "GPU nearly always busy": (
         lambda device: printed([row("aten::_index_put_impl_", 50, device)], 1000, device),
@@ -90,7 +90,7 @@ KINDS: dict[str, tuple[Callable[[float], str], tuple[float, float, float], tuple
         lambda wait: printed([row("cudaMemcpyAsync", wait, calls=5), row("aten::mm", 1000 - wait)], 1000),
         (500, 700, 900),
         ("The GPU was not recorded, only the CPU", "in cudaMemcpyAsync", "ProfilerActivity.CUDA"),
-        ("Bound by the CPU",),
+        ("Limited by the CPU",),
     ),
     "few of the rows": (
         lambda shown: printed([row("aten::mm", shown), row("aten::add", shown / 2)], 1000),
@@ -124,19 +124,19 @@ KINDS: dict[str, tuple[Callable[[float], str], tuple[float, float, float], tuple
             f"enumerate(DataLoader)#_SingleProcessDataLoaderIter...   {part / 10:.2f}%  {part:.3f}ms\n"
         ),
         (600, 750, 900),
-        ("Bound by input", "that is little"),
+        ("Waiting for data", "that is little"),
         (),
     ),
     "columns of the GPU cut off": (
         lambda wait: printed([row("cudaDeviceSynchronize", wait), row("aten::mm", 1000 - wait)], 1000, 1100),
         (600, 800, 950),
-        ("Bound by the GPU", "no columns of its times"),
+        ("Limited by the GPU", "no columns of its times"),
         ("row_limit", "nothing ran on a GPU"),
     ),
     "one operator on the CPU": (
         lambda part: printed([row("aten::mkldnn_convolution", part), row("aten::add", 1000 - part)], 1000),
         (600, 750, 900),
-        ("Bound by the CPU", "One operator takes most of the CPU's time", "channels_last"),
+        ("Limited by the CPU", "One operator takes most of the CPU's time", "channels_last"),
         (),
     ),
     "a first call of seconds": (

@@ -133,5 +133,6 @@ def table(rows: list[dict[str, Any]], *, cpu: str, device: str | None = None) ->
 
 
 def said(trace: TraceBuilder) -> str:
+    """All that the headline says: its sentence, what qualifies it, and details."""
     (found,) = report(trace).headlines
-    return found.message.text
+    return found.text

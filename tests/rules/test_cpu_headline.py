@@ -19,7 +19,7 @@ def test_without_a_gpu_the_operators_are_named() -> None:
     trace.op("aten::add", 820, 50)
     (found,) = report(trace).headlines
     assert found.bound == "host"
-    assert "What takes most of it: aten::mkldnn_convolution 800 us." in found.message.text
+    assert "What takes most of it: aten::mkldnn_convolution 800 us." in found.text
 
 
 def test_the_operators_that_are_named_are_those_of_typical_steps() -> None:
@@ -105,7 +105,7 @@ def test_waiting_for_collectives_is_no_code() -> None:
             training.forward(500)
             training.backward([500], dur=500)
     told = said(training.finish())
-    assert "Bound by the CPU" in told
+    assert "Limited by the CPU" in told
     assert "code in no operator" not in told
 
 

@@ -15,7 +15,7 @@ from traceanalyzer.batching.catalog import Catalog
 from traceanalyzer.batching.overview import RunRow
 from traceanalyzer.batching.record import Output
 from traceanalyzer.batching.summary import CSV
-from traceanalyzer.formats import cards, environment, html, markdown
+from traceanalyzer.formats import cards, environment, html, markdown, prices
 from traceanalyzer.formats.html import labels
 from traceanalyzer.formats.html.summary import anchor, percent
 from traceanalyzer.formats.language import Language
@@ -368,7 +368,7 @@ def _parts(run: RunRow, language: Language) -> IndexCell:
 def _gain(run: RunRow, language: Language) -> IndexCell:
     """What all fixes save together, as a share of the step."""
     combined = run.row.combined
-    text = cards.saved_share(combined, language) if combined else None
+    text = prices.saved_share(combined, language) if combined else None
     if combined is None or text is None:
         return IndexCell("")
     share = math.fsum(combined.wall_share) / 2

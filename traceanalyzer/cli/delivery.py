@@ -110,6 +110,8 @@ class Delivery:
     force: bool = False
     quiet: bool = False
     assets: Assets | None = None
+    page_url: str | None = None
+    """Address of the page of the report, which Markdown links to."""
 
     def deliver(self, report: Report, wanted: Sequence[Target], texts: Texts) -> None:
         """Write a report to every target.
@@ -169,11 +171,11 @@ class Delivery:
     def _text(self, report: Report, target: Target, texts: Texts) -> str:
         if target.form in texts:
             return texts[target.form]()
-        if target.form == "markdown" and self.assets is not None:
+        if target.form == "markdown":
             from traceanalyzer.formats import markdown  # noqa: PLC0415 - jinja2 is slow to import
 
-            pictures = tuple(self._pictures(report, target, self.assets))
-            return markdown.render(report, self.top, language=self.language, pictures=pictures)
+            pictures = tuple(self._pictures(report, target, self.assets)) if self.assets is not None else ()
+            return markdown.render(report, self.top, language=self.language, pictures=pictures, page_url=self.page_url)
         return formats.render(report, target.form, self.top, self.language)
 
     def _pictures(self, report: Report, target: Target, assets: Assets) -> Iterator[DocumentPicture]:
@@ -254,6 +256,27 @@ def assets_options(command: _Command) -> _Command:
         help="Address at which DIR will be found, such as for a comment in a pull request.",
     )
     return folder(form(url(command)))
+
+
+def page_url_option(command: _Command) -> _Command:
+    """The option of commands whose Markdown links to their page."""
+    return click.option(
+        "--page-url",
+        metavar="URL",
+        callback=_address,
+        help="In Markdown: address at which the page (-o report.html) will be found; the comment links to it.",
+    )(command)
+
+
+def _address(_context: click.Context, _option: click.Parameter, url: str | None) -> str | None:
+    """A web address that a link in Markdown may have.
+
+    Raises:
+        UsageError: It is none.
+    """
+    if url is not None and (_ADDRESS.fullmatch(url) is None or ")" in url):
+        raise UsageError(f"--page-url {one_line(url)}: is no web address; it begins with https://")
+    return url
 
 
 def assets(folder: str | None, form: str | None, url: str | None, wanted: Sequence[Target]) -> Assets | None:

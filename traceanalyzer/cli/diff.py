@@ -37,6 +37,7 @@ _FORMATS = {name: formats.EVERY[name] for name in FORMATS}
 @parameters.lang
 @parameters.steps(of=" of traces")
 @card.option
+@delivery.page_url_option
 @click.option("--story", is_flag=True, help="Tell what changed as a story, before the tables.")
 @parameters.jobs
 @parameters.force
@@ -53,6 +54,7 @@ def command(
     steps: tuple[int | None, int | None] | None,
     skip_warmup: int,
     card_file: str | None,
+    page_url: str | None,
     story: bool,
     jobs: int,
     force: bool,
@@ -97,7 +99,7 @@ def command(
     choice = StepChoice(first, last, skip_warmup)
     with reading_each(quiet=quiet) as progress:
         difference = diff(base, head, limit=limit, steps=choice, config=settings, progress=progress, jobs=jobs)
-    told = answer(difference, spoken, is_story=story)
+    told = answer(difference, spoken, is_story=story, page_url=page_url)
     delivery.deliver_answer(told, targets, top, force=force, quiet=quiet)
     card.draw(difference, card_file, delivery.Delivery(spoken, force=force, quiet=quiet))
     if difference.gate is not None and (code := _CODES[difference.gate.outcome]):

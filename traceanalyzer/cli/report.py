@@ -72,6 +72,7 @@ FORMATS = {**formats.EVERY, **_EXPORTS}
 )
 @export.options(hidden=True)
 @delivery.assets_options
+@delivery.page_url_option
 @card.option
 @click.option("--perfetto", "perfetto_folder", metavar="DIR", shell_complete=parameters.folders, hidden=True)
 @parameters.jobs
@@ -97,6 +98,7 @@ def command(
     assets: str | None,
     assets_format: str | None,
     assets_url: str | None,
+    page_url: str | None,
     card_file: str | None,
     perfetto_folder: str | None,
     jobs: int,
@@ -160,7 +162,7 @@ def command(
     lines = None if stacks is None else opening.read_graph_stacks(stacks)
     asked = _Asked(chosen, settings, read_logs(compile_logs), captures, lines, jobs)
     made = _make(given, asked, quiet=quiet)
-    way = delivery.Delivery(spoken, top or settings.top, force=force, quiet=quiet, assets=charts)
+    way = delivery.Delivery(spoken, top or settings.top, force=force, quiet=quiet, assets=charts, page_url=page_url)
     way.deliver(made.report, targets, export.texts(exports, made.measured, given, chosen, spoken))
     card.draw(made.report, card_file, way)
     if perfetto_folder is not None:

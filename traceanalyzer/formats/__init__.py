@@ -19,6 +19,7 @@
     run_difference        differences of two runs of several ranks
     before_after          both sides of a difference as a picture
     cards                 words the findings
+    prices                words what findings save
     card_files            a picture of a report for links and chats
     charts                charts as data
     report_charts         those of a report

@@ -45,6 +45,8 @@ class Answer:
     """Blocks of Markdown before its sections, which are all folded then."""
     top_of_page: Callable[[], Opening | None] = lambda: None
     """What is above its sections on a page."""
+    heading: Callable[[], str] | None = None
+    """What its Markdown begins with; None for the title."""
 
     def render(self, form: str, top: int | None = None) -> str:
         """The answer as text.
@@ -64,9 +66,8 @@ class Answer:
             from traceanalyzer.formats import markdown  # noqa: PLC0415 - jinja2 is slow to import
 
             above = tuple(self.opening())
-            return markdown.fitted(
-                self.mark, self.generator, self.title, self.sections, self.language, top, opening=above
-            )
+            title = self.title if self.heading is None else self.heading()
+            return markdown.fitted(self.mark, self.generator, title, self.sections, self.language, top, opening=above)
         if form == "html":
             from traceanalyzer.formats import html  # noqa: PLC0415 - jinja2 is slow to import
 

@@ -311,7 +311,7 @@ def _draw_findings(drawing: Drawing, report: Report, y: float, language: Languag
         card = cards.card(finding, language)
         saving = card.time or ""
         room = _ROOM - (_measure(saving) * 25 * _BOLD + 40 if saving else 0)
-        drawing.lines.append(Label(_LEFT, y, _cut(card.title, 25, room), "ink", size=25))
+        drawing.lines.append(Label(_LEFT, y, _cut(card.action, 25, room), "ink", size=25))
         if saving:
             drawing.lines.append(Label(_LEFT + _ROOM, y, saving, "ink", "end", 25, is_bold=True))
         y += 44

@@ -5,17 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from msgspec.structs import replace
-
-from traceanalyzer.formats import code_comments
+from traceanalyzer.formats import code_comments, prices
 from traceanalyzer.formats.language import Language, scale
 from traceanalyzer.knowledge.python_frames import parse
-from traceanalyzer.report import names, units
+from traceanalyzer.report import names
 from traceanalyzer.report.message import Text
-from traceanalyzer.report.model import Arithmetic, CodePlace, Combined, Evidence, Finding, Resources, Saving
+from traceanalyzer.report.model import Arithmetic, CodePlace, Evidence, Finding, Resources
 from traceanalyzer.report.names import named_code
 from traceanalyzer.sections.findings import RESOURCES
 
@@ -27,9 +24,9 @@ SEVERITIES = {
     "info": Text("advice-info", "Info", "severity of a finding"),
 }
 CONFIDENCES = {
-    "A": Text("advice-confidence-a", "A: exact evidence"),
-    "B": Text("advice-confidence-b", "B: inferred from names and shapes"),
-    "C": Text("advice-confidence-c", "C: a heuristic"),
+    "A": Text("evidence-measured", "measured", "how sure a finding is"),
+    "B": Text("evidence-inferred", "inferred", "how sure a finding is: from names and shapes"),
+    "C": Text("evidence-rule-of-thumb", "rule of thumb", "how sure a finding is"),
 }
 PLACES = {
     "step": Text("place-step", "Step"),
@@ -46,37 +43,8 @@ PLACES = {
 }
 """Kinds of places where something was observed."""
 
-_PREVIEW = Text(
-    "advice-confidence-preview",
-    "{confidence}; preview: this rule has not been confirmed on a real recording yet",
-    note="confidence is A: exact evidence, and the like",
-)
+_PREVIEW = Text("evidence-of-new-rule", "{evidence}; new rule", note="evidence is such as: inferred")
 _PLAIN = re.compile(r"[!-;=?-~]{1,500}")
-_LATENT = {
-    "gpu": Text("advice-latent-gpu", "No gain yet: the GPU is the limit"),
-    "host": Text("advice-latent-host", "No gain yet: the CPU is the limit"),
-    "loader": Text("advice-latent-loader", "No gain yet: the DataLoader is the limit"),
-    "communication": Text("advice-latent-communication", "No gain yet: communication is the limit"),
-}
-"""Why a finding saves nothing yet, by the resource that bounds the step."""
-_LATENT_BY = Text("advice-latent", "No gain yet: the limit is {resource}", "a resource that a later version knows")
-_LATENT_UNKNOWN = Text(
-    "advice-latent-unknown", "Maybe no gain yet: the recording does not show what limits the program"
-)
-_LITTLE = {
-    "gpu": Text("advice-little-gpu", "Little gain yet: the GPU is the limit"),
-    "host": Text("advice-little-host", "Little gain yet: the CPU is the limit"),
-    "loader": Text("advice-little-loader", "Little gain yet: the DataLoader is the limit"),
-    "communication": Text("advice-little-communication", "Little gain yet: communication is the limit"),
-}
-"""Why a finding saves hardly anything yet, beside the little that it saves, by the resource that bounds the step."""
-_LITTLE_BY = Text("advice-little", "Little gain yet: the limit is {resource}", "a resource that a later version knows")
-_LITTLE_UNKNOWN = Text("advice-little-unknown", "The recording does not show what limits the program")
-_AFTER_FIXES = Text(
-    "advice-after-fixes",
-    "{latent}; after earlier fixes {time} per step",
-    note="latent is such as: No gain yet: the CPU is the limit; time is what is then saved, such as 28 ms (25-31)",
-)
 _SUM = Text(
     "advice-sum", "{minuend} \u2212 {subtrahend} = {result}", "times with their units, and the name of a resource"
 )
@@ -93,69 +61,7 @@ def first(findings: Sequence[Finding], most: int) -> Sequence[Finding]:
 def confidence(finding: Finding, language: Language) -> str:
     """The confidence of a finding, and whether its rule is new."""
     said = word(CONFIDENCES, finding.confidence, language)
-    return language.text(_PREVIEW, confidence=said) if finding.stage == "preview" else said
-
-
-def saved_time(saving: Saving | Combined, language: Language) -> str | None:
-    """`52 ms (46-58)` per step, or `46-58 ms` without a most likely value; None without a saving."""
-    return _estimate(saving.wall_ns_per_step, saving.point_ns_per_step, language)
-
-
-def saved_share(saving: Saving | Combined, language: Language) -> str | None:
-    """`25-31 %` of the step; None without a saving, which would be shown as 0."""
-    value = (saving.wall_share[0], None, saving.wall_share[1])
-    is_nothing = units.is_zero(units.estimate_numbers(value, "estimated_share")[2])
-    return None if is_nothing else language.quantity(value, "estimated_share", "saving-share")
-
-
-def own_time(saving: Saving, language: Language) -> str | None:
-    """Saving per step on the finding's own resource, independent of other resources."""
-    return _estimate(saving.direct_ns_per_step, None, language, "saving-of-resource")
-
-
-def _estimate(
-    interval: tuple[float, float], point: float | None, language: Language, concept: str = "saving"
-) -> str | None:
-    """An estimated time; None if it would be shown as 0."""
-    value = (interval[0], point, interval[1])
-    is_nothing = units.is_zero(units.estimate_numbers(value, "estimate")[2])
-    return None if is_nothing else language.quantity(value, "estimate", concept)
-
-
-def latent(finding: Finding, language: Language, saved: str | None = None) -> str | None:
-    """Why it saves nothing yet, and what it saves after others; None if it is not latent.
-
-    Args:
-        finding: The finding.
-        language: The reader's language.
-        saved: The little that it saves by itself; None if that may be nothing.
-    """
-    if not finding.latent:
-        return None
-    why = _limit(finding.blocked_by, language, is_little=bool(saved))
-    if finding.after_fixes_ns_per_step is None:
-        return why
-    low, point, high = finding.after_fixes_ns_per_step
-    now = finding.saving
-    if saved and now and _likely(now.point_ns_per_step, now.wall_ns_per_step[1]) == _likely(point, high):
-        return why
-    time = _estimate((low, high), point or None, language, "saving-after-fixes")
-    return language.text(_AFTER_FIXES, latent=why, time=time) if time else why
-
-
-def _limit(blocked_by: str | None, language: Language, *, is_little: bool) -> str:
-    """What limits the step so that a finding saves little, or nothing."""
-    if blocked_by is None:
-        return language.text(_LITTLE_UNKNOWN if is_little else _LATENT_UNKNOWN)
-    by_resource = _LITTLE if is_little else _LATENT
-    if blocked_by in by_resource:
-        return language.text(by_resource[blocked_by])
-    return language.text(_LITTLE_BY if is_little else _LATENT_BY, resource=blocked_by)
-
-
-def _likely(point: float | None, most: float) -> str:
-    """The most likely time, or the most where only bounds are known, as it is shown."""
-    return units.estimate((point or most, None, point or most))
+    return language.text(_PREVIEW, evidence=said) if finding.stage == "preview" else said
 
 
 def word(texts: dict[str, Text], key: str, language: Language) -> str:
@@ -208,25 +114,6 @@ def _exact_digits(values: list[int], factor: int) -> int:
     return next(digits for digits in range(10) if all(ns * 10**digits % factor == 0 for ns in values))
 
 
-_SAVES = Text("card-saves", "Saves {time} per step ({share}).", note="time and share are intervals, such as up to 3 ms")
-_SAVES_IN_ALL = Text(
-    "card-saves-in-all", "Saves {time} in all ({share}).", note="time and share are intervals, such as up to 3 ms"
-)
-_MAY_SAVE = Text(
-    "card-may-save",
-    "May save {time} per step ({share}), or nothing: {decided}.",
-    note="time and share are such as up to 3 ms; decided says what would show it",
-)
-_SAVES_LITTLE = Text(
-    "card-saves-little",
-    "{saves} {latent}.",
-    note="saves is a sentence, latent a clause without a full stop: Little gain yet: the GPU is the limit",
-)
-_SAVES_ONCE = Text(
-    "card-saves-once",
-    "Saves {time} once ({share:share} of the recording), outside of the typical steps.",
-    note="time is an interval, such as up to 3 ms",
-)
 _CROSSED = Text(
     "card-crossed",
     "{subject}: {observed}, threshold {threshold}",
@@ -290,6 +177,13 @@ class Card:
     rule: str
     run: str | None
     title: str
+    """The observation in a few words."""
+    action: str
+    """What to do in a few words; the observation where that depends."""
+    fix: str
+    """The first line of code, or the first sentence of the advice."""
+    is_code: bool
+    """Whether the fix is code."""
     severity: str
     confidence: str
     time: str | None
@@ -317,30 +211,20 @@ class Card:
     evidence: tuple[Proof, ...]
 
 
-class _Price(NamedTuple):
-    """What is said of the saving per step; None each where that cannot be said."""
-
-    time: str | None = None
-    share: str | None = None
-    latent: str | None = None
-    """Why it saves little or nothing yet."""
-    saves: str | None = None
-    """The sentence with time and share, where they are a price."""
-    question: str | None = None
-    """The sentence with time and share, where something unknown decides whether it saves them."""
-    own: str | None = None
-    """Time that it saves on its own resource, if `time` is another."""
-
-
 def card(finding: Finding, language: Language) -> Card:
     """Create the texts of a finding in the reader's language."""
-    price = _price(finding, language)
+    price = prices.price(finding, language)
     saving = finding.saving
-    code = finding.code
+    code = code_comments.translated(finding.code, language) if finding.code else finding.code
+    advice = language.say(finding.advice)
+    line = next((line.strip() for line in (code or "").split("\n") if line.strip()), "")
     return Card(
         rule=finding.rule,
         run=finding.run,
         title=language.say(finding.title),
+        action=language.say(finding.action or finding.title),
+        fix=line or names.first_sentence(advice),
+        is_code=bool(line),
         severity=word(SEVERITIES, finding.severity, language),
         confidence=confidence(finding, language),
         time=price.time,
@@ -348,50 +232,19 @@ def card(finding: Finding, language: Language) -> Card:
         own=price.own,
         resource=resource_name(saving.resource, language) if saving else None,
         latent=price.latent,
-        saves=price.question or price.saves or price.latent or _once(finding, language),
+        saves=price.question or price.saves or price.latent or prices.once(finding, language),
         question=price.question,
         summary=language.say(finding.summary),
-        advice=language.say(finding.advice),
+        advice=advice,
         not_when=language.say(finding.not_when),
         basis=language.sentence(language.say(saving.basis)) if saving else None,
         calculation=calculation(saving.arithmetic, language) if saving and saving.arithmetic else None,
-        code=code_comments.translated(code, language) if code else code,
+        code=code,
         code_before=finding.code_before if code else None,
         lines=_lines(finding),
         links=finding.links,
         evidence=tuple(_proof(evidence, language) for evidence in finding.evidence),
     )
-
-
-def _price(finding: Finding, language: Language) -> _Price:
-    """Say what a finding saves per step, and why that is little, nothing or in question."""
-    saving = finding.saving
-    if saving is None:
-        return _Price(latent=latent(finding, language))
-    decided = None if finding.latent else saving.decided_by
-    if decided is not None:
-        saving = replace(saving, point_ns_per_step=None)  # nothing between both ends is more likely
-    time = share = None
-    if not finding.latent or saving.wall_ns_per_step[0] > 0:  # else it may be nothing yet
-        time = saved_time(saving, language)
-        share = saved_share(saving, language)
-    why_latent = latent(finding, language, time)
-    saves = question = None
-    if time and share:
-        if decided is None:
-            text = _SAVES_IN_ALL if saving.is_of_whole_run else _SAVES
-            saves = _saves(language.text(text, time=time, share=share), why_latent, language)
-        else:
-            question = language.text(_MAY_SAVE, time=time, share=share, decided=language.say(decided))
-    own = own_time(saving, language)
-    if time and own_time(saving, language.unmarked) == saved_time(saving, language.unmarked):
-        own = None
-    return _Price(time, share, why_latent, saves, question, own)
-
-
-def _saves(saves: str, why_latent: str | None, language: Language) -> str:
-    """The sentence with a price, and why it is little."""
-    return language.text(_SAVES_LITTLE, saves=saves, latent=why_latent) if why_latent else saves
 
 
 def _lines(finding: Finding) -> tuple[str, ...]:
@@ -401,15 +254,6 @@ def _lines(finding: Finding) -> tuple[str, ...]:
     frames = (parse(line.name) for line in lines)
     code = (named_code(frame.function, frame.path, frame.line) for frame in frames if frame is not None)
     return (*code, *(label.name for label in labels))
-
-
-def _once(finding: Finding, language: Language) -> str | None:
-    """The sentence on a saving outside of the typical steps; None without one."""
-    once = finding.once
-    if once is None:
-        return None
-    time = _estimate(once.wall_ns, once.point_ns, language)
-    return language.text(_SAVES_ONCE, time=time, share=once.share_of_recording) if time else None
 
 
 def _proof(evidence: Evidence, language: Language) -> Proof:

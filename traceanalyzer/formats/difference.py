@@ -25,8 +25,17 @@ _TITLE = Text("diff-title", "{base} compared with {head}", "names of files or ru
 _HEADER = Text("diff-header", "{base} -> {head}", "names of files or runs; base is before, head is after")
 
 
-def answer(difference: Difference, language: Language = ENGLISH, *, is_story: bool = False) -> Answer:
-    """The difference in words of a language, to be rendered in one of `FORMATS`; before the tables as a story."""
+def answer(
+    difference: Difference, language: Language = ENGLISH, *, is_story: bool = False, page_url: str | None = None
+) -> Answer:
+    """The difference in words of a language, to be rendered in one of `FORMATS`.
+
+    Args:
+        difference: The difference.
+        language: Language of the texts.
+        is_story: Whether a story stands before the tables.
+        page_url: Address of its page, which the comment links to.
+    """
     base = _name(difference.base)
     head = _name(difference.head)
 
@@ -47,8 +56,15 @@ def answer(difference: Difference, language: Language = ENGLISH, *, is_story: bo
     def opening() -> Iterable[str]:
         from traceanalyzer.formats.markdown import comment  # noqa: PLC0415 - jinja2 is slow to import
 
+        if is_story:
+            return ()
+        return comment.of_difference(difference, difference_sections.STATUS, language, page_url)
+
+    def heading() -> str:
+        from traceanalyzer.formats.markdown import comment  # noqa: PLC0415 - jinja2 is slow to import
+
         outcome = language.text(word(difference_sections.OUTCOMES, difference.verdict.outcome))
-        return () if is_story else comment.of_difference(difference, outcome, difference_sections.STATUS, language)
+        return title if is_story else comment.verdict_of(difference, outcome, language)
 
     def top_of_page() -> Opening:
         from traceanalyzer.formats.html import difference as page  # noqa: PLC0415 - jinja2 is slow to import
@@ -68,6 +84,7 @@ def answer(difference: Difference, language: Language = ENGLISH, *, is_story: bo
         language,
         opening,
         top_of_page,
+        heading,
     )
 
 

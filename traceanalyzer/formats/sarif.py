@@ -37,6 +37,7 @@ def render(report: Report, top: int | None = None, *, language: Language = ENGLI
                 "tool": {"driver": _driver(report, language)},
                 "results": [_result(f, report, language) for f in several_runs.findings(report).findings],
                 "columnKind": "unicodeCodePoints",
+                "properties": {"verdicts": [clean(language.say(headline.message)) for headline in report.headlines]},
             }
         ],
     }
@@ -63,7 +64,8 @@ def _driver(report: Report, language: Language) -> dict[str, Any]:
 
 def _result(finding: Finding, report: Report, language: Language) -> dict[str, Any]:
     card = cards.card(finding, language)
-    text = " ".join(clean(part) for part in (card.summary, card.saves, card.advice) if part)
+    action = None if finding.action is None else language.sentence(card.action)
+    text = " ".join(clean(part) for part in (action, card.summary, card.saves, card.advice) if part)
     return {
         "ruleId": finding.rule,
         "level": _LEVELS.get(finding.severity, "note"),

@@ -78,7 +78,7 @@ def fill(template: str, params: Mapping[str, Any], amount: Callable[[Any, str], 
     return filled
 
 
-_LINKS = (" of ", " to ", "-", " из ", " до ", "–", " 到 ", " 至 ")
+_LINKS = (" of ", " to ", " \u2192 ", "-", " из ", " до ", "–", " 到 ", " 至 ")
 """What stands between two times of which only the second needs a unit: 10.7 of 10.9 ms."""
 _AMOUNT = re.compile(r"([\d.,\s]*\d)(\s?[^\d\s]+)")
 """A number and its unit."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import cached_property
 from html import escape
 from typing import Any, Self, TypeVar, cast
@@ -267,6 +266,8 @@ class Finding(msgspec.Struct, frozen=True):
     null."""
     code_before: str | None = None
     """The line of code that `code` most likely replaces; null if that is unknown."""
+    action: Message | None = None
+    """What to do in a few words; null where it depends on the finding, and in reports of old versions."""
     after_fixes_ns_per_step: tuple[float, float | None, float] | None = None
     """ns per step (least, likely, most) that a latent finding adds to the fixes before it in `combined`; else null."""
 
@@ -329,7 +330,7 @@ class Resources(msgspec.Struct, frozen=True):
 
 
 class Headline(msgspec.Struct, frozen=True):
-    """What bounds a run, in one sentence."""
+    """What bounds a run: one sentence, and what else there is to say about it."""
 
     run: str | None
     """Id of the run in a document of printed tables; null for a trace."""
@@ -339,7 +340,7 @@ class Headline(msgspec.Struct, frozen=True):
     recording does not show it); of a compile log `compilation`; of a run that hangs `hang`, or `none`; of a memory
     snapshot `memory`."""
     message: Message
-    """What bounds the step, in one sentence with figures."""
+    """What bounds the step, in one sentence of at most 20 words; in reports of old versions with all details."""
     share: float | None
     """Share of the step (0 to 1) that the bound takes; null if it is unknown."""
     resources: Resources | None
@@ -348,6 +349,20 @@ class Headline(msgspec.Struct, frozen=True):
     """Saving of all fixes together; null if no finding saves anything."""
     shares: Shares | None = None
     """What the device does in a typical step; null without a device, and for printed tables."""
+    qualifier: Message | None = None
+    """What changes what to do about it, such as ranks that are missing; null if nothing does."""
+    details: tuple[Message, ...] = ()
+    """Sentences that explain the first one, the most important first."""
+
+    @property
+    def sentences(self) -> tuple[Message, ...]:
+        """All that it says, in order."""
+        return (self.message, *((self.qualifier,) if self.qualifier else ()), *self.details)
+
+    @property
+    def text(self) -> str:
+        """All that it says, in English."""
+        return " ".join(sentence.text for sentence in self.sentences)
 
 
 class Report(msgspec.Struct, frozen=True, dict=True):
@@ -370,7 +385,8 @@ class Report(msgspec.Struct, frozen=True, dict=True):
     """What bounds the run: one headline for a trace or a compile log, one per run of a table document; empty where
     nothing could be measured."""
     findings: tuple[Finding, ...]
-    """Pieces of advice, by severity, then by what each saves by itself; latent and informational ones last."""
+    """Pieces of advice, certain before uncertain, and of these what saves most by itself first: prices, then questions
+    that may save nothing and new rules, then risks, latent and informational ones."""
     skipped: tuple[Skipped, ...]
     """Analyses and rules that could not run, with the reason."""
 
@@ -419,32 +435,3 @@ class Report(msgspec.Struct, frozen=True, dict=True):
                 f"{self.__dict__.get(_FILE, self.source.name)}: was changed after it was written: analyses.{key}: "
                 f"{error}; create it again from the trace"
             ) from None
-
-
-# Calculations that are shown: operands are rounded alike, so that a reader gets the shown result.
-
-_DIGITS = 5
-"""Significant digits of the largest operand (own choice: 174.76 ms is precise enough)."""
-
-
-def shown_difference(minuend: tuple[Message, float], subtrahends: Iterable[tuple[Message, float]]) -> Arithmetic:
-    """Compute `minuend - max(subtrahends)`, rounded as it will be shown.
-
-    Args:
-        minuend: Its name and ns.
-        subtrahends: Theirs.
-    """
-    subtrahends = tuple(subtrahends)
-    quantum = _quantum(minuend[1])
-
-    def rounded(ns: float) -> int:
-        return round(ns / quantum) * quantum
-
-    operands = tuple(Operand(name, rounded(ns)) for name, ns in subtrahends)
-    largest = max((operand.ns for operand in operands), default=0)
-    return Arithmetic(Operand(minuend[0], rounded(minuend[1])), operands, rounded(minuend[1]) - largest)
-
-
-def _quantum(ns: float) -> int:
-    """The power of ten that leaves a number of digits."""
-    return int(10 ** max(0, len(str(int(abs(ns)))) - _DIGITS))

@@ -31,6 +31,8 @@ _CONTROL = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
 _SPACE = re.compile(r"\s+")
 _CODE = re.compile(r"(?<!`)`([^`|\s](?:[^`|]*[^`|\s])?)`(?!`)")
 """Pattern of code in a sentence. Code with a pipe stays text, because a pipe ends the cell of a Markdown table."""
+_END = re.compile(r"(?<=[.!?])\s+(?=[^\sa-z])|(?<=[\u3002\uff01\uff1f])")
+"""Where a sentence ends and another one begins."""
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 """First characters that spreadsheets take for a formula, including fullwidth ones (owasp.org, CSV Injection)."""
 
@@ -98,6 +100,12 @@ def code_parts(sentence: str) -> list[str]:
         parts += sentence[at : match.start()], sentence[match.start(1) : match.end(1)]
         at = match.end()
     return [*parts, sentence[at:]]
+
+
+def first_sentence(text: str) -> str:
+    """The first sentence of a text; a dot within a name, or before a small letter, ends none."""
+    end = _END.search(text)
+    return text[: end.start()].rstrip() if end else text
 
 
 def inert(cell: str) -> str:

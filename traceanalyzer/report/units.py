@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from math import copysign, isfinite
+from math import copysign, floor, fsum, isfinite
 from typing import Any
 
 _TIME = ((10**9, "s"), (10**6, "ms"), (10**3, "us"), (1, "ns"))
@@ -56,6 +56,16 @@ def percent(value: float) -> str:
     """A share in whole percent, such as `68 %` for 0.6782, for sentences; of nothing else `0 %`, of all `100 %`."""
     whole = round(100 * value)
     return rounded_share(value) if whole in (0, 100) else f"{whole} %"
+
+
+def adding_up(shares: Sequence[float]) -> list[float]:
+    """Shares of one whole as whole percents that add up like the shares, by largest remainder."""
+    percents = [100 * share for share in shares]
+    whole = [floor(each) for each in percents]
+    missing = round(fsum(percents)) - sum(whole)
+    for number in sorted(range(len(whole)), key=lambda number: whole[number] - percents[number])[:missing]:
+        whole[number] += 1
+    return [each / 100 for each in whole]
 
 
 def part(value: Sequence[float]) -> str:

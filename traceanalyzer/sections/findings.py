@@ -3,27 +3,61 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from math import fsum
 
 from traceanalyzer import analyzers, simulation
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.report.model import Combined, Headline, Report
+from traceanalyzer.report.model import Headline, Report
 from traceanalyzer.report.section import Section, Term, Topic
 from traceanalyzer.sections import several_runs
+from traceanalyzer.simulation.critical_path import CriticalPath
 
 _HEADLINE = Text("findings-headline", "What bounds it")
 _TITLE = Text("findings-title", "What to change")
 _RUN = Text("findings-run", "{run}: {message}", note="run is an identifier such as run-1; message is a sentence")
-_COMBINED = Text(
-    "findings-all-fixes",
-    "All fixes: {saving:estimate} per step of {step:ns}.",
-    note="saving is an interval such as 56 ms (42-80)",
+_NO_GAIN = Text("no-gain", "What will not help")
+_KERNELS = Text(
+    "no-gain-kernels",
+    "Faster kernels: no gain, {slack:ns} of {all:ns} of GPU work are off the critical path.",
+    note="in a list of what would not make a step shorter",
 )
+_CPU = Text(
+    "no-gain-cpu",
+    "Faster Python, launches or loading: no gain, the GPU is the critical path for {part:part} of the step.",
+    note="in a list of what would not make a step shorter; part reads: 150 of the 152 ms",
+)
+_OFF_PATH = 0.8
+"""Share of the GPU's work off the critical path from which on faster kernels are said not to help (own choice)."""
+_ON_PATH = 0.95
+"""Share of a step that the GPU's work is its critical path from which on nothing else helps (own choice)."""
+_OF_GPU = frozenset({"compute", "copy", "device_gap"})
+"""Resources of the critical path that are work of the GPU."""
+_DETAILS = Text("findings-details", "More about that")
+_OUTCOME = Text(
+    "outcome",
+    "{before:ns} \u2192 {after:ns} per step ({times:factor}x) {fixes}",
+    note="no full stop; fixes: with all fixes",
+)
+_AT_BEST = Text(
+    "outcome-at-best",
+    "{before:ns} \u2192 {after:ns} per step at best ({times:factor}x) {fixes}",
+    note="no full stop; fixes: with all fixes",
+)
+_ALL_FIXES = Text("outcome-all-fixes", "with all fixes", note="ends a phrase: 152 \u2192 93 ms per step (1.6x)")
+_ONE_FIX = Text("outcome-one-fix", "with the fix", note="ends a phrase: 152 \u2192 93 ms per step (1.6x)")
+_END = Text("outcome-end", "{outcome}.", note="outcome: 152 \u2192 93 ms per step (1.6x) with all fixes")
 _THEN = {
-    "gpu": Text("findings-then-gpu", "{all} Then the GPU is the limit.", "all is a sentence"),
-    "host": Text("findings-then-host", "{all} Then the CPU is the limit.", "all is a sentence"),
-    "loader": Text("findings-then-loader", "{all} Then the DataLoader is the limit.", "all is a sentence"),
-    "communication": Text("findings-then-communication", "{all} Then communication is the limit.", "all is a sentence"),
+    "gpu": Text("outcome-then-gpu", "{outcome}; then the GPU is the limit.", "outcome: 152 \u2192 93 ms per step"),
+    "host": Text("outcome-then-cpu", "{outcome}; then the CPU is the limit.", "outcome: 152 \u2192 93 ms per step"),
+    "loader": Text(
+        "outcome-then-loader", "{outcome}; then the DataLoader is the limit.", "outcome: 152 \u2192 93 ms per step"
+    ),
+    "communication": Text(
+        "outcome-then-communication",
+        "{outcome}; then communication is the limit.",
+        "outcome: 152 \u2192 93 ms per step",
+    ),
 }
 """What bounds a step after all fixes, by resource."""
 RESOURCES = {
@@ -35,7 +69,6 @@ RESOURCES = {
 """Resources that can bound a step, in the order of reports."""
 _BOUND_BY = {"input": "loader", "gpu-compute": "gpu", "gpu-memory": "gpu"}
 """Resources of headlines whose key differs from that of the resource."""
-ORDER = Text("findings-order", "Sorted by severity, then by saving. Savings overlap, so they cannot be added up.")
 _NOTHING = Text("findings-nothing", "No rule found anything to change.")
 _FEW_JUDGED = Text(
     "findings-few-judged",
@@ -51,6 +84,10 @@ _REASON = Text(
 _OTHERS = Text(
     "findings-other-reasons", "Other reasons: {rules:count} rules.", one="Another reason: {rules:count} rule."
 )
+_WORTH_SAYING = 0.01
+"""Share of a step by which all fixes make it shorter before that is said (own choice: less is noise)."""
+_PRECISE = 1.1
+"""Factor from which on two digits tell enough."""
 _REASONS = 3
 """Number of reasons shown (own choice: the first cover most rules; the list of skipped rules has all)."""
 _TERMS = (
@@ -62,56 +99,94 @@ _TERMS = (
         ),
     ),
     Term(
-        Text("define-severity", "Severity, Confidence"),
+        Text("define-severity-2", "Severity, Evidence"),
         Text(
-            "define-severity-say",
-            "Severity is how much is at stake. Confidence A is exact evidence, B is inferred from names and shapes, C "
-            "is a heuristic.",
+            "define-severity-say-2",
+            "Severity is how much is at stake. Evidence is measured, inferred from names and shapes, or a rule of "
+            "thumb.",
         ),
     ),
 )
 
 
 def build(report: Report, top: int) -> Iterator[Section]:
-    """Build the headline and the findings."""
+    """Build the headline, the findings, and what else there is to say about the headline."""
     del top
     if not report.headlines:
         return
-    if not several_runs.of_one_program(report):  # else the story has them
+    headlines = several_runs.headlines(report)
+    is_story = bool(several_runs.of_one_program(report))  # which has the headlines then
+    if not is_story:
         yield Section(
-            "headline",
-            _HEADLINE,
-            messages=tuple(_of_run(h, h.message) for h in several_runs.headlines(report)),
-            topic=Topic.SUMMARY,
-            is_essential=True,
+            "headline", _HEADLINE, messages=tuple(_opening(report, headlines)), topic=Topic.SUMMARY, is_essential=True
         )
-    several = [(h, h.combined) for h in several_runs.advised(report) if h.combined and len(h.combined.fixes) > 1]
-    combined = tuple(_of_run(headline, _together(headline, combined)) for headline, combined in several)
     shown = several_runs.findings(report).findings
-    order = (ORDER(),) if len(shown) > 1 else ()
-    messages = (*combined, *order) if shown else tuple(silence(report))
     yield Section(
         "findings",
         _TITLE,
-        messages=messages,
+        messages=() if shown else tuple(silence(report)),
         findings=shown,
         topic=Topic.SUMMARY,
         terms=_TERMS if shown else (),
         is_essential=True,
     )
+    useless = tuple(_useless(report))
+    if useless and shown:
+        yield Section("no_gain", _NO_GAIN, messages=useless, topic=Topic.SUMMARY, is_essential=True)
+    details = tuple(_of_run(headline, detail) for headline in headlines for detail in headline.details)
+    if details:
+        yield Section("headline_details", _DETAILS, messages=details, topic=Topic.SUMMARY)
+
+
+def _useless(report: Report) -> Iterator[Message]:
+    """What would not make a step shorter, by the replay of the recorded dependencies."""
+    path = report.result("critical_path", CriticalPath)
+    if path is None or not path.step_ns:
+        return
+    slack, work = path.device_slack_ns_per_step or 0.0, path.device_ns_per_step or 0.0
+    if work and slack >= _OFF_PATH * work:
+        yield _KERNELS(slack=slack, all=work)
+    on_path = fsum(part.ns_per_step for part in path.parts if part.resource in _OF_GPU)
+    if on_path >= _ON_PATH * path.step_ns:
+        yield _CPU(part=(on_path, path.step_ns))
+
+
+def _opening(report: Report, headlines: Sequence[Headline]) -> Iterator[Message]:
+    """The sentence of each headline, what qualifies it, and what a step would be with all fixes."""
+    advised = several_runs.advised(report)
+    for headline in headlines:
+        yield _of_run(headline, headline.message)
+        if headline.qualifier is not None:
+            yield headline.qualifier
+        if headline in advised and (after := outcome(headline)) is not None:
+            yield after
 
 
 def _of_run(headline: Headline, message: Message) -> Message:
     return message if headline.run is None else _RUN(run=headline.run, message=message)
 
 
-def _together(headline: Headline, combined: Combined) -> Message:
-    saving = (combined.wall_ns_per_step[0], combined.point_ns_per_step, combined.wall_ns_per_step[1])
+def outcome(headline: Headline) -> Message | None:
+    """What a step would be with all fixes, and what bounds it then; None without a saving.
+
+    It is the most likely time; where only bounds are known, the least.
+    """
+    combined = headline.combined
+    if combined is None or not combined.fixes:
+        return None
     most, share = combined.wall_ns_per_step[1], combined.wall_share[1]
-    whole = combined.step_ns or (headline.resources.step_ns if headline.resources else most / share if share else None)
-    together = _COMBINED(saving=saving, step=whole)
-    following = _THEN.get(next_bottleneck(headline) or "")
-    return following(all=together) if following else together
+    before = combined.step_ns or (headline.resources.step_ns if headline.resources else most / share if share else None)
+    saved = combined.point_ns_per_step or most
+    if not before or not _WORTH_SAYING * before <= saved < before:
+        return None
+    said, times = _OUTCOME if combined.point_ns_per_step else _AT_BEST, before / (before - saved)
+    after = said(
+        before=before,
+        after=before - saved,
+        times=float(f"{times:.2g}" if times >= _PRECISE else f"{times:.3g}"),
+        fixes=_ALL_FIXES() if len(combined.fixes) > 1 else _ONE_FIX(),
+    )
+    return _THEN.get(next_bottleneck(headline) or "", _END)(outcome=after)
 
 
 def silence(report: Report) -> Iterator[Message]:

@@ -25,14 +25,15 @@ _SAME_FINDING = Text(
     note="subject says what was measured, range is an interval; summary is a sentence about the table first",
 )
 _SAME_HEADLINE = Text(
-    "several-runs-headline",
-    "{tables:count} of {total:count} tables ({runs}), shares of {low:share} to {high:share}. In {first}: {headline}",
-    note="headline is a sentence about the table first; the shares are how much of a step the bound takes",
+    "several-runs-headline-2",
+    "{tables:count} of {total:count} tables are limited alike ({runs}), with shares of {low:share} to {high:share}; "
+    "the figures are those of {first}.",
+    note="after a sentence about what bounds the table first; the shares are how much of a step that takes",
 )
 _SAME_HEADLINE_ALONE = Text(
-    "several-runs-headline-unknown",
-    "{tables:count} of {total:count} tables ({runs}). In {first}: {headline}",
-    note="headline is a sentence about the table first",
+    "several-runs-headline-unknown-2",
+    "{tables:count} of {total:count} tables are limited alike ({runs}); the figures are those of {first}.",
+    note="after a sentence about what bounds the table first",
 )
 _AND_MORE = Text(
     "several-runs-more", "{named} and {hidden:count} more", note="named is a list of identifiers such as run-1, run-2"
@@ -146,11 +147,11 @@ def _summed_up(same: Sequence[Headline], total: int) -> Headline:
         "total": total,
         "runs": _runs([headline.run or "" for headline in same]),
         "first": first.run,
-        "headline": first.message,
     }
     differ = len(set(shares)) > 1
-    message = _SAME_HEADLINE(**common, low=min(shares), high=max(shares)) if differ else _SAME_HEADLINE_ALONE(**common)
-    return msgspec.structs.replace(first, run=None, message=message)
+    same_in = _SAME_HEADLINE(**common, low=min(shares), high=max(shares)) if differ else _SAME_HEADLINE_ALONE(**common)
+    others = (first.qualifier, *first.details) if first.qualifier else first.details
+    return msgspec.structs.replace(first, run=None, qualifier=same_in, details=others)
 
 
 def _runs(ids: Sequence[str]) -> Message | str:

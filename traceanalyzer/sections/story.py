@@ -429,7 +429,7 @@ def _outlook(story: Story) -> Iterator[Message]:
 
 def plain(headline: Message) -> Message:
     """A headline without the comparison with other runs, which the story tells itself."""
-    inner = headline.params.get("headline")
+    inner = None if headline.id.startswith("headline-cut") else headline.params.get("headline")
     if isinstance(inner, dict):  # of a saved report
         inner = msgspec.convert(inner, Message)
     return plain(inner) if isinstance(inner, Message) else headline

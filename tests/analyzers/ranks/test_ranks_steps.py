@@ -60,7 +60,7 @@ def test_steps_are_those_of_the_program() -> None:
     assert by_rank(found)[0].wait_ns == 5_000_000
     (late,) = found.stragglers[:1]
     assert (late.rank, late.steps) == (1, 6)
-    assert "wait for rank 1, each for 5.0 of the 10.0 ms of each step" in report.headlines[0].message.text
+    assert "Rank 1 makes the others wait 5.0 of the 10.0 ms of each step" in report.headlines[0].text
 
 
 def test_a_rank_that_was_cut_off_is_compared_by_its_first_steps() -> None:
@@ -105,7 +105,7 @@ def test_a_step_that_no_rank_keeps_is_not_judged() -> None:
     (headline,) = report.headlines
     assert headline.bound == "gpu-compute"
     assert headline.resources.step_ns == 1_375_000
-    assert "wait for rank 1, which costs 0.30 of the 1.4 ms of a step" in headline.message.text
+    assert "wait for rank 1, which costs 0.30 of the 1.4 ms of a step" in headline.text
     (finding,) = (one for one in report.findings if one.rule == "comm-straggler")
     assert "most of the waiting in 3 of 3 steps" in finding.summary.text
 
@@ -189,7 +189,7 @@ def test_without_marks_the_recording_lasts_until_the_devices_are_done() -> None:
     report = join(members([graph(0), graph(1)]), "run")
     (headline,) = report.headlines
     assert headline.bound == "gpu-compute"
-    assert "for 9.0 of the 9.1 ms of the recording" in headline.message.text
+    assert "for 9.0 of the 9.1 ms of the recording" in headline.text
     found = report.result("ranks", Ranks)
     assert found is not None
     assert [row.mean_step_ns for row in found.ranks] == [9_100_000] * 2
@@ -221,7 +221,7 @@ def test_hardly_any_work_of_all_ranks() -> None:
 
     (headline,) = join(members([little(0), little(1)]), "run").headlines
     assert headline.bound == "none"
-    assert "4 kernels in 800 us" in headline.message.text
+    assert "4 kernels in 800 us" in headline.text
 
 
 def warned(traces: Sequence[TraceBuilder]) -> dict[str, str]:

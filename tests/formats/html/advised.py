@@ -15,8 +15,8 @@ from traceanalyzer.report.model import (
     Report,
     Resources,
     Saving,
-    shown_difference,
 )
+from traceanalyzer.rules.engine.budget import shown_difference
 
 STEP_NS = 174_760_000.0
 
@@ -77,5 +77,5 @@ def advised(report: Report, text: str = "Plain words") -> Report:
     fixes = (Relief("dataloader-bound", 0, (100_000_000, 130_710_000)), Relief("small-kernels", 2, (0, 900_000)))
     combined = Combined(fixes, (100_000_000, 131_610_000), (0.572, 0.753), "gpu")
     resources = Resources(STEP_NS, 44_049_130.0, 6_139_870.0, 165_200_000.0, None)
-    headline = Headline(None, "input", say(f"Bound by input: {text}"), 0.75, resources, combined)
+    headline = Headline(None, "input", say(f"Waiting for data: {text}"), 0.75, resources, combined)
     return replace(report, findings=findings, headlines=(headline,))

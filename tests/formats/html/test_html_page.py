@@ -159,7 +159,7 @@ def test_every_topic_has_a_place_on_the_page() -> None:
 
 def test_the_first_screen_has_step_gpu_and_findings() -> None:
     page = page_of(advised(report_of(TRAINING)))
-    for words in ("Bound by input: Plain words", "One step, on average", "GPU utilization", "Most valuable findings"):
+    for words in ("Waiting for data: Plain words", "One step, on average", "GPU utilization", "Most valuable findings"):
         assert words in page.text
     begin = page.text.index("Most valuable findings")
     assert "100-130 ms per step, 57-75 %" in page.text[begin:]
@@ -270,6 +270,6 @@ def test_code_in_a_sentence_is_an_element_of_its_own() -> None:
     assert not page.unbalanced
     assert text.count("Title: in <code>a.py: &lt;b&gt;</code>, not ``c``</a>") >= 1
     assert "<p>Summary: in <code>a.py: &lt;b&gt;</code>, not ``c``</p>" in text
-    assert '<p class="sentence">Bound by input: in <code>a.py: &lt;b&gt;</code>, not ``c``</p>' in text
+    assert '<p class="sentence">Waiting for data: in <code>a.py: &lt;b&gt;</code>, not ``c``</p>' in text
     labels = [str(a["aria-label"]) for a in page.all("a") if "aria-label" in a]
     assert any(label.endswith("Title: in a.py: <b>, not ``c``") for label in labels)

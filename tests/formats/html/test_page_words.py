@@ -64,5 +64,5 @@ def test_a_card_has_the_line_of_the_program_and_the_code_before_and_after() -> N
 def test_title_and_description_have_the_verdict() -> None:
     page = Page(html.render(advised(report_of(TRAINING), "the loader")))
     described = {meta.get("name"): meta.get("content") for meta in page.all("meta")}
-    assert described["description"] == "Bound by input: the loader"
-    assert page.texts[0].strip() == "" or "Bound by input" in " ".join(page.texts[:4])
+    assert described["description"] == "Waiting for data: the loader"
+    assert page.texts[0].strip() == "" or "Waiting for data" in " ".join(page.texts[:4])

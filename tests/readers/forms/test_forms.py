@@ -37,7 +37,7 @@ def report_of(text: str) -> Report:
 
 def headlines(text: str) -> list[str]:
     """What is said to bound the runs of a text."""
-    return [headline.message.text for headline in report_of(text).headlines]
+    return [headline.text for headline in report_of(text).headlines]
 
 
 def run_of(text: str) -> PrintedRun:
@@ -57,14 +57,14 @@ def figures_of(text: str) -> dict[str, tuple[str, int, float]]:
     [
         (examples.NSYS, "Of 2.0 s on the GPU, according to Nsight Systems: `ampere_sgemm_128x128_nn` 1.5 s"),
         (examples.NVPROF, "Of 4.0 s on the GPU, according to nvprof: `void cudnn::detail::implicit_convolve_sgemm"),
-        (examples.LIGHTNING, "Bound by input: 84 of the 100 s are waiting for data, according to Lightning's Simple"),
+        (examples.LIGHTNING, "Waiting for data: 84 of the 100 s, according to Lightning's Simple"),
         (examples.ADVANCED, "Of 12 s, according to Lightning's AdvancedProfiler: `train.py:7(augment)` 9.0 s"),
         (examples.CPROFILE, "Of 10 s, according to cProfile: `prepare.py:10(tokenize)` 8.0 s, `{method 'acquire'"),
-        (examples.CPROFILE_LOADER, "Bound by input: 7.5 of the 10.0 s are waiting for data, according to cProfile."),
-        (examples.LINES, "Bound by input: 8.0 of the 10.0 s are waiting for data, according to line_profiler."),
+        (examples.CPROFILE_LOADER, "Waiting for data: 7.5 of the 10.0 s, according to cProfile."),
+        (examples.LINES, "Waiting for data: 8.0 of the 10.0 s, according to line_profiler."),
         (examples.ASCEND, "Of 100 ms on the GPU, according to Ascend's profiler (op_statistic.csv): `MatMulV2` 60"),
         (examples.BY_HAND, "Of 2.0 s on the GPU, according to a table made by a person: `ampere_sgemm_128x128_nn` 1.5"),
-        (examples.BY_HAND_OF_STAGES, "Bound by input: 0.84 of the 1.0 s are waiting for data, according to a table"),
+        (examples.BY_HAND_OF_STAGES, "Waiting for data: 0.84 of the 1.0 s, according to a table"),
         (examples.DEEPSPEED_FLOPS, "Of 600 ms, according to DeepSpeed's flops profiler: update (`step`) 300 ms, back"),
         (examples.DEEPSPEED_TIMERS, "Of 600 ms per step, according to DeepSpeed's wall clock breakdown: update"),
         (examples.MEGATRON, "Of 1.5 s, according to Megatron's timers: `forward-backward` 1.2 s, backward"),

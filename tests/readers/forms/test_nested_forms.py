@@ -40,7 +40,7 @@ def test_timers_of_micro_steps_are_within_those_of_steps(micro: int) -> None:
 def test_collectives_of_micro_steps_count_once() -> None:
     (said,) = headlines(deepspeed(9, steps=2))
     assert said == (
-        "Bound by communication: 2.2 of the 4.0 s are collectives, according to DeepSpeed's wall clock breakdown."
+        "Limited by communication: 2.2 of the 4.0 s are collectives, according to DeepSpeed's wall clock breakdown."
     )
 
 
@@ -81,7 +81,7 @@ def test_sections_of_a_profiler_are_one_run() -> None:
     run = run_of(advanced(SETUP, NEXT, BACKWARD))
     assert (run.tool, run.cpu_ns, run.dataloader_ns) == ("Lightning's AdvancedProfiler", 8_002_000_000, 6_000_000_000)
     assert headlines(advanced(SETUP, NEXT, BACKWARD)) == [
-        "Bound by input: 6.0 of the 8.0 s are waiting for data, according to Lightning's AdvancedProfiler."
+        "Waiting for data: 6.0 of the 8.0 s, according to Lightning's AdvancedProfiler."
     ]
 
 

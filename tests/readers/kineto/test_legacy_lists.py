@@ -61,7 +61,7 @@ def test_an_operator_on_the_gpu_has_its_time_without_those_inside_it() -> None:
 def test_a_gpu_that_works_behind_the_cpu_is_the_limit() -> None:
     report = analyze(from_rows(listed()))
     (headline,) = report.headlines
-    assert (headline.bound, headline.message.id) == ("gpu-compute", "headline-accelerator-computes")
+    assert (headline.bound, headline.message.id) == ("gpu-compute", "headline-accelerator-computes-2")
     assert headline.message.params["part"] == [3 * 856_000, 2_856_000]
     assert (headline.message.params["task"], headline.message.params["time"]) == ("aten::mm", 3 * 430_000)
     assert WARNING in warnings(report)
@@ -82,9 +82,9 @@ def waits_in_operators(every: int) -> list[dict[str, Any]]:
     ("every", "bound", "text", "part"),
     [
         # whether the GPU works or waits for the 90 of 100 us of an operator is unknown
-        (100, "none", "headline-legacy-list", [20 * 90_000, 19 * 100_000 + 90_000]),
+        (100, "none", "headline-legacy-list-2", [20 * 90_000, 19 * 100_000 + 90_000]),
         # but between operators, for 110 of 200 us, it surely waits
-        (200, "host", "headline-legacy-list-host", [19 * 110_000, 19 * 200_000 + 90_000]),
+        (200, "host", "headline-legacy-list-host-2", [19 * 110_000, 19 * 200_000 + 90_000]),
     ],
 )
 def test_a_gpu_that_may_wait_within_operators_is_not_called_the_limit(

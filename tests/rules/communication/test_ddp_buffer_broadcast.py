@@ -114,7 +114,7 @@ def test_is_worth_at_most_the_idle_time_of_the_broadcast() -> None:
 def test_counts_once_and_is_said_in_the_headline() -> None:
     whole = report(fires())
     assert "host-python-gap" not in [finding.rule for finding in whole.findings]
-    assert "the broadcast of DDP's buffers" in whole.headlines[0].message.text
+    assert "the broadcast of DDP's buffers" in whole.headlines[0].text
 
 
 def test_without_a_gpu_the_whole_broadcast_counts() -> None:

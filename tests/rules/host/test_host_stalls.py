@@ -167,7 +167,7 @@ def test_a_single_stall_bounds_a_recording_of_little_work() -> None:
     assert "aten::expand" in finding.summary.text
     (headline,) = report(fires_on_a_single_view()).headlines
     assert headline.bound == "host"
-    assert "12 kernels" in headline.message.text
+    assert "12 kernels" in headline.text
 
 
 def test_evidence_of_a_single_stall_shows_the_threshold_of_a_single_stall() -> None:

@@ -60,7 +60,7 @@ def test_the_headline_says_where_the_model_runs() -> None:
     assert (finding.severity, finding.saving) == ("high", None)
     assert finding.evidence[0].where[0].name == "aten::mkldnn_convolution"
     assert said(fires()).startswith("The model runs on the CPU: ")
-    assert "Bound by the CPU" in said(quiet())
+    assert "Limited by the CPU" in said(quiet())
 
 
 @pytest.mark.parametrize("trap", [trap_not_recorded, trap_launches, trap_waits, trap_operator_of_the_gpu])
@@ -69,9 +69,9 @@ def test_events_that_are_missing_are_no_sign_of_a_model_on_the_cpu(trap: object)
 
 
 def test_a_device_of_the_header_alone_proves_nothing_of_what_only_a_cpu_computes() -> None:
-    assert "Bound by the CPU" in said(on_cpu())
+    assert "Limited by the CPU" in said(on_cpu())
     assert findings(on_cpu(), RULE) == [], "its runtime was not recorded, so that something else may have used it"
 
 
 def test_calls_that_only_ask_are_no_sign_of_a_device() -> None:
-    assert "Bound by the CPU" in said(on_cpu(("cudaGetDeviceCount", 2), devices=0))
+    assert "Limited by the CPU" in said(on_cpu(("cudaGetDeviceCount", 2), devices=0))

@@ -124,7 +124,7 @@ def test_the_processor_is_named_and_worth_at_most_the_idle_time() -> None:
 def test_a_function_of_the_program_gets_no_code_of_a_library() -> None:
     (finding,) = findings(fires_in_a_function_of_the_program(), RULE)
     assert not finding.code
-    assert "`train.py: preprocess_images`" in report(fires_in_a_function_of_the_program()).headlines[0].message.text
+    assert "`train.py: preprocess_images`" in report(fires_in_a_function_of_the_program()).headlines[0].text
 
 
 def test_what_a_pipeline_loads_is_said_once() -> None:

@@ -78,7 +78,7 @@ def test_the_same_work_in_very_different_times() -> None:
     assert finding.summary.params["shortest"] == pytest.approx(1_090_000, abs=40_000)
     assert finding.summary.params["longest"] == pytest.approx(2_090_000, abs=40_000)
     (headline,) = report(fires_where_the_same_work_takes_different_times()).headlines
-    assert "uneven steps of 1.1 to 2.6 ms" in headline.message.text
+    assert "uneven steps of 1.1 to 2.6 ms" in headline.text
 
 
 def test_marked_steps_of_the_same_work_count_too() -> None:

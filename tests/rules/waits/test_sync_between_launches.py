@@ -110,6 +110,6 @@ def test_edge_events() -> None:
 def test_the_headline_names_the_waits_and_not_the_launches_after_them() -> None:
     (headline,) = report(fires()).headlines
     assert headline.bound == "host"
-    assert "waits let its queue run empty" in headline.message.text
+    assert "waits let its queue run empty" in headline.text
     (slow,) = report(trap_slow_launches()).headlines
     assert "the CPU launches kernels too slowly" in slow.message.text

@@ -321,8 +321,8 @@ def test_the_operator_that_compiles_is_named_and_what_is_left() -> None:
     (finding,), (headline,) = found.findings, found.headlines
     assert finding.evidence[0].where[0].name == "delta_r2"
     assert finding.confidence == "C"
-    assert "is in `delta_r2`, which most likely compiles code" in headline.message.text
-    assert "Without the start-up" in headline.message.text
+    assert "is in `delta_r2`, which most likely compiles code" in headline.text
+    assert "Without the start-up" in headline.text
 
 
 def test_silence_in_no_operator_compiles_nothing() -> None:

@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from traceanalyzer.analyzers.idle.gpu import GpuMetrics
 from traceanalyzer.analyzers.tables.runs import PrintedRun
-from traceanalyzer.formats import cards
+from traceanalyzer.formats import cards, prices
 from traceanalyzer.formats.cards import Card, card
 from traceanalyzer.formats.html import budget
 from traceanalyzer.formats.html.budget import StepBudget
@@ -27,7 +27,7 @@ from traceanalyzer.report.model import Combined, Finding, Headline, Relief, Repo
 from traceanalyzer.report.names import clean, code_parts, shorten
 from traceanalyzer.report.section import Section, SectionColumn, SectionTable
 from traceanalyzer.sections import several_runs
-from traceanalyzer.sections.findings import ORDER, next_bottleneck
+from traceanalyzer.sections.findings import next_bottleneck
 from traceanalyzer.sections.several_runs import MergedFindings
 from traceanalyzer.structure.recording import Recording
 
@@ -86,8 +86,6 @@ class Findings:
 
     cards: tuple[HtmlCard, ...]
     combined: tuple[Together, ...]
-    order: str | None
-    """The order of the cards, if there are several."""
     more: str | None
 
 
@@ -105,8 +103,7 @@ def build_findings(report: Report, language: Language, detail: PageDetail) -> Fi
         if headline.combined is not None and headline.combined.fixes
     )
     more = language.text(_MORE, hidden=hidden) if hidden else None
-    order = language.text(ORDER) if len(merged.findings) > 1 else None
-    return Findings(tuple(on_page), tuple(combined), order, more)
+    return Findings(tuple(on_page), tuple(combined), more)
 
 
 def run_titles(report: Report, language: Language) -> dict[str, str]:
@@ -188,8 +185,8 @@ def _together(
         fixes.append(CardFix(shown.id if shown else None, title))  # its cost is shown only on its card
     return Together(
         run,
-        cards.saved_time(combined, language),
-        cards.saved_share(combined, language),
+        prices.saved_time(combined, language),
+        prices.saved_share(combined, language),
         tuple(fixes),
         cards.resource_name(following, language) if following is not None else None,
         budget.build(headline, combined, language),

@@ -8,11 +8,22 @@ from traceanalyzer import sections
 from traceanalyzer.formats import environment
 from traceanalyzer.formats.language import ENGLISH, Language
 from traceanalyzer.formats.markdown import comment
-from traceanalyzer.formats.markdown.page import LONGEST, DocumentPicture, Page, code, escape, fits, length, levels
+from traceanalyzer.formats.markdown.page import (
+    LONGEST,
+    DocumentPicture,
+    Page,
+    code,
+    escape,
+    fits,
+    length,
+    levels,
+    prose,
+    raw,
+)
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Generator, Report
 from traceanalyzer.report.names import clipped
-from traceanalyzer.report.section import Section
+from traceanalyzer.report.section import Section, Topic
 
 __all__ = ["MARK", "TOP", "DocumentPicture", "code", "escape", "fitted", "render"]
 
@@ -28,6 +39,14 @@ _LEFT_OUT = Text(
     "{count:count} section is left out so that the report fits into a comment: {titles}. The other formats contain "
     "it (-o report.html, -o report.json).",
 )
+_FOLDS = {
+    "findings": Text("markdown-fold-findings", "All findings, with what they rest on"),
+    "measurements": Text("markdown-fold-measurements", "Measurements"),
+    "quality": Text("markdown-fold-quality", "What was recorded, and warnings"),
+}
+"""Folded groups of sections."""
+_Part = tuple[Section, str]
+"""A section, and how it looks."""
 _TITLE_WIDTH = 200
 _TITLES_WIDTH = 300
 _ROOM_FOR_LEFT_OUT = 3 * _TITLES_WIDTH + 500
@@ -35,7 +54,12 @@ _ROOM_FOR_LEFT_OUT = 3 * _TITLES_WIDTH + 500
 
 
 def render(
-    report: Report, top: int | None = None, *, language: Language = ENGLISH, pictures: Sequence[DocumentPicture] = ()
+    report: Report,
+    top: int | None = None,
+    *,
+    language: Language = ENGLISH,
+    pictures: Sequence[DocumentPicture] = (),
+    page_url: str | None = None,
 ) -> str:
     """Render the whole report: what a comment shows at once, then everything in folded sections.
 
@@ -44,11 +68,12 @@ def render(
         top: Number of rows of each table, if they fit into a comment.
         language: Language of the texts.
         pictures: Charts in files, which replace text bars.
+        page_url: Address of the page of the same report, which the comment links to.
     """
-    title = language.text(_TITLE, name=clipped(report.source.name, _TITLE_WIDTH))
     first = tuple(sections.build(report, comment.SHOWN))
-    opening = tuple(comment.of_report(report, first, language, pictures))
+    opening = tuple(comment.of_report(report, first, language, pictures, page_url))
     is_told = len(report.headlines) == 1
+    title = comment.verdict(report, language) or language.text(_TITLE, name=clipped(report.source.name, _TITLE_WIDTH))
 
     def build(rows: int) -> Iterator[Section]:
         for section in sections.build(report, rows):
@@ -78,17 +103,17 @@ def fitted(
         language: Language of the texts.
         top: Number of rows of each table; `TOP` if None.
         pictures: Charts in files, with their sections.
-        opening: Blocks of Markdown before the sections, which are all folded then.
+        opening: Blocks of Markdown before the sections, which are inside of at most three folded groups then.
     """
 
-    def document(parts: Iterable[str], left_out: str = "") -> str:
+    def document(parts: Iterable[_Part], left_out: str = "") -> str:
         template = environment().get_template("report.md.j2")
         return template.render(
             mark=mark,
             version=generator.version,
-            title=escape(title),
+            title=prose(title),
             opening=opening,
-            sections=parts,
+            sections=_folds(parts, language) if opening else [("", [text for _, text in parts])],
             left_out=left_out,
         )
 
@@ -100,23 +125,35 @@ def fitted(
             return text
     page = Page(language, least, pictures, bool(opening))
     shown = [(section, page.section(section)) for section in build(least.rows)]
-    text = document(part for _, part in shown)
+    text = document(shown)
     if fits(text):
         return text
     room = LONGEST - length(document(())) - _ROOM_FOR_LEFT_OUT
     return document(*_without_least_valuable(shown, room, language))
 
 
-def _without_least_valuable(shown: list[tuple[Section, str]], room: int, language: Language) -> tuple[list[str], str]:
+def _folds(parts: Iterable[_Part], language: Language) -> Iterator[tuple[str, list[str]]]:
+    """The titles and texts of at most three folded groups: advice, measurements, and what they are of."""
+    groups: dict[str, list[str]] = {}
+    for section, text in parts:
+        is_advice = section.topic is Topic.SUMMARY or bool(section.findings)
+        group = "findings" if is_advice else "quality" if section.topic is Topic.QUALITY else "measurements"
+        groups.setdefault(group, []).append(text)
+    for group, title in _FOLDS.items():
+        if group in groups:
+            yield raw(language.text(title)), groups[group]
+
+
+def _without_least_valuable(shown: list[_Part], room: int, language: Language) -> tuple[list[_Part], str]:
     """The sections that fit into `room` characters, in their order, and a sentence on those that are left out."""
     kept_numbers = set(_most_valuable(shown, room))
-    kept: list[str] = []
+    kept: list[_Part] = []
     missing: list[Section] = []
-    for number, (section, text) in enumerate(shown):
+    for number, part in enumerate(shown):
         if number in kept_numbers:
-            kept.append(text)
+            kept.append(part)
         else:
-            missing.append(section)
+            missing.append(part[0])
     return kept, _left_out(missing, language)
 
 
@@ -125,18 +162,18 @@ def _left_out(missing: Sequence[Section], language: Language) -> str:
     return escape(language.text(_LEFT_OUT, count=len(missing), titles=titles))
 
 
-def _until_too_long(page: Page, shown: Iterable[Section]) -> Iterator[str]:
+def _until_too_long(page: Page, shown: Iterable[Section]) -> Iterator[_Part]:
     """Lay out sections, but stop when they are too long in total, because then none of them is used."""
     total = 0
     for section in shown:
         text = page.section(section)
         total += length(text)
-        yield text
+        yield section, text
         if total > LONGEST:
             return
 
 
-def _most_valuable(shown: list[tuple[Section, str]], room: int) -> Iterator[int]:
+def _most_valuable(shown: list[_Part], room: int) -> Iterator[int]:
     """Positions of the sections that fit into `room` characters; essential sections come first."""
     order = sorted(range(len(shown)), key=lambda number: not shown[number][0].is_essential)
     for number in order:

@@ -11,12 +11,14 @@ from traceanalyzer.analyzers.steps import Lane, Timeline
 from traceanalyzer.formats import cards, run_difference, sarif
 from traceanalyzer.formats.html import waterfall
 from traceanalyzer.formats.language import Language
-from traceanalyzer.formats.markdown.page import DocumentPicture, all_fixes, code, image, prose, sentences
+from traceanalyzer.formats.markdown.page import DocumentPicture, code, escape, image, prose
 from traceanalyzer.report.difference import ChangedPart, Difference, FindingChange
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Finding, Report
-from traceanalyzer.report.names import clipped
+from traceanalyzer.report.names import clean, clipped, first_sentence
 from traceanalyzer.report.section import Section
+from traceanalyzer.sections.findings import outcome
+from traceanalyzer.structure.recording import Recording
 
 SHOWN = 3
 """Number of findings before anything is folded."""
@@ -41,21 +43,46 @@ _BLOCKS = {
 }
 _FULL, _NONE, _REST = "\u2588", "\u00b7", "\u2584"
 _OF_TONE = {"dataloader": "loader", "memcpy": "copy", "memset": "copy", "communication": "communication"}
-_WHERE = Text("comment-where", "Where", "a column: file and line, or a name in the trace")
+_STEPS = Text("comment-steps", "{steps:count} steps", "of a trace", one="{steps:count} step")
+_PAGE = Text("comment-page", "Whole report", "a link to the page of a report")
+_MEASURED = "\u23f1\ufe0f"
+_ICONS = {"none": "\u2753", "capture": "\u2753", "hang": "\U0001f6d1", "memory": "\U0001f4be"}
+"""Signs before verdicts that are not about the time of a step."""
+_OUTCOME_ICONS = {"faster": "\u26a1", "slower": "\U0001f422", "no-change": "\u2796", "inconclusive": "\u2753"}
+"""Signs before verdicts of comparisons."""
 _STATUS = Text("comment-status", "Status", "a column: whether a finding is new, or fixed")
+_CHANGED = Text(
+    "comment-verdict",
+    "{outcome}: {before:ns} \u2192 {after:ns} per step ({share:+share})",
+    "outcome is a word such as Faster",
+)
 _CHANGE = Text("comment-change", "Change per step", "a column: a time with its sign")
 _PLACE = 48
+_NAME = 80
+_SEEN = 300
 _TITLE = 200
 
 
+def verdict(report: Report, language: Language) -> str:
+    """The sentence of the only headline with an icon, or of the first one; empty without any."""
+    if not report.headlines:
+        return ""
+    headline = report.headlines[0]
+    return f"{_ICONS.get(headline.bound, _MEASURED)} {language.say(headline.message)}"
+
+
 def of_report(
-    report: Report, shown: Iterable[Section], language: Language, pictures: Sequence[DocumentPicture]
+    report: Report,
+    shown: Iterable[Section],
+    language: Language,
+    pictures: Sequence[DocumentPicture],
+    page_url: str | None,
 ) -> Iterator[str]:
-    """Blocks of Markdown on a report: the first headline, the step, what all fixes save, and the first findings."""
+    """Blocks of Markdown on a report: what qualifies the verdict, what a step would be, and the first findings."""
     by_id = {section.id: section for section in shown}
-    headline = by_id.get("headline")
-    if headline is not None:
-        yield _bold(language.say(headline.messages[0]))
+    for headline in report.headlines[:1]:
+        yield from (prose(language.say(each)) for each in (headline.qualifier, outcome(headline)) if each)
+    yield " \u00b7 ".join(_of_what(report, language, page_url))
     public = (picture for picture in pictures if picture.section == "steps" and "://" in picture.target)
     chart = next(public, None)
     strip = image(chart) if chart else of_step(report.result("timeline", Timeline), language)
@@ -63,26 +90,72 @@ def of_report(
         yield strip
     if "findings" in by_id:
         yield from _advice(by_id["findings"], language)
+    if "no_gain" in by_id:
+        yield " ".join(prose(language.say(message)) for message in by_id["no_gain"].messages)
+
+
+def _of_what(report: Report, language: Language, page_url: str | None) -> Iterator[str]:
+    """The file, the GPU, torch, the number of steps, and the page."""
+    yield code(clipped(report.source.name, _NAME))
+    if report.trace is not None:
+        names = dict.fromkeys(clean(device.name) for device in report.trace.devices if device.name)
+        yield from map(escape, names)
+        if report.trace.torch_version:
+            yield escape(f"torch {clean(report.trace.torch_version)}")
+    recording = report.result("recording", Recording)
+    if recording is not None and recording.steps_from != "whole-trace":
+        yield escape(language.text(_STEPS, steps=len(recording.steps)))
+    if page_url is not None:
+        yield link(language, page_url)
+
+
+def link(language: Language, page_url: str) -> str:
+    """A link to the page of a report or a difference."""
+    return f"[{escape(language.text(_PAGE))}]({page_url})"
 
 
 def _advice(section: Section, language: Language) -> Iterator[str]:
-    """What all fixes save, and the first findings."""
-    gain = all_fixes(section)
-    if gain is not None:
-        yield prose(language.say(gain))
-    if section.findings:
-        titles = (cards.FINDING, cards.SAVING, _WHERE)
-        rows = [_row(finding, language) for finding in cards.first(section.findings, SHOWN)]
-        yield _table([language.text(title) for title in titles], rows)
+    """The first findings: what to do, what that saves, how and where it begins, and what was seen."""
+    shown = [_card(finding, language) for finding in cards.first(section.findings, SHOWN)]
+    if shown:
+        yield "\n".join(f"{number}. {text}" for number, text in enumerate(shown, 1))
+
+
+def _card(finding: Finding, language: Language) -> str:
+    card = cards.card(finding, language)
+    lines = [f"**{prose(clipped(card.action, _TITLE))}**"]
+    if card.saves:
+        lines[0] += f" {prose(card.saves)}"
+    lines.append(code(clipped(card.fix, _TITLE)) if card.is_code else prose(clipped(card.fix, _TITLE)))
+    for file, line in sarif.lines(finding)[:1]:
+        lines[-1] += f" ({code(clipped(f'{file}:{line}', _PLACE))})"
+    lines.append(f"<sub>{prose(clipped(first_sentence(card.summary), _SEEN))}</sub>")
+    return "<br>".join(lines)
+
+
+def verdict_of(difference: Difference, outcome: str, language: Language) -> str:
+    """The verdict of a difference with an icon and both times, where they are known."""
+    icon = _OUTCOME_ICONS.get(difference.verdict.outcome, _MEASURED)
+    change, share = difference.verdict.change_ns, difference.verdict.change_share
+    if change is None or not share:
+        return f"{icon} {outcome}"
+    before = change / share
+    return f"{icon} {language.text(_CHANGED, outcome=outcome, before=before, after=before + change, share=share)}"
 
 
 def of_difference(
-    difference: Difference, outcome: str, statuses: Mapping[str, Text], language: Language
+    difference: Difference, statuses: Mapping[str, Text], language: Language, page_url: str | None = None
 ) -> Iterator[str]:
-    """Blocks of Markdown on a difference: the verdict, both steps on one scale, and the first findings."""
-    first, *others = sentences(language.say(difference.verdict.reason))
-    others += [language.say(message) for message in (*_cause(difference), *run_difference.late_ranks(difference.run))]
-    yield " ".join((f"**{prose(f'{language.sentence(outcome)} {first}')}**", *map(prose, others)))
+    """Blocks of Markdown on a difference: why the verdict, of what, both steps on one scale, and the first findings."""
+    said = [language.say(difference.verdict.reason)]
+    said += [language.say(message) for message in (*_cause(difference), *run_difference.late_ranks(difference.run))]
+    yield " ".join(map(prose, said))
+    base, head = difference.base, difference.head
+    facts = [f"{code(clipped(base.name, _NAME))} \u2192 {code(clipped(head.name, _NAME))}"]
+    facts += map(escape, dict.fromkeys(map(clean, (*base.devices, *head.devices))))
+    facts += [f"{escape(language.text(_STEPS, steps=base.steps))} \u2192 {head.steps}"] if base.steps else []
+    facts += [link(language, page_url)] if page_url is not None else []
+    yield " \u00b7 ".join(facts)
     strip = of_parts(difference.parts, language) if difference.step_time is not None else ""
     if strip:
         yield strip
@@ -109,28 +182,9 @@ def _changed(change: FindingChange, statuses: Mapping[str, Text], language: Lang
     ]
 
 
-def _bold(text: str) -> str:
-    """The first sentence in bold, and the others behind it."""
-    first, *others = sentences(text)
-    return " ".join((f"**{prose(first)}**", *map(prose, others)))
-
-
 def _table(titles: Sequence[str], rows: Sequence[Sequence[str]], last: str = ":--") -> str:
     lines = (titles, (*(":--" for _ in titles[1:]), last), *rows)
     return "\n".join(f"| {' | '.join(row)} |" for row in lines)
-
-
-def _row(finding: Finding, language: Language) -> list[str]:
-    card = cards.card(finding, language)
-    place = clipped(next(_places(finding), ""), _PLACE)
-    return [prose(clipped(card.title, _TITLE)), prose(card.time or card.saves or ""), code(place)]
-
-
-def _places(finding: Finding) -> Iterator[str]:
-    """Lines of the program's files, then names in the trace."""
-    yield from (f"{file}:{line}" for file, line in sarif.lines(finding))
-    named = (place for proof in finding.evidence for place in proof.where)
-    yield from (place.name for place in named if place.label is None and place.kind not in ("step", "time", "rank"))
 
 
 def of_step(timeline: Timeline | None, language: Language) -> str:

@@ -19,7 +19,6 @@ from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Finding
 from traceanalyzer.report.names import clean, clean_code, clipped, code_parts
 from traceanalyzer.report.section import Fact, Section, SectionColumn, SectionPart, SectionTable
-from traceanalyzer.sections.findings import ORDER
 
 LONGEST = 64_990
 """Most characters of a document. GitHub allows 65,536 in a comment."""
@@ -287,12 +286,6 @@ class DocumentPicture:
     """Path of the file relative to the document, URL-quoted."""
 
 
-def all_fixes(section: Section) -> Message | None:
-    """What all fixes of a section save together; None if it has no findings, or only one."""
-    first = section.messages[0] if section.findings and section.messages else None
-    return None if first is None or first.id == ORDER.id else first
-
-
 def image(picture: DocumentPicture) -> str:
     """The chart as an image."""
     return f"![{prose(picture.text)}]({picture.target})"
@@ -305,8 +298,8 @@ class Page:
     language: Language
     detail: DocumentDetail
     pictures: Sequence[DocumentPicture] = ()
-    is_folded: bool = False
-    """Whether all sections are folded, because something else stands before them."""
+    is_inside: bool = False
+    """Whether all sections are inside of folded groups, because something else stands before them."""
 
     def section(self, section: Section) -> str:
         """Lay out a section with its title."""
@@ -318,7 +311,8 @@ class Page:
             .get_template("section.md.j2")
             .render(
                 section=section,
-                is_folded=section.is_detail or self.is_folded,
+                is_folded=section.is_detail and not self.is_inside,
+                is_inside=self.is_inside,
                 summary=self._summary(section),
                 part_titles=_PARTS,
                 messages=messages,
@@ -342,12 +336,11 @@ class Page:
         )
 
     def _summary(self, section: Section) -> str:
-        """What stays visible of a section: its title, what all findings save, and the first sentence of warnings."""
+        """What stays visible of a section: its title, and the first sentence of warnings."""
         title = self._plain(section.title)
         if section.id == "warnings" and section.messages:
             return self.language.joined(title, sentences(self._plain(section.messages[0]))[0])
-        gain = all_fixes(section)
-        return self.language.joined(title, self._plain(gain)) if gain is not None else title
+        return title
 
     def _plain(self, text: str | Text | Message) -> str:
         return clipped(text if isinstance(text, str) else self.language.text(text), self.detail.prose)

@@ -20,6 +20,7 @@ from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
 from traceanalyzer.report.names import clean
 from traceanalyzer.report.section import Section, Topic
+from traceanalyzer.sections.findings import outcome
 
 __all__ = ["TOP", "WIDTH", "fit", "plain", "render", "show", "show_sections"]
 
@@ -72,8 +73,12 @@ def show(
 ) -> None:
     """Write the first screen to a stream, in colour on a terminal that supports it."""
     show_sections(
-        lambda columns: _header(report, columns, language),
-        sections.build(report, TOP if top is None else top),
+        lambda columns: _opening(report, columns, language),
+        (
+            section
+            for section in sections.build(report, TOP if top is None else top)
+            if not _is_opening(report, section)
+        ),
         stream,
         width=width,
         lines=LINES if top is None else None,
@@ -83,7 +88,7 @@ def show(
 
 
 def show_sections(
-    header: Callable[[int], str],
+    header: Callable[[int], str | RichText],
     shown: Iterable[Section],
     stream: TextIO,
     *,
@@ -128,7 +133,7 @@ def show_sections(
 class _Screen:
     """Draws attempts on a console; what a section looks like is kept, because most attempts show it alike."""
 
-    def __init__(self, console: Console, header: Callable[[int], str], language: Language) -> None:
+    def __init__(self, console: Console, header: Callable[[int], str | RichText], language: Language) -> None:
         self._console = console
         self._header = header
         self._language = language
@@ -163,7 +168,8 @@ class _Screen:
         return capture.get()
 
     def _begin(self) -> None:
-        self._console.print(RichText(self._header(self._console.width), style="bold"), soft_wrap=True)
+        header = self._header(self._console.width)
+        self._console.print(RichText(header, style="bold") if isinstance(header, str) else header, soft_wrap=True)
 
     def _section(self, section: Section, level: Level) -> None:
         self._console.print()
@@ -174,6 +180,22 @@ class _Screen:
         text = self._language.text(_LEFT_OUT, titles=titles)
         self._console.print()
         self._console.print(paragraph(text, self._console.width, style="dim", lines=2))
+
+
+def _is_opening(report: Report, section: Section) -> bool:
+    """Whether the section is what the first lines say: the only headline."""
+    return section.id == "headline" and len(report.headlines) == 1
+
+
+def _opening(report: Report, width: int, language: Language) -> RichText:
+    """The first lines: the sentence of the only headline, what qualifies it, all fixes, and what file it is about."""
+    facts = _header(report, width, language)
+    if len(report.headlines) != 1:
+        return RichText(facts, style="bold")
+    headline = report.headlines[0]
+    lines = [paragraph(language.say(headline.message), width, style="bold")]
+    lines += [paragraph(language.say(each), width) for each in (headline.qualifier, outcome(headline)) if each]
+    return RichText("\n").join([*lines, RichText(facts, style="dim")])
 
 
 def _header(report: Report, width: int, language: Language) -> str:

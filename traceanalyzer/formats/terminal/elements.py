@@ -21,9 +21,10 @@ from rich.text import Text as RichText
 from traceanalyzer.formats import cards
 from traceanalyzer.formats.cards import Card, card
 from traceanalyzer.formats.language import Language, unbroken
+from traceanalyzer.report import units
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Finding
-from traceanalyzer.report.names import clean, clipped, shorten
+from traceanalyzer.report.names import clean, clipped, first_sentence, shorten
 from traceanalyzer.report.section import Section, SectionColumn, SectionPart, SectionTable
 
 _WIDE = "\u2e80-\u303f\u3041-\u33ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef"
@@ -65,6 +66,8 @@ _MORE_COLUMNS = Text(
     one="{hidden:count} more column is in the other formats.",
 )
 _BAR_WIDTH = 36
+_IN_BARS = {"ns": "plain_ns", "bytes": "plain_bytes"}
+"""Units of quantities beside bars, which need no decimals."""
 _LEAST_NAME = 16
 _GAP = 2
 NOISE = re.compile(r"^void |\(anonymous namespace\)::")
@@ -125,10 +128,18 @@ def _first_sentence(lines: list[str]) -> list[str]:
 
 
 def bars(parts: tuple[SectionPart, ...], width: int, language: Language, *, is_ascii: bool) -> RenderableType:
-    """Draw the pieces of a whole: label, value, share, bar."""
+    """Draw the pieces of a whole, those below one percent left out: label, value, share, bar."""
     full, sliver = ("#", ".") if is_ascii else ("\u2588", "\u258f")
+    shares = units.adding_up([part.share for part in parts])
+    worth = [number for number, share in enumerate(shares) if share > 0] or [*range(len(parts))]
+    parts = tuple(parts[number] for number in worth)
     rows = [
-        (language.text(p.label), language.quantity(p.value, p.unit), language.quantity(p.share, "share")) for p in parts
+        (
+            language.text(part.label),
+            language.quantity(part.value, _IN_BARS.get(part.unit, part.unit)),
+            language.quantity(shares[number], "percent"),
+        )
+        for number, part in zip(worth, parts, strict=True)
     ]
     grid = RichTable(box=None, show_header=False, pad_edge=False, padding=(0, _GAP, 0, 0))
     label, *numbers = (max(map(cell_len, column)) + _GAP for column in zip(*rows, strict=True))
@@ -231,7 +242,7 @@ def findings(
         found: Findings in the order of the report.
         width: Columns of the console.
         language: Language of the texts.
-        is_brief: Whether to show only the saving and a line of code, or the advice if there is no code.
+        is_brief: Whether to show only the saving, a line of code or sentence of advice, and two lines of what was seen.
     """
     shown = cards.first(found, SHOWN)
     for number, finding in enumerate(shown, 1):
@@ -243,23 +254,31 @@ def findings(
 
 def _card(number: int, shown: Card, style: str, width: int, is_brief: bool) -> Iterator[RenderableType]:
     run = f"{shown.run}: " if shown.run else ""
-    title = paragraph(f"{number}. {run}{shown.title}  [{shown.severity}]", width, 2, style="bold", lines=2)
-    title.highlight_words([f"[{shown.severity}]"], style)
+    title = paragraph(f"{number}. {run}{shown.action}", width, 2, style="bold", lines=2)
+    title.highlight_words([f"{number}."], style)
     yield title
     if shown.saves:
         yield paragraph(shown.saves, width, 5, style="bold" if shown.question else "bold green")
-    if not is_brief:
-        yield paragraph(shown.summary, width, 5)
-    if not is_brief or not shown.code:
-        yield paragraph(shown.advice, width, 5, lines=2 if is_brief else None)
-    for line in (shown.code or "").split("\n")[: 2 if is_brief else None]:
+    if is_brief:
+        yield paragraph(shown.fix, width, 5, style="cyan" if shown.is_code else "", lines=2)
+        for line in shown.lines[:1]:
+            yield paragraph(line, width, 5, style="dim", lines=1)
+        yield paragraph(first_sentence(shown.summary), width, 5, style="dim", lines=2)
+        return
+    yield paragraph(shown.summary, width, 5)
+    yield paragraph(shown.advice, width, 5)
+    for line in (*(shown.code or "").split("\n"), *shown.lines):
         if line.strip():
             indent = 7 + len(line) - len(line.lstrip(" "))
-            yield paragraph(line, width, min(indent, width // 2), style="cyan", lines=2 if is_brief else None)
+            yield paragraph(line, width, min(indent, width // 2), style="cyan")
 
 
-LINES = 61
-"""Number of lines of a screen (own choice: what a terminal on a laptop shows at once)."""
+LINES = 40
+"""Number of lines of a screen (own choice: what a window of a terminal shows at once)."""
+
+
+_FEW_ROWS = 2
+"""Rows of a table that are not worth their place where there is little (own choice)."""
 
 
 @dataclass(frozen=True)
@@ -273,6 +292,8 @@ class Level:
     has_facts: bool = True
     has_essential: bool = True
     """Whether essential facts are shown even if others are left out."""
+    has_parts: bool = True
+    """Whether the pieces of a whole are shown as bars."""
     messages: int = 50
     """Most messages of a section."""
     lines: int | None = None
@@ -317,18 +338,19 @@ def _attempts(shown: tuple[Section, ...]) -> Iterator[tuple[Level, tuple[Section
     for first in range(len(optional) - 1, -1, -1):
         left_out = optional[first:]
         yield least, tuple(section for section in shown if section not in left_out), tuple(left_out)
-    yield (
-        replace(least, has_essential=False),
-        tuple(section for section in shown if section.is_essential),
-        tuple(optional),
-    )
+    essential = tuple(section for section in shown if section.is_essential)
+    yield replace(least, has_essential=False), essential, tuple(optional)
+    yield replace(least, has_essential=False, messages=1), essential, tuple(optional)
+    yield replace(least, has_essential=False, has_parts=False, messages=1), essential, tuple(optional)
 
 
 def cut(section: Section, level: Level) -> Section:
     """Reduce a section to a level; tables that are no rankings are not shortened."""
-    tables = tuple(t if t.row_units or t.is_whole else replace(t, rows=t.rows[: level.rows]) for t in section.tables)
+    worth = [table for table in section.tables if not level.is_brief or table.total_rows > _FEW_ROWS]
+    tables = tuple(t if t.row_units or t.is_whole else replace(t, rows=t.rows[: level.rows]) for t in worth)
     facts = tuple(fact for fact in section.facts if level.has_facts or (fact.is_essential and level.has_essential))
-    return replace(section, tables=tables, messages=section.messages[: level.messages], facts=facts)
+    parts = section.parts if level.has_parts else ()
+    return replace(section, tables=tables, messages=section.messages[: level.messages], facts=facts, parts=parts)
 
 
 def visible(section: Section, level: Level) -> tuple[object, ...]:
@@ -337,6 +359,7 @@ def visible(section: Section, level: Level) -> tuple[object, ...]:
     return (
         tuple(len(table.rows) for table in shown.tables),
         len(shown.facts),
+        len(shown.parts),
         len(shown.messages),
         level.lines if shown.messages else None,
         level.is_brief and bool(shown.findings),

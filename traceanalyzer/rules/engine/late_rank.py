@@ -8,6 +8,7 @@ from __future__ import annotations
 from math import fsum
 
 import msgspec
+from msgspec.structs import replace
 
 from traceanalyzer.analyzers.ranks.model import Excess, RankRow, Ranks, Straggler
 from traceanalyzer.analyzers.ranks.stragglers import Stragglers
@@ -15,7 +16,7 @@ from traceanalyzer.report import units
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.rules.engine.change import Interval
 from traceanalyzer.rules.engine.facts import Facts
-from traceanalyzer.rules.engine.headlines.typical import StepBound
+from traceanalyzer.rules.engine.headlines.step_bound import StepBound
 from traceanalyzer.simulation import variation
 from traceanalyzer.structure.typical import mean
 
@@ -45,64 +46,52 @@ _LEADS = 0.2
 _LEADS_BESIDE = 0.5
 """Least part of what seems to bound them, then (own choice: the late rank's own work is in that as well)."""
 
-_LATE_RANK = Text(
-    "headline-late-rank-2",
-    "Bound by one late rank: the others wait for rank {rank}, each for {part:part} of each step.",
-)
+_LATE_RANK = Text("headline-late-rank-3", "Rank {rank} makes the others wait {part:part} of each step.")
 _LATE_RANK_COSTS = Text(
-    "headline-late-rank-costs-2",
-    "Bound by one late rank: the others wait for rank {rank}, which costs {wait:rounded_ns} "
-    "({share:share}) of each step.",
+    "headline-late-rank-costs-3",
+    "Rank {rank} holds up the others, which costs {part:part} of each step.",
+    note="part reads: 340 of the 625 ms",
 )
 _LATE_RANKS_COST = Text(
-    "headline-late-ranks-cost",
-    "Bound by late ranks: the others wait for ranks {ranks}, which cost {wait:rounded_ns} "
-    "({share:share}) of each step.",
-    note="ranks is a list of numbers",
+    "headline-late-ranks-cost-2",
+    "Ranks {ranks} hold up the others, which costs {part:part} of each step.",
+    note="ranks is a list of numbers; part reads: 340 of the 625 ms",
 )
 _STALLED_RANKS = Text(
-    "headline-stalled-ranks",
-    "Bound by stalled hosts: the others wait for ranks {ranks}, which cost {wait:rounded_ns} "
-    "({share:share}) of each step.",
-    note="ranks is a list of numbers; the threads of the hosts stand still at times",
+    "headline-stalled-ranks-2",
+    "Ranks {ranks} hold up the others while their CPU threads stall: {part:part} of each step.",
+    note="ranks is a list of numbers; part reads: 340 of the 625 ms",
 )
 _STALLED_RANK = Text(
-    "headline-stalled-rank",
-    "Bound by a stalled host: the others wait for rank {ranks}, which costs {wait:rounded_ns} "
-    "({share:share}) of each step.",
-    note="ranks is one number; the threads of the host stand still at times",
+    "headline-stalled-rank-2",
+    "Rank {ranks} holds up the others while its CPU threads stall: {part:part} of each step.",
+    note="ranks is one number; part reads: 340 of the 625 ms",
 )
 _ALSO_LATE = Text(
-    "headline-also-late-rank",
-    "{headline} The other ranks wait for rank {rank}, each for {part:part} of a step.",
-    note="headline is a sentence; part reads: 35 of the 152 ms",
+    "detail-late-rank",
+    "The other ranks wait for rank {rank}, each for {part:part} of a step.",
+    note="part reads: 35 of the 152 ms",
 )
 _ALSO_COSTS = Text(
-    "headline-also-late-rank-costs",
-    "{headline} The other ranks wait for rank {rank}, which costs {part:part} of a step.",
-    note="headline is a sentence; part reads: 35 of the 152 ms",
+    "detail-late-rank-costs",
+    "The other ranks wait for rank {rank}, which costs {part:part} of a step.",
+    note="part reads: 35 of the 152 ms",
 )
 _ALSO_COST = Text(
-    "headline-also-late-ranks-cost",
-    "{headline} The other ranks wait for ranks {ranks}, which cost {part:part} of a step.",
-    note="headline is a sentence; part reads: 35 of the 152 ms; ranks is a list of numbers",
+    "detail-late-ranks-cost",
+    "The other ranks wait for ranks {ranks}, which cost {part:part} of a step.",
+    note="part reads: 35 of the 152 ms; ranks is a list of numbers",
 )
-_WITH_CAUSE = Text("headline-late-cause", "{headline} {cause}", note="two sentences")
 _WAITS = Text(
-    "headline-of-ranks-waits",
-    "{headline} Of its communication, {part:part} is waiting for other ranks.",
-    note="headline is a sentence; part reads: 35 of the 152 ms; its is that of the GPU",
+    "detail-waits-for-ranks",
+    "Of the communication, {part:part} is waiting for other ranks.",
+    note="part reads: 35 of the 152 ms",
 )
-_MISSING = Text(
-    "headline-of-ranks-missing",
-    "{headline} Ranks without a trace here: {ranks}.",
-    note="headline is a sentence; ranks is a list of numbers",
-)
+_MISSING = Text("detail-missing-ranks", "Ranks without a trace here: {ranks}.", note="ranks is a list of numbers")
 _WAITS_UNKNOWN = Text(
-    "headline-of-ranks-waits-unknown",
-    "{headline} How much of its communication is waiting for other ranks is unknown. Ranks without a trace here: "
-    "{ranks}.",
-    note="headline is a sentence; its is that of the GPU; ranks is a list of numbers",
+    "detail-missing-ranks-unknown",
+    "Ranks without a trace here: {ranks}; so it is unknown how much of the communication is waiting for others.",
+    note="ranks is a list of numbers",
 )
 _CAUSES = {
     "computation": Text(
@@ -120,9 +109,9 @@ _OWNER = Text(
 )
 _STALLED = Text(
     "late-stalls",
-    "Their threads stand still {stalls:count} times per step, for up to {longest:rounded_ns}, in operators that take "
+    "Their threads stall {stalls:count} times per step, for up to {longest:rounded_ns}, in operators that take "
     "microseconds.",
-    one="Their threads stand still {stalls:count} time per step, for {longest:rounded_ns}, in an operator that takes "
+    one="Their threads stall {stalls:count} time per step, for {longest:rounded_ns}, in an operator that takes "
     "microseconds.",
     note="their: of the late ranks",
 )
@@ -140,9 +129,9 @@ def of_ranks(facts: Facts, found: StepBound, communication_ns: float) -> StepBou
     if ranks is None or not ranks.mean_step_ns:
         return found
     if ranks.has_partial_groups:
-        return found.and_says(_WAITS_UNKNOWN if found.bound == "communication" else _MISSING, ranks=missing(ranks))
+        return found.qualified(_WAITS_UNKNOWN if found.bound == "communication" else _MISSING, ranks=missing(ranks))
     told = _with_late(facts, ranks, ranks.mean_step_ns, found, communication_ns)
-    return told.and_says(_MISSING, ranks=missing(ranks)) if ranks.missing else told
+    return told.qualified(_MISSING, ranks=missing(ranks)) if ranks.missing else told
 
 
 def _with_late(facts: Facts, ranks: Ranks, step: float, found: StepBound, communication_ns: float) -> StepBound:
@@ -154,7 +143,7 @@ def _with_late(facts: Facts, ranks: Ranks, step: float, found: StepBound, commun
     if leads or found.bound == "communication":
         return _bound_by(late, ranks, step)
     if late.wait_ns >= _WORTH_SAYING * step:
-        return StepBound(found.bound, _also(late, found.message, (late.wait_ns, step)), found.share)
+        return _also(late, found, (late.wait_ns, step))
     return found
 
 
@@ -168,28 +157,25 @@ def _with_waiting(ranks: Ranks, found: StepBound, communication_ns: float) -> St
 
 def _bound_by(late: LateRanks, ranks: Ranks, step: float) -> StepBound:
     """The headline about late ranks, with what takes them longer."""
-    share = late.wait_ns / step
-    cost = {"wait": late.wait_ns, "share": share}
+    part, share = (late.wait_ns, step), late.wait_ns / step
+    why = cause(late, ranks)
     if late.is_stalled(ranks):
         text = _STALLED_RANK if len(late.rows) == 1 else _STALLED_RANKS
-        stalled = text(ranks=late.names, **cost)
-        return StepBound("host", _WITH_CAUSE(headline=stalled, cause=cause(late, ranks)), share)
-    if len(late.rows) > 1:
-        message: Message = _LATE_RANKS_COST(ranks=late.names, **cost)
-    elif late.is_replayed:
-        message = _LATE_RANK_COSTS(rank=late.rows[0].rank, **cost)
+        found = StepBound("host", text(ranks=late.names, part=part), share)
+    elif len(late.rows) > 1:
+        found = StepBound("communication", _LATE_RANKS_COST(ranks=late.names, part=part), share)
     else:
-        message = _LATE_RANK(rank=late.rows[0].rank, part=(late.wait_ns, step))
-    why = cause(late, ranks)
-    return StepBound("communication", message if why is None else _WITH_CAUSE(headline=message, cause=why), share)
+        text = _LATE_RANK_COSTS if late.is_replayed else _LATE_RANK
+        found = StepBound("communication", text(rank=late.rows[0].rank, part=part), share)
+    return found if why is None else replace(found, details=(why,))
 
 
-def _also(late: LateRanks, headline: Message, part: tuple[float, float]) -> Message:
+def _also(late: LateRanks, found: StepBound, part: tuple[float, float]) -> StepBound:
     """Add late ranks to the headline about something else."""
     if len(late.rows) > 1:
-        return _ALSO_COST(headline=headline, ranks=late.names, part=part)
+        return found.and_says(_ALSO_COST, ranks=late.names, part=part)
     text = _ALSO_COSTS if late.is_replayed else _ALSO_LATE
-    return text(headline=headline, rank=late.rows[0].rank, part=part)
+    return found.and_says(text, rank=late.rows[0].rank, part=part)
 
 
 def cause(late: LateRanks, ranks: Ranks) -> Message | None:

@@ -137,6 +137,8 @@ class Rule:
     since: str
     """Version of this package that had the rule first."""
     thresholds: tuple[Threshold, ...] = ()
+    action: Text | None = None
+    """What to do in a few words; None if that depends on the finding."""
     code: str | None = None
     """A line of code to begin with; empty if there is none."""
     code_before: str | None = None
@@ -239,6 +241,7 @@ class RulePage(msgspec.Struct, frozen=True):
             summary=self.text("summary"),
             advice=self.text("advice"),
             not_when=self.text("not-when"),
+            action=self.texts.get("action"),
             trace=trace,
             table=table,
             log=log,

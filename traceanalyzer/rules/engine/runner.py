@@ -106,8 +106,8 @@ def judge(runs: Sequence[Facts], chosen: Sequence[Chosen]) -> Advice:
     """Apply the rules to every run of an input.
 
     Returns:
-        Findings by severity, then by what each saves by itself; and the reason for each rule that could not judge any
-        run or failed in one.
+        Findings, certain ones first, then by what each saves by itself; and why rules could not judge
+        any run, or failed in one.
     """
     headlines: list[Headline] = []
     findings: list[Finding] = []
@@ -312,6 +312,7 @@ def _finding(facts: Facts, prices: Prices | None, rule: Rule, draft: Draft) -> _
         stage=rule.stage,
         where=found,
         once=once,
+        action=rule.action() if rule.action and draft.title is None and draft.advice is None else None,
         code_before=rule.code_before if code is not None and code == rule.code else None,
     )
     checks.finding(finding)
@@ -405,12 +406,23 @@ def _likely_share(saving: Saving) -> float:
     return most * saving.point_ns_per_step / upper
 
 
-def _rank(judged: _Judged) -> tuple[bool, int, float, float, str]:
-    """Sort key: by severity, then by what each saves by itself; what saves nothing yet or only informs comes last."""
+def _rank(judged: _Judged) -> tuple[int, float, int, float, str]:
+    """Sort key: certain before uncertain, then by what each most likely saves by itself.
+
+    First come prices, and what is severe without one; then questions, which may save nothing, and new rules; then risks
+    without a price; last what saves nothing yet or only informs.
+    """
     finding, saving = judged.finding, judged.finding.saving
     wall, direct = (_worth(saving), saving.direct_ns_per_step[1]) if saving else (0.0, 0.0)
-    is_last = finding.latent or finding.severity == SEVERITIES[0]
-    return is_last, -SEVERITIES.index(finding.severity), -wall, -direct, finding.rule
+    severity = SEVERITIES.index(finding.severity)
+    is_severe = severity >= SEVERITIES.index("high")
+    if finding.latent or severity == 0:
+        place = 4 if severity == 0 else 3
+    elif saving is None and finding.once is None:
+        place = 0 if is_severe else 2
+    else:
+        place = 1 if finding.stage == "preview" or (saving is not None and saving.decided_by is not None) else 0
+    return place, -wall, -severity, -direct, finding.rule
 
 
 def _worth(saving: Saving) -> float:

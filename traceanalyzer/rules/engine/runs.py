@@ -16,14 +16,14 @@ _FACTOR = 1.1
 """Least factor between two runs that is worth a sentence (own choice: less is between two runs of one program)."""
 
 _LESS = Text(
-    "headline-run-shorter-2",
-    "{headline} A step takes {step:ns}; in {other} it takes {before:ns}, {times:factor} times as long.",
-    note="headline is a whole sentence; other is the id of an earlier run, such as run-1",
+    "detail-run-shorter",
+    "A step takes {step:ns}; in {other} it takes {before:ns}, {times:factor} times as long.",
+    note="other is the id of an earlier run, such as run-1",
 )
 _MORE = Text(
-    "headline-run-longer-2",
-    "{headline} A step takes {step:ns}, {times:factor} times as long as in {other} ({before:ns}).",
-    note="headline is a whole sentence; other is the id of an earlier run, such as run-1",
+    "detail-run-longer",
+    "A step takes {step:ns}, {times:factor} times as long as in {other} ({before:ns}).",
+    note="other is the id of an earlier run, such as run-1",
 )
 
 
@@ -47,17 +47,17 @@ def compared(headlines: Sequence[Headline], counted: Collection[str | None] = ()
 def _beside(headline: Headline, first: Headline, counted: Collection[str | None]) -> Headline:
     if (headline.run in counted) != (first.run in counted):
         return headline
-    return msgspec.structs.replace(headline, message=_message(headline, first))
-
-
-def _message(headline: Headline, first: Headline) -> Message:
     step, before = (each.resources.step_ns if each.resources else None for each in (headline, first))
     if not step or not before:
-        return headline.message
-    params = {"headline": headline.message, "step": step, "other": first.run, "before": before}
+        return headline
+    params = {"step": step, "other": first.run, "before": before}
     if before >= _FACTOR * step:
-        return _LESS(**params, times=before / step)
-    return _MORE(**params, times=step / before) if step >= _FACTOR * before else headline.message
+        said = _LESS(**params, times=before / step)
+    elif step >= _FACTOR * before:
+        said = _MORE(**params, times=step / before)
+    else:
+        return headline
+    return msgspec.structs.replace(headline, details=(said, *headline.details))
 
 
 def marked(findings: Sequence[Finding]) -> tuple[Finding, ...]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from math import fsum
 from statistics import median
 
+from msgspec.structs import replace
+
 from traceanalyzer.analyzers.compilation import CompiledCode
 from traceanalyzer.analyzers.hangs import Hangs
 from traceanalyzer.analyzers.kernels.classes import KernelClasses
@@ -13,7 +15,7 @@ from traceanalyzer.analyzers.memory.snapshots import MemorySnapshotUse
 from traceanalyzer.analyzers.ranks.model import Ranks
 from traceanalyzer.analyzers.steps.outside import NO_STEP
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.report.model import Combined, Headline
+from traceanalyzer.report.model import Combined, Headline, Resources
 from traceanalyzer.report.selection import Shares
 from traceanalyzer.report.warnings import OUTSIDE_KINDS, STEP_REASONS
 from traceanalyzer.rules.engine import host_owners, late_rank
@@ -22,7 +24,8 @@ from traceanalyzer.rules.engine.headlines import compile_log, other_tools, print
 from traceanalyzer.rules.engine.headlines.held_memory import of_snapshot
 from traceanalyzer.rules.engine.headlines.kind_of_work import MOST, gpu_bound
 from traceanalyzer.rules.engine.headlines.standing import of_dumps
-from traceanalyzer.rules.engine.headlines.typical import WORTH_BESIDE, StepBound
+from traceanalyzer.rules.engine.headlines.step_bound import StepBound
+from traceanalyzer.rules.engine.headlines.typical import WORTH_BESIDE
 from traceanalyzer.rules.engine.headlines.unusual import of_launches_alone, unusual, with_late_start
 from traceanalyzer.simulation.critical_path import CriticalPath
 from traceanalyzer.structure.recording import Outside, Recording
@@ -44,115 +47,90 @@ _HARDLY_ANY = 0.1
 _NO_REASON = frozenset({NO_STEP, OTHER_PHASE, UNKNOWN})
 """Reasons that say less than what the host does."""
 
-_NOTHING = Text(
-    "headline-none",
-    "Nothing dominates a step of {step:ns}: the GPU works for {busy:share} of it, and no single cause "
-    "explains the rest.",
-)
-_NO_GPU = Text(
-    "headline-no-gpu",
-    "GPU activity was not recorded, so it is unknown what bounds a step of {step:ns}; add ProfilerActivity.CUDA.",
-)
+_NOTHING = Text("headline-none-2", "Nothing dominates the {step:ns} of a step: the GPU works {busy:share} of it.")
+_NO_GPU = Text("headline-no-gpu-2", "No verdict: no GPU activity was recorded.")
+_RECORD_GPU = Text("detail-record-gpu", "Record with ProfilerActivity.CUDA.")
 _UNREAD = Text(
-    "headline-unread-device-2",
-    "It is unknown what bounds a step of {step:rounded_ns}: {sign} shows an accelerator, but the recording has none of "
-    "its events in a known form.",
+    "headline-unread-device-3",
+    "No verdict: {sign} shows an accelerator, but its events are in no known form.",
     note="sign is the name of an event, a category of events, or a device",
 )
 _NOT_IN_PART = Text(
-    "headline-cut-without-device",
-    "It is unknown what bounds a step of {step:rounded_ns}: the part of the file that could be read has no GPU events.",
+    "headline-cut-without-device-2", "No verdict: the part of the file that could be read has no GPU events."
 )
-_CUT = Text(
-    "headline-cut",
-    "The file is cut off: this is about its first {events:count} events. {headline}",
-    one="The file is cut off: this is about its first event. {headline}",
-    note="headline is a sentence",
+_CUT = Text("headline-cut-2", "Cut off: {headline}", note="of a file; headline is a sentence")
+_READ = Text(
+    "detail-cut",
+    "The file is cut off: only its first {events:count} events could be read.",
+    one="The file is cut off: only its first event could be read.",
 )
 _ONE_RANK = Text(
-    "headline-one-rank",
-    "{headline} The trace of one rank does not show how much of that is waiting: compare all ranks (traceanalyzer "
-    "ranks).",
-    note="headline is a sentence",
+    "detail-one-rank",
+    "The trace of one rank does not show how much of that is waiting: compare all ranks (traceanalyzer ranks).",
 )
 _ASLEEP = Text(
-    "headline-asleep",
-    "{headline} For {part:part} of a step the program is asleep, or waits for a lock, a process, a file or the "
-    "network.",
-    note="headline is a sentence; part reads: 35 of the 152 ms",
+    "detail-asleep",
+    "For {part:part} of a step the program is asleep, or waits for a lock, a process, a file or the network.",
+    note="part reads: 35 of the 152 ms",
 )
 _DEVICE_ALONE = Text(
-    "headline-device-alone",
-    "{headline} Only the GPU was recorded: add ProfilerActivity.CPU to see which operator or line it is.",
-    note="headline is a sentence",
+    "detail-device-alone",
+    "Only the GPU was recorded: add ProfilerActivity.CPU to see which operator or line it is.",
 )
 _FIRST_STEP = Text(
-    "headline-first-step",
-    "{headline} This mean includes the first step of {first:ns}; the others take {median:ns} in the median.",
-    note="headline is a sentence",
+    "detail-first-step",
+    "This mean includes the first step of {first:ns}; the others take {median:ns} in the median.",
 )
-_UNEVEN = Text(
-    "headline-uneven-steps",
-    "{headline} This is a mean over uneven steps of {shortest:ns} to {longest:ns}.",
-    note="headline is a sentence",
-)
-_OUTSIDE = Text(
-    "headline-outside",
-    "{headline} But {share:share} of the GPU's recorded work lies outside of the steps.",
-    note="headline is a sentence",
-)
+_UNEVEN = Text("detail-uneven-steps", "This is a mean over uneven steps of {shortest:ns} to {longest:ns}.")
+_OUTSIDE = Text("detail-work-outside", "{share:share} of the GPU's recorded work lies outside of the steps.")
 _START_UP = Text(
-    "headline-start-up-2",
-    "This recording is mostly start-up: for {part:part} code is loaded or compiled, or "
-    "memory is allocated, which happens only once. Record a few steps after a warm-up.",
+    "headline-start-up-3",
+    "The trace is mostly start-up: {part:part} of loading and compiling code and allocating memory.",
 )
+_WARM_FIRST = Text("detail-warm-first", "This happens only once: record a few steps after a warm-up.")
 _START_UP_IN = Text(
-    "headline-start-up-in",
-    "{headline} Most of it, {time:rounded_ns}, is in {name}, which most likely compiles code at its first call.",
-    note="headline is a sentence; name is an operator or a function of TorchScript",
+    "detail-start-up-in",
+    "Most of it, {time:rounded_ns}, is in {name}, which most likely compiles code at its first call.",
+    note="name is an operator or a function of TorchScript",
 )
 _START_UP_REST = Text(
-    "headline-start-up-rest",
-    "{headline} Without the start-up {rest:rounded_ns} are left, for {busy:percent} of which the GPU works.",
-    note="headline is a sentence; rest is a time",
+    "detail-start-up-rest",
+    "Without the start-up {rest:rounded_ns} are left, for {busy:percent} of which the GPU works.",
+    note="rest is a time",
 )
 _COMMUNICATES = Text(
-    "headline-table-communicates",
-    "{headline} Communication takes {time:ns} ({share:share}) of the GPU's time per step.",
-    note="headline is a sentence",
+    "detail-table-communicates", "Communication takes {time:ns} ({share:share}) of the GPU's time per step."
 )
 _COMMUNICATES_AT_LEAST = Text(
-    "headline-table-communicates-at-least",
-    "{headline} Communication takes at least {time:ns} ({share:share}) of the GPU's time per step; {hidden:share} of "
-    "it is in rows that are not printed.",
-    note="headline is a sentence; it is the GPU's time",
+    "detail-table-communicates-at-least",
+    "Communication takes at least {time:ns} ({share:share}) of the GPU's time per step; {hidden:share} of it is in "
+    "rows that are not printed.",
+    note="it is the GPU's time",
 )
 _ALSO_OUTSIDE = Text(
-    "headline-also-outside-2",
-    "{headline} Outside of the typical steps: {time:rounded_ns} {when}, {what}.",
-    note="headline is a sentence; when: before the first step; what is a clause, such as: the GPU waits",
+    "detail-outside",
+    "Not counted: {time:rounded_ns} {when}, {what}.",
+    note="of the trace; when: before the first step; what is a clause, such as: in which the GPU waits",
 )
 _OUTSIDE_TIME = Text(
-    "headline-also-outside-time",
-    "{headline} Outside of the typical steps: {time:rounded_ns} {when}.",
-    note="headline is a sentence; when: before the first step",
+    "detail-outside-time", "Not counted: {time:rounded_ns} {when}.", note="of the trace; when: before the first step"
 )
 _BECAUSE = Text(
     "outside-because", "because of {reason}", note="reason is a noun, such as: allocation of memory; ends a sentence"
 )
 _HOST_IN = Text(
-    "outside-host-2",
-    "for {part:rounded_ns} of it the host is in {owner}",
+    "outside-cpu",
+    "for {part:rounded_ns} of it the CPU is in {owner}",
     note="after a time; owner is a function, mark, module or operator; ends a sentence",
 )
 _HOST_WAITS = Text(
-    "outside-host-waits-2",
-    "for {part:rounded_ns} of it the host is in {owner}, while the GPU waits",
+    "outside-cpu-waits",
+    "for {part:rounded_ns} of it the CPU is in {owner}, while the GPU waits",
     note="after a time; owner is a function, mark, module or operator; ends a sentence",
 )
 _HOST_WORKS = Text(
-    "outside-host-works-2",
-    "for {part:rounded_ns} of it the host is in {owner}, and the GPU works for {busy:percent}",
+    "outside-cpu-works",
+    "for {part:rounded_ns} of it the CPU is in {owner}, and the GPU works {busy:percent}",
     note="after a time; owner is a function, mark, module or operator; busy is a share of the time; ends a sentence",
 )
 _GPU_WAITS = Text("outside-gpu-waits", "in which the GPU waits", note="after a time; ends a sentence")
@@ -162,16 +140,16 @@ _GPU_WORKS = Text(
     note="after a time; busy is a share of that time; ends a sentence",
 )
 _SILENT = Text(
-    "outside-silent", "in which hardly anything of the host was recorded", note="after a time; ends a sentence"
+    "outside-silent", "in which hardly anything of the CPU was recorded", note="after a time; ends a sentence"
 )
 _SILENT_WAITS = Text(
     "outside-silent-waits",
-    "in which hardly anything of the host was recorded and the GPU waits",
+    "in which hardly anything of the CPU was recorded and the GPU waits",
     note="after a time; ends a sentence",
 )
 _SILENT_WORKS = Text(
     "outside-silent-works",
-    "in which hardly anything of the host was recorded and the GPU works for {busy:percent}",
+    "in which hardly anything of the CPU was recorded and the GPU works for {busy:percent}",
     note="after a time; busy is a share of that time; ends a sentence",
 )
 
@@ -179,28 +157,39 @@ _SILENT_WORKS = Text(
 def headline(facts: Facts, combined: Combined | None) -> Headline:
     """What bounds a run: the GPU if it works nearly all the time, else what the GPU waits for."""
     if (standing := facts.find("hangs", Hangs)) is not None:
-        return Headline(
-            facts.run,
-            "none" if standing.verdict in ("none", "slow", "unfinished") else "hang",
-            of_dumps(standing),
-            None,
-            None,
-            None,
-        )
+        bound = "none" if standing.verdict in ("none", "slow", "unfinished") else "hang"
+        return Headline(facts.run, bound, of_dumps(standing), None, None, None)
     if (memory := facts.find("memory_snapshot", MemorySnapshotUse)) is not None:
         return Headline(facts.run, "memory", of_snapshot(memory), None, None, None)
     if facts.log is not None:
-        found = compile_log.of_log(facts.need("compilation", CompiledCode), facts.log)
-        return Headline(facts.run, found.bound, found.message, found.share, None, None)
+        return _headline(facts, compile_log.of_log(facts.need("compilation", CompiledCode), facts.log))
     if facts.table is not None and facts.table.tool is not None:
-        found = other_tools.verdict(facts, facts.table)
-        return Headline(facts.run, found.bound, found.message, found.share, facts.resources, combined, None)
+        return _headline(facts, other_tools.verdict(facts, facts.table), facts.resources, combined)
     found = unusual(facts) or _with_device_alone(facts, _usual(facts))
     found = with_late_start(facts, found)
-    found = _with_outside(facts, _with_communication(facts, found))
-    if facts.is_cut and facts.summary is not None:
-        found = found.and_says(_CUT, events=facts.summary.events)
-    return Headline(facts.run, found.bound, found.message, found.share, facts.resources, combined, shares(facts))
+    found = _with_cut(facts, _with_outside(facts, _with_communication(facts, found)))
+    return _headline(facts, found, facts.resources, combined, shares(facts))
+
+
+def _headline(
+    facts: Facts,
+    found: StepBound,
+    resources: Resources | None = None,
+    combined: Combined | None = None,
+    of_device: Shares | None = None,
+) -> Headline:
+    said = found.qualifier, found.details
+    return Headline(facts.run, found.bound, found.message, found.share, resources, combined, of_device, *said)
+
+
+def _with_cut(facts: Facts, found: StepBound) -> StepBound:
+    """Say first that a file is cut off, and then how much of it was read."""
+    if not facts.is_cut or facts.summary is None:
+        return found
+    read = replace(found, message=_CUT(headline=found.message), qualifier=None)
+    read = read.qualified(_READ, events=facts.summary.events)
+    others = () if found.qualifier is None else (found.qualifier,)
+    return replace(read, details=(*others, *found.details))
 
 
 def shares(facts: Facts) -> Shares | None:
@@ -257,40 +246,46 @@ def _of_nothing(facts: Facts, largest_ns: float) -> StepBound:
     step, busy = facts.step_ns, facts.resources.gpu_ns
     share = largest_ns / step if step else None
     if facts.is_startup:
-        return StepBound("start-up", _of_startup(facts), share)
+        return _of_startup(facts, share)
     if (found := of_launches_alone(facts)) is not None:
         return found
     if (unseen := printed.unseen(facts)) is not None:
-        message = unseen
-    elif busy is not None:
-        message = _NOTHING(step=step, busy=busy / step if step else None)
-    else:
-        sign = printed.sign(facts)
-        message = _UNREAD(step=step, sign=sign) if sign else _NO_GPU(step=step)
-        message = _NOT_IN_PART(step=step) if facts.is_cut else message
-    return StepBound("none", message, share)
+        return replace(unseen, share=share)
+    if busy is not None:
+        return StepBound("none", _NOTHING(step=step, busy=busy / step if step else None), share)
+    return _of_no_device(facts, share)
 
 
-def _of_startup(facts: Facts) -> Message:
+def _of_no_device(facts: Facts, share: float | None) -> StepBound:
+    """The headline of a step of which it is unknown what a device does."""
+    if facts.is_cut:
+        return StepBound("none", _NOT_IN_PART(), share)
+    sign = printed.sign(facts)
+    if sign:
+        return StepBound("none", _UNREAD(sign=sign), share)
+    return StepBound("none", _NO_GPU(), share).qualified(_RECORD_GPU)
+
+
+def _of_startup(facts: Facts, share: float | None) -> StepBound:
     """The headline of a recording that is mostly start-up: what most of it is, and what is left without it."""
     startup = facts.startup_per_step
     busy = facts.resources.gpu_ns
     calls = facts.find("runtime_calls", RuntimeCalls)
-    message = _START_UP(part=(startup, facts.step_ns))
+    found = StepBound("start-up", _START_UP(part=(startup, facts.step_ns)), share).qualified(_WARM_FIRST)
     compiling = [row for row in (calls.rows if calls else ()) if row.kind == "compiling" and row.is_inferred]
     most = max(compiling, key=lambda row: row.time_ns, default=None)
     if most is not None and most.time_ns >= MOST * startup:
-        message = _START_UP_IN(headline=message, time=most.time_ns, name=f"`{most.name}`")
+        found = found.and_says(_START_UP_IN, time=most.time_ns, name=f"`{most.name}`")
     rest = facts.step_ns - startup
     if busy is None or facts.table is not None or facts.tells_little or not rest:
-        return message
-    return _START_UP_REST(headline=message, rest=rest, busy=min(1.0, busy / rest))
+        return found
+    return found.and_says(_START_UP_REST, rest=rest, busy=min(1.0, busy / rest))
 
 
 def _with_device_alone(facts: Facts, found: StepBound) -> StepBound:
     """Add that nothing of the host was recorded, where kernels were."""
     has_kernels = facts.find("kernel_classes", KernelClasses) is not None
-    return found.and_says(_DEVICE_ALONE) if has_kernels and facts.is_gpu_alone else found
+    return found.qualified(_DEVICE_ALONE) if has_kernels and facts.is_gpu_alone else found
 
 
 def _with_sleep(facts: Facts, found: StepBound) -> StepBound:
@@ -306,7 +301,7 @@ def _with_waiting(facts: Facts, found: StepBound) -> StepBound:
     """Add how much of the communication is waiting for other ranks, or that a single rank cannot show it."""
     alone = facts.summary is not None and facts.summary.world_size == 1
     if found.bound == "communication" and not alone and facts.find("ranks", Ranks) is None:
-        return found.and_says(_ONE_RANK)
+        return found.qualified(_ONE_RANK)
     own = facts.step_resources
     return late_rank.of_ranks(facts, found, (own.exposed_communication_ns or 0.0) if own else 0.0)
 
@@ -320,7 +315,7 @@ def _qualified(facts: Facts, found: StepBound) -> StepBound:
         found = found.and_says(_UNEVEN, shortest=min(first, *others), longest=max(first, *others))
     own = facts.step_resources
     outside = own.outside_device_ns / own.recorded_device_ns if own and own.recorded_device_ns else 0.0
-    return found.and_says(_OUTSIDE, share=outside) if outside > MOST else found
+    return found.qualified(_OUTSIDE, share=outside) if outside > MOST else found
 
 
 def _durations(facts: Facts) -> list[float]:
@@ -362,7 +357,7 @@ def _with_outside(facts: Facts, found: StepBound) -> StepBound:
     part = max(recording.outside, key=lambda part: part.duration_ns)
     said = {"time": part.duration_ns, "when": OUTSIDE_KINDS[part.kind]()}
     what = _what(part)
-    return found.and_says(_OUTSIDE_TIME, **said) if what is None else found.and_says(_ALSO_OUTSIDE, **said, what=what)
+    return found.qualified(_OUTSIDE_TIME, **said) if what is None else found.qualified(_ALSO_OUTSIDE, **said, what=what)
 
 
 def _what(part: Outside) -> Message | None:

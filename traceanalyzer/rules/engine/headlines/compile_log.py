@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from traceanalyzer.analyzers.compilation import CompiledCode
 from traceanalyzer.analyzers.compilation.logged import LogFigures
-from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.message import Text
 from traceanalyzer.report.names import named_code
-from traceanalyzer.rules.engine.headlines.typical import StepBound
+from traceanalyzer.rules.engine.headlines.step_bound import StepBound, first_short, is_short
 
 _LEAST_PHASE = 0.01
 """Share of the time of compilations from which on a phase is named (own choice: less is no news)."""
@@ -40,9 +42,18 @@ _OF_PHASE = {
     ),
 }
 _LONGEST = Text(
-    "headline-log-longest",
-    "{headline} The longest is {function} with {time:ns}.",
-    "headline is a sentence; function is a function with its file and line",
+    "detail-log-longest",
+    "The longest is {function} with {time:ns}.",
+    "a compilation; function is a function with its file and line",
+)
+_MAINLY = Text(
+    "headline-log-mainly",
+    "{count:count} compilations took {time:ns}, most of it {phases}.",
+    "phases is a list with the longest ones, such as Inductor 15.2 s (89 %)",
+    one="One compilation took {time:ns}, most of it {phases}.",
+)
+_ALL_PHASES = Text(
+    "detail-log-phases", "Phases: {phases}.", "phases is a list such as Inductor 15.2 s (89 %), Dynamo 1.4 s (8 %)"
 )
 _UNTIMED = Text(
     "headline-log-untimed",
@@ -50,21 +61,27 @@ _UNTIMED = Text(
     one="The log contains one compilation, but not how long it took.",
 )
 _CLOCK = Text(
-    "headline-log-clock",
-    "{headline} Times without figures of torch are those of the log's lines.",
-    "headline is a sentence; lines of a log begin with a time",
+    "detail-log-clock",
+    "Times without figures of torch are those of the log's lines.",
+    "lines of a log begin with a time",
 )
 _FAILED = Text(
-    "headline-log-failed",
-    "{headline} {count:count} compilations failed; the first is {function}: {error}",
-    "headline is a sentence; function is a function with its file and line; error is torch's text",
-    one="{headline} The compilation of {function} failed: {error}",
+    "headline-log-failed-2",
+    "{count:count} compilations failed; the first is {function}.",
+    "function is a function with its file and line",
+    one="The compilation of {function} failed.",
 )
+_ERROR = Text("detail-log-error", "{function} failed: {error}", "function has a file and a line; error is torch's text")
 _NONE = Text("headline-log-none", "The log contains no compilation.")
+_SIZES_IN = Text(
+    "headline-log-sizes-in",
+    "Sizes that an export fixed: {count:count}; the first is {expression} at {place}.",
+    "expression is a condition such as Eq(s0, 3); place is a file and a line",
+)
 _SIZES = Text(
-    "headline-log-sizes",
-    "{headline} Sizes that an export fixed: {count:count}; the first is {expression} at {place}.",
-    "headline is a sentence; expression is a condition such as Eq(s0, 3); place is a file and a line",
+    "headline-log-sizes-2",
+    "Sizes that an export fixed: {count:count}; the first is at {place}.",
+    "place: a file",
 )
 
 
@@ -75,33 +92,37 @@ def of_log(code: CompiledCode, log: LogFigures) -> StepBound:
     """
     times = {name: getattr(log, name) or 0 for name in _PHASES}
     largest = max(times.values())
-    message = _compiled(code, log, times)
+    share = largest / log.compiling_ns if log.compiling_ns and largest else None
+    found = _compiled(code, log, times, share)
     for failure in code.failures[:1]:
         named = named_code(failure.function, failure.file, failure.line)
-        message = _FAILED(headline=message, count=len(code.failures), function=named, error=failure.error)
+        others = (_ERROR(function=named, error=failure.error), found.message, *found.details)
+        found = replace(found, message=_FAILED(count=len(code.failures), function=named), details=others)
     if code.size_guards and not log.compilations:
         guard = code.size_guards[0]
-        place = named_code(None, guard.file, guard.line)
-        message = _SIZES(headline=message, count=len(code.size_guards), expression=guard.expression, place=place)
-    share = largest / log.compiling_ns if log.compiling_ns and largest else None
-    return StepBound("compilation", message, share)
+        said = {"count": len(code.size_guards), "place": named_code(None, guard.file, guard.line)}
+        message = first_short((_SIZES_IN(**said, expression=guard.expression), _SIZES(**said)))
+        found = replace(found, message=message, details=(found.message, *found.details))
+    return found
 
 
-def _compiled(code: CompiledCode, log: LogFigures, times: dict[str, int]) -> Message:
+def _compiled(code: CompiledCode, log: LogFigures, times: dict[str, int], share: float | None) -> StepBound:
     total = log.compiling_ns
     if not log.compilations:
-        return _NONE()
+        return StepBound("compilation", _NONE(), share)
     if not total:
-        return _UNTIMED(count=log.compilations)
+        return StepBound("compilation", _UNTIMED(count=log.compilations), share)
     told = tuple(
         _OF_PHASE.get(name, _PHASE)(phase=_PHASES[name], part=time, share=time / total)
         for name, time in sorted(times.items(), key=lambda item: -item[1])
         if time >= _LEAST_PHASE * total
     )
     said = {"count": log.compilations, "time": total}
-    message = _SPLIT(**said, phases=told) if told else _ALL(**said)
+    found = StepBound("compilation", _SPLIT(**said, phases=told) if told else _ALL(**said), share)
+    if not is_short(found.message):
+        found = replace(found, message=_MAINLY(**said, phases=told[:1])).and_says(_ALL_PHASES, phases=told)
     if log.compilations > 1:
         longest = max(code.compilations, key=lambda row: row.time_ns or 0)
         named = named_code(longest.function, *longest.place)
-        message = _LONGEST(headline=message, function=named, time=longest.time_ns)
-    return _CLOCK(headline=message) if log.is_by_clock else message
+        found = found.and_says(_LONGEST, function=named, time=longest.time_ns)
+    return found.and_says(_CLOCK) if log.is_by_clock else found

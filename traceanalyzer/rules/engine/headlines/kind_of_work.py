@@ -19,19 +19,28 @@ UNNAMED = "gpu"
 _WORTH_SECOND = 0.1
 """Least share of the time of what computes from which on a second class is named (own choice)."""
 _WORK = {
-    "gemm": Text("headline-work-gemm", "matrix products", note="after: the GPU computes, mostly"),
-    "convolution": Text("headline-work-convolution", "convolutions", note="after: the GPU computes, mostly"),
-    "attention": Text("headline-work-attention", "attention", note="after: the GPU computes, mostly"),
+    "gemm": Text("headline-work-gemm", "matrix multiplications", note="after: mostly"),
+    "convolution": Text("headline-work-convolution", "convolutions", note="after: mostly"),
+    "attention": Text("headline-work-attention", "attention", note="after: mostly"),
 }
-_TWO = Text("headline-work-two", "{first} and {second}", note="such as: matrix products and attention")
+_TWO = Text("headline-work-two", "{first} and {second}", note="such as: matrix multiplications and attention")
 _OTHER_WORK = {
-    "sorting": Text("headline-work-sorting", "sorting and selection", note="after: the GPU computes, mostly"),
-    "recurrent": Text("headline-work-recurrent", "recurrent layers", note="after: the GPU computes, mostly"),
-    "moe_routing": Text("headline-work-routing", "routing of tokens to experts", note="after: computes, mostly"),
-    "sampling": Text("headline-work-sampling", "sampling of tokens", note="after: the GPU computes, mostly"),
-    "linear_algebra": Text("headline-work-linear-algebra", "FFT or solvers", note="after: the GPU computes, mostly"),
+    "sorting": Text("headline-work-sorting", "sorting and selection", note="after: mostly"),
+    "recurrent": Text("headline-work-recurrent", "recurrent layers", note="after: mostly"),
+    "moe_routing": Text("headline-work-routing", "routing of tokens to experts", note="after: mostly"),
+    "sampling": Text("headline-work-sampling", "sampling of tokens", note="after: mostly"),
+    "linear_algebra": Text("headline-work-linear-algebra", "FFT or solvers", note="after: mostly"),
 }
 """Classes that are bound neither by arithmetic nor by memory as a rule."""
+_MOVING_WORK = {
+    "elementwise": Text("headline-work-elementwise", "elementwise kernels", note="after: mostly"),
+    "normalization": Text("headline-work-normalization", "normalization", note="after: mostly"),
+    "reduction": Text("headline-work-reduction", "reductions", note="after: mostly"),
+    "copy": Text("headline-work-copy", "kernels that copy", note="after: mostly"),
+    "optimizer": Text("headline-work-optimizer", "optimizer updates", note="after: mostly"),
+    "embedding": Text("headline-work-embedding", "embeddings", note="after: mostly"),
+    "pooling": Text("headline-work-pooling", "pooling", note="after: mostly"),
+}
 
 
 def gpu_bound(facts: Facts) -> str:
@@ -60,6 +69,20 @@ def computing(times: Counter[str]) -> Message:
 def computing_of(facts: Facts) -> Message:
     """What computes in the kernels of a trace."""
     return computing(_by_class(facts)[0])
+
+
+def moving(times: Counter[str]) -> Message:
+    """What moves data by times of classes: one of them, or two."""
+    own = Counter({name: times[name] for name in _MOVING_WORK})
+    (first, most), (second, time), *_ = own.most_common()
+    if 2 * most >= own.total() or not time:
+        return _MOVING_WORK[first]()
+    return _TWO(first=_MOVING_WORK[first](), second=_MOVING_WORK[second]())
+
+
+def moving_of(facts: Facts) -> Message:
+    """What moves data in the kernels of a trace."""
+    return moving(_by_class(facts)[0])
 
 
 def other_work(facts: Facts) -> Message | None:

@@ -16,9 +16,8 @@ from traceanalyzer.analyzers.launches.runtime_calls import RuntimeCalls
 from traceanalyzer.analyzers.waits import Synchronizations
 from traceanalyzer.report.message import Text
 from traceanalyzer.rules.engine.facts import Facts, if_known
-from traceanalyzer.rules.engine.headlines import typical
 from traceanalyzer.rules.engine.headlines.kind_of_work import MOST
-from traceanalyzer.rules.engine.headlines.typical import StepBound
+from traceanalyzer.rules.engine.headlines.step_bound import StepBound, unit
 from traceanalyzer.structure.recording import Recording
 from traceanalyzer.structure.typical import mean
 
@@ -31,27 +30,26 @@ _FEW = 5
 """Least number of such calls (own choice: fewer may be those at the beginning and the end of a recording)."""
 
 _HARDLY_ANY = Text(
-    "headline-hardly-any-work-2",
-    "The recording contains hardly any work of the GPU: {kernels:count} kernels in {busy:rounded_ns}. That is too "
-    "little to say what bounds the program.",
-    one="The recording contains hardly any work of the GPU: one kernel in {busy:rounded_ns}. That is too little to "
-    "say what bounds the program.",
+    "headline-hardly-any-work-3",
+    "Hardly any GPU work was recorded: {kernels:count} kernels in {busy:rounded_ns}, too little for a verdict.",
+    one="Hardly any GPU work was recorded: one kernel in {busy:rounded_ns}, too little for a verdict.",
 )
 _STANDS_STILL = Text(
-    "headline-stands-still",
-    "Bound by the host: for {part:part} of {unit} it stands still in {operator}, which takes microseconds as a rule. "
-    "The GPU has hardly any work: {kernels:count} kernels in {busy:rounded_ns}.",
-    one="Bound by the host: for {part:part} of {unit} it stands still in {operator}, which takes microseconds as a "
-    "rule. The GPU has hardly any work: one kernel in {busy:rounded_ns}.",
-    note="operator is a name such as aten::expand; part reads: 63 % of the 16 ms; unit is in the genitive",
+    "headline-cpu-stalls",
+    "Limited by the CPU: it stalls {part:part} of {unit} in {operator}, usually microseconds.",
+    note="operator is a name such as aten::expand, which takes microseconds as a rule; part reads: 10 of the 16 ms; "
+    "unit is in the genitive",
 )
 _WAITS = Text(
-    "headline-waits-for-little",
-    "Bound by the host: for {part:part} of {unit} it is in calls that wait for the GPU or take memory from its driver, "
-    "most often in {name}. The GPU has hardly any work: {kernels:count} kernels in {busy:rounded_ns}.",
-    one="Bound by the host: for {part:part} of {unit} it is in calls that wait for the GPU or take memory from its "
-    "driver, most often in {name}. The GPU has hardly any work: one kernel in {busy:rounded_ns}.",
-    note="name is an operator or a call such as aten::nonzero; part reads: 63 % of the 16 ms; unit is in the genitive",
+    "headline-waits-for-little-2",
+    "Limited by the CPU: {part:part} in waits for the GPU or its memory, mostly {name}.",
+    note="name is an operator or a call such as aten::nonzero; part reads: 10 of the 16 ms; the CPU waits for the GPU, "
+    "or for memory that it asks the driver for",
+)
+_LITTLE = Text(
+    "detail-little-work",
+    "The GPU has hardly any work: {kernels:count} kernels in {busy:rounded_ns}.",
+    one="The GPU has hardly any work: one kernel in {busy:rounded_ns}.",
 )
 
 
@@ -66,11 +64,7 @@ def verdict(facts: Facts, recording: Recording | None) -> StepBound | None:
     of_ranks = facts.find("kernel_classes", KernelClasses)
     kernels = figures.kernels if figures else sum(row.calls for row in of_ranks.rows) if of_ranks else 0
     said = {"kernels": kernels, "busy": recording.device_busy_ns}
-    return (
-        _stands_still(facts, recording, said)
-        or _waits(facts, recording, said)
-        or StepBound("none", _HARDLY_ANY(**said), None)
-    )
+    return _stands_still(facts, recording, said) or _waits(facts, said) or StepBound("none", _HARDLY_ANY(**said), None)
 
 
 def _stands_still(facts: Facts, recording: Recording, said: Mapping[str, int]) -> StepBound | None:
@@ -81,19 +75,19 @@ def _stands_still(facts: Facts, recording: Recording, said: Mapping[str, int]) -
         return None
     part = (stalled, facts.step_ns)
     operator = f"`{stalls.rows[0].name}`"
-    message = _STANDS_STILL(part=part, unit=typical.unit(recording), operator=operator, **said)
-    return StepBound("host", message, stalled / facts.step_ns)
+    message = _STANDS_STILL(part=part, unit=unit(recording), operator=operator)
+    return StepBound("host", message, stalled / facts.step_ns).and_says(_LITTLE, **said)
 
 
-def _waits(facts: Facts, recording: Recording, said: Mapping[str, int]) -> StepBound | None:
+def _waits(facts: Facts, said: Mapping[str, int]) -> StepBound | None:
     """The headline if the host waits for the device, or for its driver's memory, for most of a step; else None."""
     times = _waiting(facts)
     time, step = min(fsum(ns for ns, _ in times.values()), facts.step_ns), facts.step_ns
     if time < MOST * step or fsum(calls for _, calls in times.values()) < _FEW:
         return None
     name = max(times, key=lambda each: (times[each], each))
-    message = _WAITS(part=(time, step), unit=typical.unit(recording), name=f"`{name}`", **said)
-    return StepBound("host", message, time / step)
+    message = _WAITS(part=(time, step), name=f"`{name}`")
+    return StepBound("host", message, time / step).and_says(_LITTLE, **said)
 
 
 def _waiting(facts: Facts) -> dict[str, tuple[float, float]]:

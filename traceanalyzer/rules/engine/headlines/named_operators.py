@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from math import fsum
+from typing import Any
+
+from msgspec.structs import replace
 
 from traceanalyzer.analyzers.optimizer import Optimizers
 from traceanalyzer.knowledge import marks
-from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.message import Text
 from traceanalyzer.rules.engine.facts import Facts, if_known
 from traceanalyzer.rules.engine.headlines.kind_of_work import MOST
+from traceanalyzer.rules.engine.headlines.step_bound import StepBound, first_short
 from traceanalyzer.rules.engine.headlines.typical import WORTH_BESIDE
 from traceanalyzer.simulation.critical_path import CriticalPath
 from traceanalyzer.structure.recording.left_out import MARKED
@@ -19,10 +24,21 @@ _WORTH_NO_OPERATOR = 0.2
 """Share of a step from which on code in no operator is named (own choice: recording events costs a good part of it)."""
 _NO_CODE = frozenset({"communication", "asleep"})
 """Resources whose time on the path may be in no operator, but is no code of the program."""
+HOST = Text("headline-cpu-host-3", "Limited by the CPU, which computes for {part:part} of each step.")
+_HOST_IN = Text(
+    "headline-cpu-host-in",
+    "Limited by the CPU for {part:part} of each step, longest in {name} ({time:ns}).",
+    note="part reads: 150 of the 152 ms; name is an operator such as aten::addmm",
+)
+_HOST_OUTSIDE = Text(
+    "headline-cpu-host-outside",
+    "Limited by the CPU for {part:part} of each step, longest in no operator ({time:ns}).",
+    note="part reads: 150 of the 152 ms; no operator: Python or a library outside of PyTorch",
+)
 _OPERATORS = Text(
-    "headline-cpu-operators",
-    "{headline} What takes most of it: {operators}.",
-    note="headline is a sentence; operators is a list such as aten::mkldnn_convolution 15.73 ms",
+    "detail-cpu-operators",
+    "What takes most of it: {operators}.",
+    note="it is the step; operators is a list such as aten::mkldnn_convolution 15.73 ms",
 )
 _NO_OPERATOR = Text(
     "headline-cpu-no-operator",
@@ -32,7 +48,7 @@ _NO_OPERATOR = Text(
 _OPERATOR = Text("headline-cpu-operator", "{name} {time:ns}", note="part of a list: aten::addmm 3.2 ms; name is code")
 
 
-def with_operators(facts: Facts, message: Message) -> Message:
+def with_operators(facts: Facts, found: StepBound, said: Mapping[str, Any]) -> StepBound:
     """The headline, with what takes a good part of a step by itself: operators, code outside of them, the optimizer.
 
     Of a table these are its rows by self time: in a range that somebody marked, what is outside of operators may take
@@ -48,8 +64,14 @@ def with_operators(facts: Facts, message: Message) -> Message:
         own = [(row.name, facts.per_step(row.host_self_ns)) for row in if_known(lambda: facts.operators)]
     own = _worth_telling(own, facts.step_ns)
     own = sorted(own, key=lambda entry: (-entry[1], entry[0]))[:_SHOWN]
+    if not own:
+        return found
     told = tuple(_OPERATOR(name=name, time=time) if name else _NO_OPERATOR(time=time) for name, time in own)
-    return _OPERATORS(headline=message, operators=told) if told else message
+    if found.message.id == HOST.id:
+        (name, time), *_ = own
+        longest = _HOST_IN(**said, name=name, time=time) if name else _HOST_OUTSIDE(**said, time=time)
+        found = replace(found, message=first_short((longest, found.message)))
+    return found.and_says(_OPERATORS, operators=told)
 
 
 def _worth_telling(own: list[tuple[str, float]], step_ns: float) -> list[tuple[str, float]]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from traceanalyzer.analyzers.tables.parts import PrintedPart
 from traceanalyzer.analyzers.tables.runs import PrintedRun
@@ -11,59 +12,65 @@ from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.names import PARTS
 from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.rules.engine.headlines.kind_of_work import MOST
-from traceanalyzer.rules.engine.headlines.typical import WORTH, WORTH_BESIDE, StepBound
+from traceanalyzer.rules.engine.headlines.step_bound import StepBound, first_short
+from traceanalyzer.rules.engine.headlines.typical import WORTH, WORTH_BESIDE
 
 _SHOWN = 4
 _WORTH_WITHIN = 0.02
 """Share of the whole time from which on a part within another one is named (own choice: less changes nothing)."""
 _INPUT = Text(
-    "headline-tool-input",
-    "Bound by input: {part:part} are waiting for data, according to {tool}.",
+    "headline-tool-input-2",
+    "Waiting for data: {part:part}, according to {tool}.",
     note="tool is a program such as cProfile; part reads: 6 of the 10 s",
 )
 _COMMUNICATION = Text(
-    "headline-tool-communication",
-    "Bound by communication: {part:part} are collectives, according to {tool}.",
+    "headline-tool-communication-2",
+    "Limited by communication: {part:part} are collectives, according to {tool}.",
     note="tool is a program; part reads: 6 of the 10 s",
 )
 _RESULTS = Text(
-    "headline-tool-results",
-    "{part:part} are waits for results of the device in {names}, according to {tool}: what was launched before ends "
-    "there. On a GPU only less work makes them shorter, not another place of the wait; a trace shows what it works on.",
-    note="part reads: 6 of the 10 s; names is a list of lines or functions of a program; tool is a program",
+    "headline-tool-results-2",
+    "Waiting for the device: {part:part} until results are read, according to {tool}.",
+    note="part reads: 6 of the 10 s; tool is a program",
+)
+_READ_IN = Text(
+    "detail-tool-results",
+    "They are read in {names}: what was launched before ends there. On a GPU only less work makes these waits shorter, "
+    "not another place of the wait; a trace shows what it works on.",
+    note="they are results of the device; names is a list of lines or functions of a program",
 )
 _PARTS = Text(
-    "headline-tool-parts",
+    "headline-tool-parts-2",
     "Of {whole:rounded_ns}, according to {tool}: {parts}.",
     note="tool is a program; parts is a list such as update (`step`) 300 ms, backward (`bwd`) 200 ms",
 )
 _PARTS_PER_STEP = Text(
-    "headline-tool-parts-per-step",
+    "headline-tool-parts-per-step-2",
     "Of {whole:rounded_ns} per step, according to {tool}: {parts}.",
     note="tool is a program; parts is a list such as update (`step`) 300 ms, backward (`bwd`) 200 ms",
 )
-_UNKNOWN_WHOLE = Text(
-    "headline-tool-unknown-whole",
-    "{tool} does not say how long the program takes in all. What takes most: {parts}.",
+_LARGEST = Text(
+    "headline-tool-largest",
+    "What takes most, according to {tool}: {parts}.",
     note="tool is a program; parts is a list such as update (`step`) 300 ms",
 )
 _KERNELS = Text(
-    "headline-tool-kernels",
-    "Of {whole:rounded_ns} on the GPU, according to {tool}: {parts}. How long the program takes in all is unknown.",
-    note="tool is a program; parts is a list such as ampere_sgemm 300 ms (75 %)",
+    "headline-tool-kernels-2",
+    "Of {whole:rounded_ns} on the GPU, according to {tool}: {parts}.",
+    note="tool is a program; parts is a list such as ampere_sgemm 300 ms",
 )
 _KERNELS_COMMUNICATE = Text(
-    "headline-tool-kernels-communicate",
-    "{part:part} on the GPU are collectives, waiting for other ranks included, according to {tool}. What takes most: "
-    "{parts}. How long the program takes in all is unknown.",
-    note="part reads: 6 of the 10 s; tool is a program; parts is a list such as ampere_sgemm 300 ms",
+    "headline-tool-kernels-communicate-2",
+    "{part:part} on the GPU are collectives, waits included, according to {tool}.",
+    note="part reads: 6 of the 10 s; waits: for other ranks; tool is a program",
 )
 _KERNELS_COPY = Text(
-    "headline-tool-kernels-copy",
-    "{part:part} on the GPU are copies, according to {tool}. What takes most: {parts}. How long the program takes in "
-    "all is unknown.",
-    note="part reads: 6 of the 10 s; tool is a program; parts is a list such as ampere_sgemm 300 ms",
+    "headline-tool-kernels-copy-2",
+    "{part:part} on the GPU are copies, according to {tool}.",
+    note="part reads: 6 of the 10 s; tool is a program",
 )
+_ALSO = Text("detail-tool-parts", "What takes most: {parts}.", note="parts is a list such as ampere_sgemm 300 ms")
+_UNKNOWN_WHOLE = Text("detail-unknown-whole", "How long the program takes in all is unknown.")
 _NAMED = Text("headline-tool-named", "{kind} ({name}) {time:ns}", note="part of a list: update (`step`) 300 ms")
 _PLAIN = Text("headline-tool-plain", "{name} {time:ns}", note="part of a list: `tokenize` 300 ms")
 _INNER = Text("headline-tool-inner", "{kind} ({name}) {time:ns} of it", note="part of a list, after what contains it")
@@ -79,20 +86,21 @@ def verdict(facts: Facts, run: PrintedRun) -> StepBound:
     if run.cpu_ns and communicates >= MOST * step:
         return StepBound("communication", _COMMUNICATION(part=(communicates, step), tool=run.tool), communicates / step)
     if (waits := _of_results(facts, run)) is not None:
-        return StepBound("none", waits, None)
+        return waits
     if run.cpu_ns is not None or not run.kernels:
-        return StepBound("none", _of_parts(facts, run), None)
-    return StepBound("none", _of_kernels(facts, run), None)
+        return _of_parts(facts, run)
+    return _of_kernels(facts, run)
 
 
-def _of_results(facts: Facts, run: PrintedRun) -> Message | None:
+def _of_results(facts: Facts, run: PrintedRun) -> StepBound | None:
     """That most of the time is waiting for what a device computes; None if it is not, or if the whole is unknown."""
     waits = [part for part in run.parts if part.part == "result"]
     waited = facts.per_step(sum(map(_time, waits)))
     if not run.cpu_ns or waited < MOST * facts.step_ns:
         return None
     names = ", ".join(f"`{part.name}`" for part in waits[:_SHOWN])
-    return _RESULTS(part=(waited, facts.step_ns), names=names, tool=run.tool)
+    message = _RESULTS(part=(waited, facts.step_ns), tool=run.tool)
+    return StepBound("none", message, None).and_says(_READ_IN, names=names)
 
 
 def _outermost(run: PrintedRun, kind: str) -> Iterator[PrintedPart]:
@@ -108,7 +116,7 @@ def _on_device(run: PrintedRun) -> list[tuple[str, int]]:
     return sorted(rows, key=lambda row: -row[1])
 
 
-def _of_kernels(facts: Facts, run: PrintedRun) -> Message:
+def _of_kernels(facts: Facts, run: PrintedRun) -> StepBound:
     """Which kernels and copies take most of the time on the device; and how much of it is no computing."""
     rows = _on_device(run)
     least = WORTH_BESIDE * (run.device_ns or 0)
@@ -118,11 +126,13 @@ def _of_kernels(facts: Facts, run: PrintedRun) -> Message:
     copies = sum(copy.device_ns or 0 for copy in run.copies)
     for text, time in ((_KERNELS_COMMUNICATE, collectives), (_KERNELS_COPY, copies)):
         if run.device_ns and time >= MOST * run.device_ns:
-            return text(part=(facts.per_step(time), facts.step_ns), parts=told, tool=run.tool)
-    return _KERNELS(whole=facts.step_ns, parts=told, tool=run.tool)
+            message = text(part=(facts.per_step(time), facts.step_ns), tool=run.tool)
+            found = StepBound("none", message, None).and_says(_ALSO, parts=told)
+            return found.and_says(_UNKNOWN_WHOLE)
+    return _of_list(_KERNELS, told, whole=facts.step_ns, tool=run.tool).and_says(_UNKNOWN_WHOLE)
 
 
-def _of_parts(facts: Facts, run: PrintedRun) -> Message:
+def _of_parts(facts: Facts, run: PrintedRun) -> StepBound:
     """Which parts take most: by their own time where it is known, else those whose names tell what they do."""
     least = WORTH_BESIDE * (run.cpu_ns or 0)
     outer = sorted((part for part in _telling(run) if _time(part) >= least), key=lambda part: -_time(part))
@@ -131,8 +141,16 @@ def _of_parts(facts: Facts, run: PrintedRun) -> Message:
         longest = max(run.parts, key=lambda part: part.time_ns)
         told = [_PLAIN(name=f"`{longest.name}`", time=facts.per_step(longest.time_ns))]
     if run.cpu_ns is None:
-        return _UNKNOWN_WHOLE(tool=run.tool, parts=told)
-    return (_PARTS_PER_STEP if run.steps > 1 else _PARTS)(whole=facts.step_ns, tool=run.tool, parts=told)
+        return _of_list(_LARGEST, told, tool=run.tool).and_says(_UNKNOWN_WHOLE)
+    return _of_list(_PARTS_PER_STEP if run.steps > 1 else _PARTS, told, whole=facts.step_ns, tool=run.tool)
+
+
+def _of_list(text: Text, parts: Sequence[Message], **said: Any) -> StepBound:
+    """A sentence with as many of the parts as it has room for; all of them are a detail where these are fewer."""
+    shown = [text(**said, parts=parts[:count]) for count in range(len(parts), 0, -1)]
+    message = first_short(shown)
+    found = StepBound("none", message, None)
+    return found if message is shown[0] else found.and_says(_ALSO, parts=parts)
 
 
 def _telling(run: PrintedRun) -> Iterator[PrintedPart]:

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from math import fsum
 from typing import Any
 
+from msgspec.structs import replace
+
 from traceanalyzer.analyzers.tables.kinds import RowKind
 from traceanalyzer.analyzers.tables.printed_times import is_wait
 from traceanalyzer.knowledge import marks
@@ -17,9 +19,18 @@ from traceanalyzer.knowledge.kernel_classes import KernelClass, kernel_class, op
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.rules.engine.budget import Budget
 from traceanalyzer.rules.engine.facts import Facts, if_known
-from traceanalyzer.rules.engine.headlines.kind_of_work import MOST, UNNAMED, computing, computing_of, work_times
-from traceanalyzer.rules.engine.headlines.named_operators import with_operators
-from traceanalyzer.rules.engine.headlines.typical import BUSY, WORTH, StepBound
+from traceanalyzer.rules.engine.headlines.kind_of_work import (
+    MOST,
+    UNNAMED,
+    computing,
+    computing_of,
+    moving,
+    moving_of,
+    work_times,
+)
+from traceanalyzer.rules.engine.headlines.named_operators import HOST, with_operators
+from traceanalyzer.rules.engine.headlines.step_bound import StepBound
+from traceanalyzer.rules.engine.headlines.typical import BUSY, WORTH
 
 _MIXED = "gpu-mixed"
 """What bounds a table whose names show that no kind of work takes most of the GPU's time."""
@@ -30,159 +41,146 @@ _NO_COLUMNS = "gpu-no-columns"
 UNSEEN = 0.1
 """Greatest share of the profiled time in hidden rows that is ignored (own choice)."""
 WITH_GPU = {
-    "input": Text(
-        "headline-input-2",
-        "Bound by input: for {part:part} of each step the GPU does nothing while the program waits for its DataLoader.",
-    ),
-    "host": Text(
-        "headline-host-2",
-        "Bound by the host: for {part:part} of each step the GPU does nothing because the CPU gives it no work.",
-    ),
+    "input": Text("headline-input-3", "Waiting for data: {part:part} of each step."),
+    "host": Text("headline-host-3", "Limited by the CPU: it gives the GPU no work for {part:part} of each step."),
     "gpu-compute": Text(
-        "headline-gpu-compute-3",
-        "Bound by GPU compute: the GPU works for {part:part} of each step, mostly on {work}.",
-        note="work is such as: matrix products and attention",
+        "headline-gpu-compute-4",
+        "Limited by GPU compute: mostly {work}, {part:part} of each step.",
+        note="work is such as: matrix multiplications and attention",
     ),
     "gpu-memory": Text(
-        "headline-gpu-memory-2",
-        "Bound by GPU memory: the GPU works for {part:part} of each step, mostly on operations that move data.",
+        "headline-gpu-memory-3",
+        "Limited by GPU memory bandwidth: mostly {work}, {part:part} of each step.",
+        note="work is such as: elementwise kernels",
     ),
     UNNAMED: Text(
-        "headline-gpu-2",
-        "Bound by the GPU: it works for {part:part} of each step. The names of its kernels "
-        "do not show what most of this time is spent on.",
+        "headline-gpu-3", "Limited by the GPU: {part:part} of each step; names of kernels do not tell its work."
     ),
     "communication": Text(
-        "headline-communication-2",
-        "Bound by communication: for {part:part} of each step the GPU only communicates, or waits for other ranks.",
+        "headline-communication-3",
+        "Limited by communication: the GPU does nothing else for {part:part} of each step.",
     ),
 }
 """Sentences about the mean step of ranks."""
 WITHOUT_GPU = {
-    "input": Text(
-        "headline-cpu-input-2",
-        "Bound by input: {part:part} of each step is waiting for the DataLoader. No GPU was recorded.",
-    ),
+    "input": Text("headline-cpu-input-3", "Waiting for data: {part:part} of each step."),
     "communication": Text(
-        "headline-cpu-communication-2",
-        "Bound by communication: for {part:part} of each step collectives run and no "
-        "operator is recorded. No GPU was recorded.",
+        "headline-cpu-communication-3",
+        "Limited by communication: {part:part} of each step are collectives and nothing else.",
     ),
-    "host": Text(
-        "headline-cpu-host-2",
-        "Bound by the CPU: {part:part} of each step pass in the program itself. No GPU was recorded.",
-    ),
+    "host": HOST,
 }
 """Sentences about a run without events of a device."""
+_NO_GPU_RECORDED = Text("detail-no-gpu", "No GPU was recorded.")
 _UNUSED = Text(
-    "headline-cpu-unused-gpu",
-    "The model runs on the CPU: {part:part} of each step pass in the program itself. Nothing was launched on {device}.",
-    note="device is the name of a GPU; part reads: 21 % of the 150 ms",
+    "headline-cpu-unused-gpu-2",
+    "The model runs on the CPU, {part:part} of each step; {device} is unused.",
+    note="device is the name of a GPU; part reads: 21 of the 150 ms",
 )
 _OF_TABLE = {
     "input": Text(
-        "headline-table-input",
-        "Bound by input: at least {share:share} of the profiled time ({time:ns} of {step:ns} per step) is waiting for "
-        "the DataLoader that other work cannot hide.",
+        "headline-table-input-2", "Waiting for data: at least {time:ns} of {step:ns} per step ({share:share})."
     ),
     "host": Text(
-        "headline-table-host",
-        "Bound by the host: {share:share} of the profiled time ({time:ns} of {step:ns} per step) is CPU work, and the "
-        "GPU works for less.",
+        "headline-table-host-2",
+        "Limited by the CPU: {time:ns} of {step:ns} per step ({share:share}), more than the GPU works.",
     ),
     "communication": Text(
-        "headline-table-communication",
-        "Bound by communication: collectives take {time:ns} of the GPU's time per step, {share:share} of the profiled "
-        "time.",
+        "headline-table-communication-2",
+        "Limited by communication: collectives take {time:ns} of the GPU's time per step ({share:share}).",
+        note="share is that of the profiled time",
     ),
     "gpu-compute": Text(
-        "headline-table-gpu-compute-2",
-        "Bound by GPU compute: the GPU works for {time:ns} per step, {share:share} of the profiled time, mostly on "
-        "{work}.",
-        note="work is such as: matrix products and attention",
+        "headline-table-gpu-compute-3",
+        "Limited by GPU compute: mostly {work}, {time:ns} per step ({share:share}).",
+        note="work is such as: matrix multiplications and attention; share is that of the profiled time",
     ),
     "gpu-memory": Text(
-        "headline-table-gpu-memory",
-        "Bound by GPU memory: the GPU works for {time:ns} per step, {share:share} of the profiled time, mostly on "
-        "operations that move data.",
+        "headline-table-gpu-memory-2",
+        "Limited by GPU memory bandwidth: mostly {work}, {time:ns} per step ({share:share}).",
+        note="work is such as: elementwise kernels; share is that of the profiled time",
     ),
     UNNAMED: Text(
-        "headline-table-gpu",
-        "Bound by the GPU: it works for {time:ns} per step, {share:share} of the profiled time. The names of its "
-        "kernels do not show what most of this time is spent on.",
+        "headline-table-gpu-2",
+        "Limited by the GPU: {time:ns} per step ({share:share}); names of kernels do not tell its work.",
+        note="share is that of the profiled time",
     ),
     _NOT_PRINTED: Text(
-        "headline-table-gpu-not-printed",
-        "Bound by the GPU: it works for {time:ns} per step, {share:share} of the profiled time. Most of what it does "
-        "is in rows that are not printed. Sort by its time (sort_by='self_cuda_time_total') and print more rows.",
-        note="sort_by='self_cuda_time_total' is code",
+        "headline-table-gpu-not-printed-2",
+        "Limited by the GPU: {time:ns} per step ({share:share}), mostly in rows that are not printed.",
+        note="share is that of the profiled time",
     ),
     _NO_COLUMNS: Text(
-        "headline-table-gpu-no-columns",
-        "Bound by the GPU: it works for {time:ns} per step, {share:share} of the profiled time. What it does is "
-        "unknown, because the table has no columns of its times: copy whole lines.",
+        "headline-table-gpu-no-columns-2",
+        "Limited by the GPU: {time:ns} per step ({share:share}); the table has no columns of its times.",
+        note="share is that of the profiled time",
     ),
     _MIXED: Text(
-        "headline-table-gpu-mixed",
-        "Bound by the GPU: it works for {time:ns} per step, {share:share} of the profiled time. No kind of work takes "
-        "most of it.",
+        "headline-table-gpu-mixed-2",
+        "Limited by the GPU: {time:ns} per step ({share:share}); no kind of work takes most of it.",
+        note="share is that of the profiled time",
     ),
 }
 """Sentences about a table."""
+_TO_DO = {
+    _NOT_PRINTED: Text(
+        "detail-print-more",
+        "Sort by its time (sort_by='self_cuda_time_total') and print more rows.",
+        note="sort_by='self_cuda_time_total' is code; its: of the GPU",
+    ),
+    _NO_COLUMNS: Text("detail-copy-lines", "What it does is unknown: copy whole lines.", note="it is the GPU"),
+}
+"""What to do where a table does not show what the GPU works on."""
 _AT_LEAST = {
     "host": Text(
-        "headline-table-host-at-least",
-        "Bound by the host: at least {share:share} of the profiled time ({time:ns} of {step:ns} per step) is CPU work, "
-        "and the GPU works for less. Rows that are not printed may be waits for the GPU.",
+        "headline-table-host-at-least-2",
+        "Limited by the CPU: at least {time:ns} of {step:ns} per step ({share:share}).",
     )
 }
 """The sentence for a table in which so much host time is not printed that it may be something else."""
+_MAY_BE_WAITS = Text("detail-may-be-waits", "Rows that are not printed may be waits for the GPU.")
 _UNKNOWN = Text(
-    "headline-table-unseen",
-    "It is unknown what bounds a step of {step:ns}: the GPU works for {busy:share} of the profiled time, and "
-    "{hidden:share} of the host's time is in rows that are not printed, which may be waits for the GPU. Raise "
-    "row_limit.",
+    "headline-table-unseen-2",
+    "No verdict: the GPU works {busy:share} of the profiled time, and {hidden:share} of CPU time is not printed.",
+)
+_RAISE_LIMIT = Text("detail-raise-limit", "Raise row_limit.", note="row_limit is code")
+_UNSEEN_WAITS = Text(
+    "detail-unseen-waits",
+    "Raise row_limit: rows that are not printed may be waits for the GPU.",
     note="row_limit is code",
 )
 _NO_HOST = Text(
-    "headline-table-no-host",
-    "It is unknown what bounds a step: the GPU works for {time:ns} of it, and the table does not show how long the "
-    "host takes.",
+    "headline-table-no-host-2",
+    "No verdict: the GPU works {time:ns} per step, but the table does not show the CPU's time.",
 )
 _NO_HOST_COLLECTIVES = Text(
-    "headline-table-no-host-collectives",
-    "It is unknown what bounds a step, because the table does not show how long the host takes. Of the {busy:ns} per "
-    "step for which the GPU works, collectives take {time:ns}.",
+    "headline-table-no-host-collectives-2",
+    "No verdict without the CPU's time; collectives take {time:ns} of the GPU's {busy:ns} per step.",
 )
 _CPU_ONLY_WAITS = Text(
-    "headline-table-cpu-only-waits",
-    "The GPU was not recorded, only the CPU: for {part:part} of each step the host waits for it in {call}. Record with "
-    "activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA].",
+    "headline-table-cpu-only-waits-2",
+    "The GPU was not recorded: the CPU waits for it {part:part} of each step in {call}.",
     note="call is the name of a runtime call, such as cudaDeviceSynchronize; part reads: 7 of the 10 s",
 )
 _CPU_ONLY = Text(
-    "headline-table-cpu-only",
-    "It is unknown what bounds a step of {step:rounded_ns}: {sign} shows an accelerator, but only the CPU was "
-    "recorded. Record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA].",
+    "headline-table-cpu-only-2",
+    "No verdict: {sign} shows an accelerator, but only the CPU was recorded.",
     note="sign is the name of a call or of an operator",
 )
+_RECORD_BOTH = Text("detail-record-both", "Record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA].")
 _EVENT_SPANS = Text(
-    "headline-table-event-spans",
-    "It is unknown what bounds a step of {step:rounded_ns}: the printed times of {device} are spans between events, in "
-    "which it may wait for the host.",
+    "headline-table-event-spans-2",
+    "No verdict: the times of {device} are spans between events, in which it may wait for the CPU.",
     note="device is such as CUDA",
 )
 _NO_DEVICE_TOTAL = Text(
-    "headline-table-no-device-total",
-    "It is unknown what bounds a step of {step:rounded_ns}: {device} shows an accelerator, but the table does not "
-    "say for how long it works in all. Paste the totals below the table, too.",
+    "headline-table-no-device-total-2",
+    "No verdict: {device} shows an accelerator, but the table has no total of its time.",
     note="device is such as CUDA",
 )
+_PASTE_TOTALS = Text("detail-paste-totals", "Paste the totals below the table, too.")
 _MOSTLY_HIDDEN = Text(
-    "headline-table-mostly-hidden",
-    "It is unknown what bounds a step of {step:rounded_ns}: {hidden:share} of the time is in rows that are not "
-    "printed. Raise row_limit.",
-    note="row_limit is code",
+    "headline-table-mostly-hidden-2", "No verdict: {hidden:share} of the time is in rows that are not printed."
 )
 Parts = tuple[dict[str, float], dict[str, Text]]
 """Times of a step in ns by what bounds it, at most the step together, and the sentences."""
@@ -212,16 +210,24 @@ def verdict(facts: Facts, times: Mapping[str, float], texts: Mapping[str, Text])
     said: dict[str, Any] = {"time": time, "step": step, "share": share} if is_printed else {"part": (time, step)}
     if bound == "gpu-compute":
         said["work"] = computing(_by_class(facts)) if is_printed else computing_of(facts)
-    message = texts[bound](**said)
+    if bound == "gpu-memory":
+        said["work"] = moving(_by_class(facts)) if is_printed else moving_of(facts)
+    found = StepBound("gpu-compute" if bound in _ANY_WORK else bound, texts[bound](**said), share)
     if bound == "host" and texts is WITHOUT_GPU:
-        message = with_operators(facts, _of_unused(facts, message, said))
-    return StepBound("gpu-compute" if bound in _ANY_WORK else bound, message, share)
+        found = with_operators(facts, _of_unused(facts, found, said), said)
+    elif texts is WITHOUT_GPU:
+        found = found.and_says(_NO_GPU_RECORDED)
+    if texts is _AT_LEAST:
+        found = found.and_says(_MAY_BE_WAITS)
+    return found.qualified(_TO_DO[bound]) if bound in _TO_DO else found
 
 
-def _of_unused(facts: Facts, message: Message, said: Mapping[str, Any]) -> Message:
-    """That a device is there and unused, or else the message."""
+def _of_unused(facts: Facts, found: StepBound, said: Mapping[str, Any]) -> StepBound:
+    """That a device is there and unused, or else that none was recorded."""
     own = facts.step_resources
-    return _UNUSED(device=own.unused_device, **said) if own and own.unused_device else message
+    if own is None or not own.unused_device:
+        return found.and_says(_NO_GPU_RECORDED)
+    return replace(found, message=_UNUSED(device=own.unused_device, **said))
 
 
 def parts(facts: Facts) -> Parts:
@@ -277,33 +283,39 @@ def sign(facts: Facts) -> str | None:
     return next((table.device for table in view.tables if table.device), None) if _has_device_times(facts) else None
 
 
-def unseen(facts: Facts) -> Message | None:
+def unseen(facts: Facts) -> StepBound | None:
     """The headline of a table that does not show what its device or its host does with its time; else None."""
     table = facts.table
     busy = facts.resources.gpu_ns
-    step = facts.step_ns
     if table is None:
         return None
     if busy is None:
         return _without_device(facts)
     if _has_no_host(facts):
         time = communication(facts)
-        return _NO_HOST_COLLECTIVES(busy=busy, time=time) if time >= MOST * busy else _NO_HOST(time=busy)
-    return _UNKNOWN(step=step, busy=busy / step, hidden=table.cpu_hidden_share) if unseen_waits(facts) else None
+        of_device = _NO_HOST_COLLECTIVES(busy=busy, time=time) if time >= MOST * busy else _NO_HOST(time=busy)
+        return StepBound("none", of_device, None)
+    if not unseen_waits(facts):
+        return None
+    message = _UNKNOWN(busy=busy / facts.step_ns, hidden=table.cpu_hidden_share)
+    return StepBound("none", message, None).qualified(_UNSEEN_WAITS)
 
 
-def _without_device(facts: Facts) -> Message | None:
+def _without_device(facts: Facts) -> StepBound | None:
     """The headline of a table without times of a device if one took part, or if most rows are not printed."""
-    step, found = facts.step_ns, sign(facts)
+    found = sign(facts)
     columns = next((table.device for table in facts.view.tables if table.device), None) if facts.view else None
     if facts.table is not None and facts.table.has_event_spans:
-        return _EVENT_SPANS(step=step, device=columns or found)
+        return StepBound("none", _EVENT_SPANS(device=columns or found), None)
     if columns and _has_device_times(facts):
-        return _NO_DEVICE_TOTAL(step=step, device=columns)
+        return StepBound("none", _NO_DEVICE_TOTAL(device=columns), None).qualified(_PASTE_TOTALS)
     if found:
-        return _of_waits(facts) or _CPU_ONLY(step=step, sign=found)
+        message = _of_waits(facts) or _CPU_ONLY(sign=found)
+        return StepBound("none", message, None).qualified(_RECORD_BOTH)
     hidden = _hidden_share(facts)
-    return _MOSTLY_HIDDEN(step=step, hidden=hidden) if hidden >= MOST else None
+    if hidden < MOST:
+        return None
+    return StepBound("none", _MOSTLY_HIDDEN(hidden=hidden), None).qualified(_RAISE_LIMIT)
 
 
 def _of_waits(facts: Facts) -> Message | None:

@@ -10,15 +10,15 @@ from traceanalyzer.report.names import in_ranges
 
 _MISSING = Text(
     "headline-hang-missing",
-    "{count:count} ranks never came to {operation} of {group}: {ranks}. {waiting:number} others wait.",
+    "{count:count} ranks never came to {operation} of {group}: {ranks}; {waiting:number} others wait.",
     "ranks is a list of numbers such as 9, 14",
-    one="{count:count} rank never came to {operation} of {group}: {ranks}. {waiting:number} others wait.",
+    one="{count:count} rank never came to {operation} of {group}: {ranks}; {waiting:number} others wait.",
 )
 _STOPPED = Text(
     "headline-hang-stopped",
-    "The devices of {count:count} ranks stopped: {ranks}. {waiting:number} other ranks wait.",
+    "The devices of {count:count} ranks stopped: {ranks}; {waiting:number} other ranks wait.",
     "ranks is a list of numbers such as 9, 14",
-    one="The device of {count:count} rank stopped: {ranks}. {waiting:number} other ranks wait.",
+    one="The device of {count:count} rank stopped: {ranks}; {waiting:number} other ranks wait.",
 )
 _MISMATCH = Text(
     "headline-hang-mismatch",
@@ -48,13 +48,12 @@ _ALL_WAITING = Text(
 )
 _UNKNOWN = Text(
     "headline-hang-unknown",
-    "{waiting:number} ranks wait, {ranks} of them in {operation} of {group}; the dumps do not say who else belongs to "
-    "it.",
+    "{waiting:number} ranks wait, {ranks} of them in {operation} of {group}; the dumps name no others.",
     "ranks is a list of numbers such as 9, 14",
 )
 _SLOW = Text(
     "headline-hang-slow",
-    "Nothing waits. Rank {rank} comes last to {last:number} of {collectives:number} collectives, by {late:ns}.",
+    "Nothing waits; rank {rank} comes last to {last:number} of {collectives:number} collectives, by {late:ns}.",
     "rank is a number",
 )
 _NONE = Text(
@@ -64,9 +63,9 @@ _NONE = Text(
 )
 _UNFINISHED = Text(
     "headline-hang-unfinished",
-    "Nobody waits for others. {count:count} ranks have not finished {operation} of {group} yet: {ranks}.",
+    "Nobody waits for others; {count:count} ranks have not finished {operation} of {group} yet: {ranks}.",
     "ranks is a list of numbers such as 9, 14",
-    one="Nobody waits for others. {count:count} rank has not finished {operation} of {group} yet: {ranks}.",
+    one="Nobody waits for others; {count:count} rank has not finished {operation} of {group} yet: {ranks}.",
 )
 _NOT_BEGUN = Text(
     "headline-hang-not-begun",
@@ -81,9 +80,9 @@ _TIMEOUT = Text(
 )
 _LOGGED_STOPPED = Text(
     "headline-hang-logged-stopped",
-    "{count:count} ranks did not finish {operation} of {group}, which others finished: {ranks}. {waiting:number} wait.",
+    "{count:count} ranks did not finish {operation} of {group}, which others finished: {ranks}; {waiting:number} wait.",
     "ranks is a list of numbers such as 9, 14",
-    one="{count:count} rank did not finish {operation} of {group}, which others finished: {ranks}. {waiting:number} "
+    one="{count:count} rank did not finish {operation} of {group}, which others finished: {ranks}; {waiting:number} "
     "wait.",
 )
 _LOGGED_NO_LINE = Text(

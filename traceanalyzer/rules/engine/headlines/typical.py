@@ -10,15 +10,24 @@ from math import fsum
 from statistics import median
 from typing import Any
 
-import msgspec
+from msgspec.structs import replace
 
 from traceanalyzer.analyzers.copies import Copies
 from traceanalyzer.analyzers.host import HostOwner, HostOwners
 from traceanalyzer.analyzers.launches import LaunchFigures
+from traceanalyzer.report import units
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.rules.engine import host_owners, idle_time, program
 from traceanalyzer.rules.engine.facts import Facts
-from traceanalyzer.rules.engine.headlines.kind_of_work import MOST, UNNAMED, computing_of, gpu_bound, other_work
+from traceanalyzer.rules.engine.headlines.kind_of_work import (
+    MOST,
+    UNNAMED,
+    computing_of,
+    gpu_bound,
+    moving_of,
+    other_work,
+)
+from traceanalyzer.rules.engine.headlines.step_bound import MOST_WORDS, StepBound, first_short, unit
 from traceanalyzer.structure.recording import Recording
 from traceanalyzer.structure.resources import StepResources
 
@@ -40,208 +49,209 @@ _BARE = ("operator", "call")
 _OWN_RULES = frozenset({"loader", "compilation"})
 """Roles that the sentence names by itself."""
 
-_COMPUTES = Text("headline-device-computes", "computes {share:percent}", note="part of a list: the GPU computes 65 %")
-_COPIES = Text("headline-device-copies", "copies {share:percent}", note="part of a list: the GPU copies 4 %")
-_COMMUNICATES = Text("headline-device-communicates", "communicates {share:percent}", note="part of a list: the GPU ...")
+_COMPUTES = Text("headline-share-computes", "{share:percent} computing", note="part of a list: GPU: 65 % computing")
+_COPIES = Text("headline-share-copies", "{share:percent} copying", note="part of a list")
+_COMMUNICATES = Text("headline-share-communicates", "{share:percent} communicating", note="part of a list")
 _EARLIER_SHARE = Text(
-    "headline-device-earlier",
-    "finishes earlier work {share:percent}",
-    note="part of a list: the GPU ...; work that was launched before the recording began",
+    "headline-share-earlier",
+    "{share:percent} working for the step before",
+    note="part of a list: GPU: ...; work that was launched before the step began",
 )
-_IDLE = Text("headline-device-idle", "is idle {share:percent}", note="part of a list: the GPU is idle 16 %")
-_DEVICE = Text("headline-device", "The GPU {doing}", note="a sentence; doing is a list: computes 65 %, is idle 35 %")
-_NO_REST = Text("headline-device-no-rest", "The rest is less than 1 %", note="a sentence; of a step")
-_REST = Text(
-    "headline-device-rest",
-    "In the rest it {doing}",
-    note="a sentence; it is the GPU; doing is a list: communicates 26 %, is idle 5 %",
-)
-_REST_BECAUSE = Text(
-    "headline-device-rest-because",
-    "In the rest it {doing}, mostly because {cause}",
-    note="a sentence; it is the GPU; doing is a list: communicates 26 %, is idle 5 %; cause: the CPU runs code",
+_IDLE = Text("headline-share-idle", "{share:percent} idle", note="part of a list: GPU: 16 % idle")
+_DEVICE = Text("detail-device", "GPU: {doing}.", note="a sentence; doing is a list: 65 % computing, 35 % idle")
+_DEVICE_BECAUSE = Text(
+    "detail-device-because",
+    "GPU: {doing}, mostly because {cause}.",
+    note="a sentence; doing is a list that ends with: 16 % idle; cause: the CPU launches kernels too slowly",
 )
 _INPUT = Text(
-    "headline-typical-input",
-    "Bound by input: for {part:part} of {unit} the GPU waits while the program waits for its DataLoader. {device}.",
-    note="unit is in the genitive: a typical step; device is a sentence, cause a clause",
+    "headline-typical-input-2",
+    "Waiting for data: {part:part} of {unit}.",
+    note="part reads: 35 of the 152 ms; unit is in the genitive: each step",
+)
+_INPUT_IN = Text(
+    "headline-typical-input-in",
+    "Waiting for data: {part:part} of {unit}, mostly for {owner}.",
+    note="unit is in the genitive: each step; owner is a function, mark or module",
 )
 _HOST = Text(
-    "headline-typical-host",
-    "Bound by the host: for {part:part} of {unit} the GPU does nothing, mostly because {cause}. {device}.",
-    note="unit is in the genitive: a typical step; device is a sentence, cause a clause",
+    "headline-typical-host-2",
+    "Limited by the CPU: {cause}, so the GPU idles {part:part}.",
+    note="cause is a clause about the CPU: it launches kernels too slowly; part reads: 168 of the 222 ms",
+)
+_HOST_IN = Text(
+    "headline-typical-host-in",
+    "Limited by the CPU in {owner}: {cause}, so the GPU idles {part:part}.",
+    note="owner is a function, mark or module; cause: it launches kernels too slowly; part reads: 168 of the 222 ms",
 )
 _COMMUNICATION = Text(
-    "headline-typical-communication",
-    "Bound by communication: for {part:part} of {unit} the GPU only communicates, or waits for other ranks. {device}.",
-    note="unit is in the genitive: a typical step; device is a sentence, cause a clause",
+    "headline-typical-communication-2",
+    "Limited by communication: the GPU does nothing else for {part:part} of {unit}.",
+    note="unit is in the genitive: each step",
 )
 _COMMUNICATION_OF_HOST = Text(
-    "headline-typical-communication-host",
-    "Bound by communication: for {part:part} of {unit} the GPU does nothing while the host communicates. {device}.",
-    note="unit is in the genitive: a typical step; device is a sentence, cause a clause",
+    "headline-typical-communication-host-2",
+    "Limited by communication on the CPU: the GPU idles {part:part} of {unit}.",
+    note="unit is in the genitive: each step",
 )
 _PRODUCTS = Text(
-    "headline-typical-gpu-compute-2",
-    "Bound by GPU compute: for {part:part} of {unit} the GPU computes, mostly {work}. {device}.",
-    note="unit is in the genitive: a typical step; device is a sentence; work: matrix products and attention",
+    "headline-typical-gpu-compute-3",
+    "Limited by GPU compute: mostly {work}, {part:part} of {unit}.",
+    note="unit is in the genitive: each step; work: matrix multiplications and attention",
 )
 _MOVES = Text(
-    "headline-typical-gpu-memory",
-    "Bound by GPU memory: for {part:part} of {unit} the GPU computes, mostly operations that move data. {device}.",
-    note="unit is in the genitive: a typical step; device is a sentence, cause a clause",
+    "headline-typical-gpu-memory-2",
+    "Limited by GPU memory bandwidth: mostly {work}, {part:part} of {unit}.",
+    note="unit is in the genitive: each step; work: elementwise kernels",
 )
 _ONLY_COPIES = Text(
-    "headline-typical-copies",
-    "Bound by copies: for {part:part} of {unit} the GPU only copies, mostly {copy}. {device}.",
-    note="unit is in the genitive: a typical step; copy is a name: Memcpy HtoD (Pageable -> Device)",
+    "headline-typical-copies-2",
+    "Limited by copies: mostly {copy}, {part:part} of {unit}.",
+    note="unit is in the genitive: each step; copy is a name: Memcpy HtoD (Pageable -> Device)",
 )
 _DECODE = Text(
-    "headline-typical-decode",
-    "Bound by GPU memory: for {part:part} of {unit} the GPU computes. A decode step of {tokens:count} tokens reads all "
-    "weights and caches for little arithmetic.",
-    note="unit is in the genitive: a typical step; device is a sentence, cause a clause",
-    one="Bound by GPU memory: for {part:part} of {unit} the GPU computes. A decode step of one token reads all weights "
-    "and caches for little arithmetic.",
+    "headline-typical-decode-2",
+    "Limited by GPU memory bandwidth: a decode step of {tokens:count} tokens reads all weights ({part:part}).",
+    note="part reads: 35 of the 152 ms",
+    one="Limited by GPU memory bandwidth: a decode step of one token reads all weights ({part:part}).",
 )
 _SOME_GPU = Text(
-    "headline-typical-gpu",
-    "Bound by the GPU: for {part:part} of {unit} it computes, but the names of its kernels do not show what. {device}.",
-    note="unit is in the genitive: a typical step; device is a sentence, cause a clause",
+    "headline-typical-gpu-2",
+    "Limited by the GPU: {part:part} of {unit}; names of kernels do not tell its work.",
+    note="unit is in the genitive: each step",
 )
 _OTHER_GPU = Text(
-    "headline-typical-gpu-work",
-    "Bound by the GPU: for {part:part} of {unit} it computes, mostly {work}. {device}.",
-    note="unit is in the genitive: a typical step; device is a sentence; work: sorting and selection",
+    "headline-typical-gpu-work-2",
+    "Limited by the GPU: mostly {work}, {part:part} of {unit}.",
+    note="unit is in the genitive: each step; work: sorting and selection",
 )
 _NOTHING = Text(
-    "headline-typical-none-2",
-    "No single cause dominates the {step:rounded_ns} of {unit}. {device}.",
-    note="unit is in the genitive: a typical step; device is a sentence, cause a clause",
+    "headline-typical-none-3",
+    "No single cause dominates the {step:rounded_ns} of {unit}.",
+    note="unit is in the genitive: each step",
 )
 _UNEXPLAINED = Text(
-    "headline-typical-unexplained",
-    "The recording does not show why the GPU does nothing for {part:part} of {unit}. {device}.",
-    note="unit is in the genitive: a typical step; device is a sentence, cause a clause",
+    "headline-typical-unexplained-2",
+    "The trace does not show why the GPU idles {part:part} of {unit}.",
+    note="unit is in the genitive: each step",
 )
 _LATE = Text(
-    "headline-typical-late",
-    "For {part:part} of {unit} the GPU does nothing although work was launched; it is not shown what that waits for. "
-    "{device}.",
-    note="unit is in the genitive: a typical step; device is a sentence",
+    "headline-typical-late-2",
+    "Something outside the trace blocks the GPU for {part:part} of {unit}.",
+    note="unit is in the genitive: each step",
 )
 _LOADING = Text(
-    "headline-typical-start-up",
-    "Bound by start-up: for {part:part} of {unit} the GPU waits while code is loaded or compiled. {device}.",
-    note="unit is in the genitive: a typical step; device is a sentence, cause a clause",
+    "headline-typical-start-up-2",
+    "Loading and compiling code: the GPU waits {part:part} of {unit}.",
+    note="unit is in the genitive: each step",
 )
 _EARLIER = Text(
-    "headline-typical-earlier-work",
-    "For {part:part} of {unit} the GPU most likely finished work from before the recording. {device}.",
-    note="unit is in the genitive: a typical step; device is a sentence, cause a clause",
+    "headline-typical-earlier-work-2",
+    "For {part:part} of {unit} the GPU most likely finished work from before the trace.",
+    note="unit is in the genitive: each step",
 )
 _PAUSES = Text(
-    "headline-typical-pauses",
-    "For {part:part} of {unit} the GPU pauses between kernels that are already queued. {device}.",
-    note="unit is in the genitive: a typical step; device is a sentence, cause a clause",
+    "headline-typical-pauses-2",
+    "The GPU pauses between kernels that are already queued: {part:part} of {unit}.",
+    note="unit is in the genitive: each step",
+)
+_BLOCKED = Text(
+    "detail-blocked",
+    "Work was launched meanwhile, but waits for something that the trace does not show, such as another stream or "
+    "rank.",
 )
 _ALSO_UNEXPLAINED = Text(
-    "headline-also-unexplained",
-    "{headline} The recording does not explain {part:part}.",
-    note="headline is a sentence; part is idle time of the GPU of a step",
+    "detail-unexplained", "The trace does not explain {part:part}.", note="part is idle time of the GPU of a step"
 )
 _ALSO_PENDING = Text(
-    "headline-also-pending",
-    "{headline} For {part:part} it does nothing while work that was launched long before waits for something that is "
-    "not in the recording.",
-    note="headline is a sentence; it is the GPU; part is idle time of the GPU of a step",
+    "detail-pending",
+    "For {part:part} the GPU is blocked by something outside the trace, such as another stream or rank.",
+    note="part is idle time of the GPU of a step",
 )
 _GRAPHS = Text(
-    "headline-graphs",
-    "{headline} {kernels:count} of {all:count} recorded kernels were launched by graphs, so launching them is not what "
-    "takes the time.",
-    note="headline is a sentence; graphs are CUDA graphs or HIP graphs",
+    "detail-graphs",
+    "Launching is not the problem: graphs launch {kernels:count} of {all:count} kernels.",
+    note="graphs are CUDA graphs or HIP graphs",
 )
-_TYPICAL_STEP = Text("headline-unit-typical", "a typical step", note="in the genitive: 35 of the 152 ms of ...")
-_ONE_STEP = Text("headline-unit-step", "the step", note="in the genitive: 35 of the 152 ms of ...")
-_RECORDING = Text("headline-unit-recording", "the recording", note="in the genitive: 35 of the 152 ms of ...")
-_WORK = Text("headline-unit-work", "recorded work", note="in the genitive: 35 of the 152 ms of ...; a part of a trace")
 _COLD = Text(
-    "headline-cold-pass",
-    "{headline} This is one cold pass: record a warm one.",
-    note="headline is a sentence; a pass of the program that comes first, so that code is loaded or compiled in it",
+    "detail-cold-pass",
+    "This is one cold pass: record a warm one.",
+    note="a pass of the program that comes first, so that code is loaded or compiled in it",
 )
 _OF_LOSS = {"input": _INPUT, "host": _HOST, "communication": _COMMUNICATION, "start-up": _LOADING}
 _SHOWN = (_EARLIER, "unrecorded_work"), (_PAUSES, "device_gap"), (_LATE, "pending"), (_UNEXPLAINED, "unknown pending")
 """Texts about idle time that no resource causes, with the causes; of equal times the first."""
 _CAUSES = {
-    "allocation": Text("headline-cause-allocation", "the CPU allocates or frees memory", "after: mostly because"),
-    "profiler_overhead": Text("headline-cause-profiler", "the profiler itself works", "after: mostly because"),
-    "cpu_operators": Text("headline-cause-cpu-operators", "operators compute on the CPU", "after: mostly because"),
-    "synchronization": Text("headline-cause-synchronization", "waits let its queue run empty", "after: mostly because"),
-    "launch_bound": Text("headline-cause-launches", "the CPU launches kernels too slowly", "after: mostly because"),
-    "host_code": Text(
-        "headline-cause-host-code", "the CPU runs code between operators", "Python code, mostly; after: mostly because"
+    "allocation": (
+        Text("headline-cause-allocation", "the CPU allocates or frees memory", "after: mostly because"),
+        Text("headline-cpu-allocates", "it allocates or frees memory", "it is the CPU"),
+    ),
+    "profiler_overhead": (
+        Text("headline-cause-profiler", "the profiler itself works", "after: mostly because"),
+        Text("headline-cpu-profiles", "the profiler itself works", "it is the CPU"),
+    ),
+    "cpu_operators": (
+        Text("headline-cause-cpu-operators", "operators compute on the CPU", "after: mostly because"),
+        Text("headline-cpu-computes", "operators compute on it", "it is the CPU"),
+    ),
+    "synchronization": (
+        Text("headline-cause-waits", "the CPU waits for the GPU first", "after: mostly because"),
+        Text("headline-cpu-waits", "it waits for the GPU first", "it is the CPU"),
+    ),
+    "launch_bound": (
+        Text("headline-cause-launches", "the CPU launches kernels too slowly", "after: mostly because"),
+        Text("headline-cpu-launches", "it launches kernels too slowly", "it is the CPU"),
+    ),
+    "host_code": (
+        Text("headline-cause-python", "the CPU is in Python between operators", "after: mostly because"),
+        Text("headline-cpu-python", "it is in Python between operators", "it is the CPU"),
     ),
 }
-"""Causes of idle time that are the host's, in the order of all causes."""
-_UNSEEN_CODE = Text("headline-cause-unseen", "the CPU launches nothing", "after: mostly because")
-
+"""Causes of idle time that are the host's, in the order of all causes: as a clause, and as one about the CPU."""
+_UNSEEN_CODE = (
+    Text("headline-cause-unseen", "the CPU launches nothing", "after: mostly because"),
+    Text("headline-cpu-launches-nothing", "it launches nothing", "it is the CPU"),
+)
 _OWNER = Text(
-    "headline-owner",
-    "{headline} While the GPU waits, {owner} takes {part:part}.",
-    note="headline is a sentence; owner is a function, mark or module; part reads: 35 of the 152 ms",
+    "detail-owner",
+    "While the GPU waits, {owner} takes {part:part}.",
+    note="owner is a function, mark or module; part reads: 35 of the 152 ms",
 )
 _OWNER_WITH = Text(
-    "headline-owner-with-role",
-    "{headline} While the GPU waits, {owner} takes {part:part}, and {other} {other_part:part}.",
-    note="headline is a sentence; owner and other are functions, marks or modules; part: 35 of the 152 ms",
+    "detail-owner-with-role",
+    "While the GPU waits, {owner} takes {part:part}, and {other} {other_part:part}.",
+    note="owner and other are functions, marks or modules; part: 35 of the 152 ms",
 )
 _OWNER_OF_WHICH = Text(
-    "headline-owner-of-which",
-    "{headline} While the GPU waits, {owner} takes {part:part}; of that, {other} takes {other_part:part}.",
-    note="headline is a sentence; owner and other are functions, marks or modules; part: 35 of the 152 ms",
+    "detail-owner-of-which",
+    "While the GPU waits, {owner} takes {part:part}; of that, {other} takes {other_part:part}.",
+    note="owner and other are functions, marks or modules; part: 35 of the 152 ms",
 )
 _LEAVES = Text(
-    "headline-owner-leaves",
-    "{headline} It was not recorded which part of the program that is: there are no marks, modules or stacks around "
-    "the operators (with_stack=True records stacks).",
-    note="headline is a sentence",
+    "detail-owner-leaves",
+    "It was not recorded which part of the program that is: there are no marks, modules or stacks around the "
+    "operators (with_stack=True records stacks).",
 )
 _SILENT = Text(
-    "headline-owner-silent",
-    "{headline} For {part:part} it is unknown what the host does: no event of its thread was recorded.",
-    note="headline is a sentence; part reads: 35 of the 152 ms",
+    "detail-owner-silent",
+    "For {part:part} it was not recorded what the CPU does (with_stack=True records it).",
+    note="part reads: 35 of the 152 ms",
 )
 _CALL = Text(
-    "headline-long-call",
-    "{headline} A single call of `{call}` in {owner} takes {time:ns}.",
-    note="headline is a sentence; call is an operator or runtime call; owner a function, mark or module",
+    "detail-long-call",
+    "A single call of `{call}` in {owner} takes {time:ns}.",
+    note="call is an operator or runtime call; owner a function, mark or module",
 )
 _CALL_WAITS = Text(
-    "headline-long-call-waits",
-    "{headline} A single call of `{call}` in {owner} takes {time:ns}: {wait} waits until {event} has ended.",
-    note="headline is a sentence; call is an operator, wait a runtime call, event a kernel or copy",
+    "detail-long-call-waits",
+    "A single call of `{call}` in {owner} takes {time:ns}: {wait} waits until {event} has ended.",
+    note="call is an operator, wait a runtime call, event a kernel or copy; owner a function, mark or module",
 )
 _CALL_EARLIER = Text(
-    "headline-long-call-earlier",
-    "{headline} A single call of `{call}` in {owner} takes {time:ns}: {wait} waits for work that was launched before "
-    "the recording began.",
-    note="headline is a sentence; call is an operator, wait a runtime call",
+    "detail-long-call-earlier",
+    "A single call of `{call}` in {owner} takes {time:ns}: {wait} waits for work from before the trace.",
+    note="call is an operator, wait a runtime call; owner a function, mark or module",
 )
-
-
-class StepBound(msgspec.Struct, frozen=True):
-    """What bounds a step."""
-
-    bound: str
-    message: Message
-    share: float | None
-    """Share of the step that the bound takes; None if nothing bounds it."""
-
-    def and_says(self, text: Text, **params: Any) -> StepBound:
-        """The same, with a sentence after its own."""
-        return StepBound(self.bound, text(headline=self.message, **params), self.share)
 
 
 def verdict(facts: Facts) -> StepBound | None:
@@ -254,7 +264,7 @@ def verdict(facts: Facts) -> StepBound | None:
         return None
     is_busy = own.gpu_ns >= BUSY * own.step_ns
     found = _of_copies(facts, recording, own) or (_of_busy_gpu if is_busy else _of_waiting_gpu)(facts, recording, own)
-    return found.and_says(_COLD) if found.bound == "start-up" and program.is_cold_pass(facts) else found
+    return found.qualified(_COLD) if found.bound == "start-up" and program.is_cold_pass(facts) else found
 
 
 def _of_copies(facts: Facts, recording: Recording, own: StepResources) -> StepBound | None:
@@ -264,8 +274,8 @@ def _of_copies(facts: Facts, recording: Recording, own: StepResources) -> StepBo
     if copies is None or not copies.rows or time < max(most, WORTH * step):
         return None
     copy = max(copies.rows, key=lambda each: each.exposed_ns).name
-    message = _ONLY_COPIES(part=(time, step), unit=unit(recording), device=_device(facts, own), copy=copy)
-    return StepBound("gpu-memory", message, time / step)
+    message = _ONLY_COPIES(part=(time, step), unit=unit(recording), copy=copy)
+    return _with_device(facts, own, StepBound("gpu-memory", message, time / step))
 
 
 def _of_waiting_gpu(facts: Facts, recording: Recording, own: StepResources) -> StepBound:
@@ -273,47 +283,51 @@ def _of_waiting_gpu(facts: Facts, recording: Recording, own: StepResources) -> S
     step, losses = own.step_ns, _losses(facts, own)
     bound = max(losses, key=lambda name: losses[name])
     time, text = losses[bound], _OF_LOSS[bound]
-    said: dict[str, Any] = {"unit": unit(recording), "device": _device(facts, own)}
+    said: dict[str, Any] = {"unit": unit(recording)}
     if time < WORTH * step:
         idle, text = max(((facts.idle_per_step(*of.split()), text) for text, of in _SHOWN), key=lambda row: row[0])
-        if idle >= WORTH * step:
-            return StepBound("none", text(part=(idle, step), **said), None)
-        return StepBound("none", _NOTHING(step=step, **said), time / step)
+        if idle < WORTH * step:
+            return _with_device(facts, own, StepBound("none", _NOTHING(step=step, **said), time / step))
+        found = _with_device(facts, own, StepBound("none", text(part=(idle, step), **said), None))
+        return found.and_says(_BLOCKED) if text is _LATE else found
     if bound == "host" and _computing_ns(own) >= _COMPUTING * step:
         return _of_busy_gpu(facts, recording, own)
     if bound == "communication":  # as the shares say: the device communicates, or is idle
         time, idle = own.exposed_communication_ns or 0.0, facts.idle_per_step("communication")
         if idle > time:
             time, text = idle, _COMMUNICATION_OF_HOST
-    said |= {"cause": _cause(facts)} if bound == "host" else {}
-    message = text(part=(time, step), **said)
+    said |= {"cause": _cause(facts)[1]()} if bound == "host" else {}
+    found = StepBound(bound, text(part=(time, step), **said), time / step)
     if bound in ("host", "input"):
-        message = (_with_owners if bound == "host" else _with_loader)(facts, message, step)
+        found = (_with_owners if bound == "host" else _with_loader)(facts, found, said, step)
+    found = _with_device(facts, own, found)
     unknown = facts.idle_per_step("unknown", "pending")
     if unknown >= WORTH * step:
         is_pending = 2 * facts.idle_per_step("pending") > unknown
-        message = (_ALSO_PENDING if is_pending else _ALSO_UNEXPLAINED)(headline=message, part=(unknown, step))
-    return StepBound(bound, message, time / step)
+        found = found.and_says(_ALSO_PENDING if is_pending else _ALSO_UNEXPLAINED, part=(unknown, step))
+    return found
 
 
 def _of_busy_gpu(facts: Facts, recording: Recording, own: StepResources) -> StepBound:
     """The headline of a device that works nearly all the time: it mostly computes, or it mostly communicates."""
     step, compute, communication = own.step_ns, _computing_ns(own), own.exposed_communication_ns or 0.0
     if communication > compute:
-        message = _COMMUNICATION(part=(communication, step), unit=unit(recording), device=_device(facts, own))
-        return StepBound("communication", message, communication / step)
+        message = _COMMUNICATION(part=(communication, step), unit=unit(recording))
+        return _with_device(facts, own, StepBound("communication", message, communication / step))
     is_decode = all(step.phase == "decode" and step.tokens is not None for step in recording.steps)
     tokens = [step.tokens or 0 for step in recording.steps if is_decode and step.is_typical]
     if tokens and max(tokens) < _FEW_TOKENS:
-        bound, message = "gpu-memory", _DECODE(part=(compute, step), unit=unit(recording), tokens=round(median(tokens)))
+        bound, message = "gpu-memory", _DECODE(part=(compute, step), tokens=round(median(tokens)))
     else:
         bound = gpu_bound(facts)
-        said = {"unit": unit(recording), "device": _rest(facts, own), "part": (compute, step)}
-        message = _of_work(facts, bound, said)
+        message = _of_work(facts, bound, {"unit": unit(recording), "part": (compute, step)})
+    found = StepBound("gpu-compute" if bound == UNNAMED else bound, message, compute / step)
+    is_delayed = _losses(facts, own)["host"] >= WORTH_BESIDE * step
+    found = _with_device(facts, own, found, _cause(facts)[0]() if is_delayed else None)
     figures = facts.find("launches", LaunchFigures)
     if figures is not None and (figures.graphs.kernel_share or 0.0) >= MOST:  # which spares the device the launches
-        message = _GRAPHS(headline=message, kernels=figures.graphs.kernels, all=figures.kernels)
-    return StepBound("gpu-compute" if bound == UNNAMED else bound, message, compute / step)
+        found = found.and_says(_GRAPHS, kernels=figures.graphs.kernels, all=figures.kernels)
+    return found
 
 
 def _of_work(facts: Facts, bound: str, said: dict[str, Any]) -> Message:
@@ -321,16 +335,9 @@ def _of_work(facts: Facts, bound: str, said: dict[str, Any]) -> Message:
     if bound == "gpu-compute":
         return _PRODUCTS(**said, work=computing_of(facts))
     if bound == "gpu-memory":
-        return _MOVES(**said)
+        return _MOVES(**said, work=moving_of(facts))
     work = other_work(facts)
     return _SOME_GPU(**said) if work is None else _OTHER_GPU(**said, work=work)
-
-
-def unit(recording: Recording) -> Message:
-    """The unit of the figures: a typical step, the only step, or what was recorded of no marked step."""
-    if recording.steps_from == "whole-trace":
-        return _WORK() if recording.has_more else _RECORDING()
-    return _ONE_STEP() if len(recording.steps) == 1 else _TYPICAL_STEP()
 
 
 def _computing_ns(own: StepResources) -> float:
@@ -349,65 +356,64 @@ def _losses(facts: Facts, own: StepResources) -> dict[str, float]:
     }
 
 
-def _cause(facts: Facts) -> Message:
-    """The largest of the causes that are the host's."""
+def _cause(facts: Facts) -> tuple[Text, Text]:
+    """The largest of the causes that are the host's, as a clause, and as one about the CPU."""
     largest = max(_CAUSES, key=facts.idle_per_step)
     is_after_waits = largest == "launch_bound" and idle_time.is_after_waits(facts, ("launch_bound",))
     if largest == "host_code" and facts.is_gpu_alone:
-        return _UNSEEN_CODE()
-    return _CAUSES["synchronization" if is_after_waits else largest]()
+        return _UNSEEN_CODE
+    return _CAUSES["synchronization" if is_after_waits else largest]
 
 
-def _device(facts: Facts, own: StepResources) -> Message:
-    """The device's activities in a typical step, as shares of the step."""
-    return _DEVICE(doing=(_COMPUTES(share=_computing_ns(own) / own.step_ns), *_beside_computing(facts, own)))
-
-
-def _rest(facts: Facts, own: StepResources) -> Message:
-    """The device's activities while it does not compute, and why it is idle if that is much."""
-    if not (doing := _beside_computing(facts, own)):
-        return _NO_REST()
-    if _losses(facts, own)["host"] < WORTH_BESIDE * own.step_ns:
-        return _REST(doing=doing)
-    return _REST_BECAUSE(doing=doing, cause=_cause(facts))
-
-
-def _beside_computing(facts: Facts, own: StepResources) -> tuple[Message, ...]:
+def _with_device(facts: Facts, own: StepResources, found: StepBound, cause: Message | None = None) -> StepBound:
+    """Add the device's activities in a typical step, as shares of the step, and why it is idle if that is asked."""
     earlier = facts.idle_per_step("unrecorded_work")
-    shares = (
+    times = (
+        (_COMPUTES, _computing_ns(own)),
         (_COPIES, own.only_copies_ns or 0.0),
         (_COMMUNICATES, own.exposed_communication_ns or 0.0),
         (_EARLIER_SHARE, earlier),
         (_IDLE, own.step_ns - (own.gpu_ns or 0.0) - earlier),
     )
-    return tuple(text(share=time / own.step_ns) for text, time in shares if round(100 * time / own.step_ns))
+    shares = units.adding_up([time / own.step_ns for _, time in times])
+    doing = [text(share=share) for (text, _), share in zip(times, shares, strict=True) if share]
+    if cause is not None and shares[-1]:
+        return found.and_says(_DEVICE_BECAUSE, doing=doing, cause=cause)
+    return found.and_says(_DEVICE, doing=doing)
 
 
-def _with_loader(facts: Facts, headline: Message, step_ns: float) -> Message:
-    """The sentence on a step that waits for its loader, with what the loader does, if it does it itself."""
+def _with_loader(facts: Facts, found: StepBound, said: dict[str, Any], step_ns: float) -> StepBound:
+    """What is said of a step that waits for its loader, with what the loader does, if it does it itself."""
     row = host_owners.largest(facts)
     if row is None or row.role not in ("preprocessing", "tokenization") or not row.idle_ns_per_step:
-        return headline
-    return _OWNER(headline=headline, owner=host_owners.name(row), part=(row.idle_ns_per_step, step_ns))
+        return found
+    owner, part = host_owners.name(row), (row.idle_ns_per_step, step_ns)
+    if 2 * row.idle_ns_per_step >= (found.share or 0.0) * step_ns:
+        named = _INPUT_IN(part=found.message.params["part"], owner=owner, **said)
+        found = replace(found, message=first_short((named, found.message)))
+    return found.and_says(_OWNER, owner=owner, part=part)
 
 
-def _with_owners(facts: Facts, headline: Message, step_ns: float) -> Message:
-    """The sentence on a step that the host bounds, with the parts of the program that take most of its idle time."""
+def _with_owners(facts: Facts, found: StepBound, said: dict[str, Any], step_ns: float) -> StepBound:
+    """What is said of a step that the host bounds, with the parts of the program that take most of its idle time."""
     owners, row = host_owners.found(facts), host_owners.largest(facts)
     if owners is None or facts.is_gpu_alone:
-        return headline
+        return found
     if row is not None and (row.idle_ns_per_step or 0.0) >= WORTH_BESIDE * step_ns:
-        headline = _named(owners, row, headline, step_ns)
+        if 2 * (row.idle_ns_per_step or 0.0) >= (found.share or 0.0) * step_ns:  # which the sentence is about then
+            named = _HOST_IN(part=found.message.params["part"], owner=host_owners.name(row), cause=said["cause"])
+            found = replace(found, message=first_short((named, found.message), MOST_WORDS - 2 * facts.is_cut))
+        found = _named(owners, row, found, step_ns)
     elif fsum(row.idle_self_ns_per_step or 0.0 for row in owners.rows if row.kind in _BARE) >= WORTH * step_ns:
-        headline = _LEAVES(headline=headline)
+        found = found.and_says(_LEAVES)
     silent = owners.unowned.idle_self_ns_per_step or 0.0
-    headline = _SILENT(headline=headline, part=(silent, step_ns)) if silent >= WORTH * step_ns else headline
-    return _with_long_call(owners, headline, step_ns)
+    found = found.and_says(_SILENT, part=(silent, step_ns)) if silent >= WORTH * step_ns else found
+    return _with_long_call(owners, found, step_ns)
 
 
-def _named(owners: HostOwners, row: HostOwner, headline: Message, step_ns: float) -> Message:
+def _named(owners: HostOwners, row: HostOwner, found: StepBound, step_ns: float) -> StepBound:
     """Add the owner, and another owner whose work a rule gives advice about."""
-    said = {"headline": headline, "owner": host_owners.name(row), "part": (row.idle_ns_per_step or 0.0, step_ns)}
+    said = {"owner": host_owners.name(row), "part": (row.idle_ns_per_step or 0.0, step_ns)}
     for role in owners.roles:
         idle = role.idle_ns_per_step or 0.0
         if role.role == row.role or role.role in _OWN_RULES or idle < WORTH_BESIDE * step_ns:
@@ -417,11 +423,11 @@ def _named(owners: HostOwners, row: HostOwner, headline: Message, step_ns: float
         text = _OWNER_OF_WHICH if other.name == row.name else _OWNER_WITH
         if text is _OWNER_WITH and (other.idle_ns or 0) + (row.idle_ns or 0) > (owners.idle_ns or 0):
             continue
-        return text(**said, other=host_owners.name(other), other_part=(idle, step_ns))
-    return _OWNER(**said)
+        return found.and_says(text, **said, other=host_owners.name(other), other_part=(idle, step_ns))
+    return found.and_says(_OWNER, **said)
 
 
-def _with_long_call(owners: HostOwners, headline: Message, step_ns: float) -> Message:
+def _with_long_call(owners: HostOwners, found: StepBound, step_ns: float) -> StepBound:
     """Add the longest call that takes much of a step while the device does nothing for at least half of that."""
     calls = [
         (call, row)
@@ -430,11 +436,13 @@ def _with_long_call(owners: HostOwners, headline: Message, step_ns: float) -> Me
         if 2 * (row.idle_self_ns or 0) >= call.duration_ns and call.name != row.name
     ]
     if not calls:
-        return headline
+        return found
     call, row = max(calls, key=lambda entry: entry[0].duration_ns)
-    said = {"headline": headline, "call": call.name, "owner": host_owners.name(row), "time": call.duration_ns}
+    said = {"call": call.name, "owner": host_owners.name(row), "time": call.duration_ns}
     if call.wait is None or 2 * call.waiting_ns < call.duration_ns:
-        return _CALL(**said)
+        return found.and_says(_CALL, **said)
     if call.waits_for == "unrecorded-work":
-        return _CALL_EARLIER(**said, wait=call.wait)
-    return _CALL(**said) if call.event is None else _CALL_WAITS(**said, wait=call.wait, event=call.event)
+        return found.and_says(_CALL_EARLIER, **said, wait=call.wait)
+    if call.event is None:
+        return found.and_says(_CALL, **said)
+    return found.and_says(_CALL_WAITS, **said, wait=call.wait, event=call.event)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from traceanalyzer.analyzers.kernels.accelerators import Accelerators, AcceleratorUse
 from traceanalyzer.analyzers.launches import LaunchFigures
 from traceanalyzer.analyzers.waits import Synchronizations
@@ -9,9 +11,10 @@ from traceanalyzer.knowledge.first_match import finds
 from traceanalyzer.report.message import Text
 from traceanalyzer.rules.engine import program
 from traceanalyzer.rules.engine.facts import Facts
-from traceanalyzer.rules.engine.headlines import little_work, printed, typical
+from traceanalyzer.rules.engine.headlines import little_work, printed
 from traceanalyzer.rules.engine.headlines.kind_of_work import MOST
-from traceanalyzer.rules.engine.headlines.typical import BUSY, StepBound
+from traceanalyzer.rules.engine.headlines.step_bound import StepBound, unit
+from traceanalyzer.rules.engine.headlines.typical import BUSY
 from traceanalyzer.structure.recording import Recording
 
 _is_call = finds(r"^(cuda|hip|cu|musa)[A-Z]")
@@ -19,77 +22,84 @@ _HARDLY = 0.05
 """Greatest share of a step in waits for the device with which it is done when the host is (own choice)."""
 
 _CAPTURE = Text(
-    "headline-capture",
-    "The recording contains the capture of graphs (launch calls: {launches:count}, device events: {events:count}). "
-    "Kernels do not run while they are captured, so the recording does not show what bounds the program. Record a "
-    "step that replays the graphs, and report on it with this file as --graph-capture.",
+    "headline-capture-2",
+    "No verdict: this is the capture of graphs, in which no kernels run.",
     note="graphs are CUDA graphs or HIP graphs",
 )
-_CAPTURES = Text(
-    "headline-capture-of-ranks",
-    "The recordings of the ranks contain the capture of graphs. Kernels do not run while they are captured, so the "
-    "recordings do not show what bounds the program. Record a step that replays the graphs.",
+_RECORD_REPLAY = Text(
+    "detail-record-replay-with",
+    "Record a step that replays the graphs, and report on it with this file as --graph-capture.",
     note="graphs are CUDA graphs or HIP graphs",
+)
+_RECORD_REPLAYS = Text(
+    "detail-record-replay", "Record a step that replays the graphs.", note="graphs are CUDA graphs or HIP graphs"
+)
+_CAPTURED = Text(
+    "detail-captured", "Captured: launch calls: {launches:count}, device events: {events:count}.", note="of graphs"
 )
 _REMOVED = Text(
-    "headline-removed-events",
-    "Events are missing: for {part:part} the recording contains nothing although calls were counted, so it does not "
-    "show what bounds the program.",
+    "headline-removed-events-2", "Events are missing: {part:part} of this trace are empty although calls were counted."
 )
 _ACCELERATOR = Text(
-    "headline-accelerator",
-    "{vendor} device {device} is busy for {busy:ns} of the {span:ns} between its first and its last event "
-    "({share:share}): work runs for {work:ns}, transfers for {transfer:ns}, communication for {communication:ns}.",
-    note="vendor is a kind of device, such as MTIA, NPU, HPU; device is its number",
+    "headline-accelerator-2",
+    "{vendor} device {device} is busy {part:part} from its first to its last event.",
+    note="vendor is a kind of device, such as MTIA, NPU, HPU; device is its number; part reads: 140 of the 152 ms",
+)
+_ACTIVITIES = Text(
+    "detail-accelerator",
+    "Work runs for {work:ns}, transfers for {transfer:ns}, communication for {communication:ns}.",
 )
 _ACCELERATOR_COMPUTES = Text(
-    "headline-accelerator-computes",
-    "Bound by compute on {vendor} device {device}: it works for {part:part} between its first and its last "
-    "event. Its largest task is {task} ({time:ns}).",
-    note="vendor is a kind of device, such as MTIA, NPU, HPU; device is its number; task is the name of an event",
+    "headline-accelerator-computes-2",
+    "Limited by compute on {vendor} device {device}: it works {part:part}.",
+    note="vendor is a kind of device, such as MTIA, NPU, HPU; device is its number; part reads: 140 of the 152 ms",
 )
 _ACCELERATOR_COMMUNICATES = Text(
-    "headline-accelerator-communicates",
-    "Bound by communication: {vendor} device {device} communicates for {part:part} between its first and its "
-    "last event. Its largest task is {task} ({time:ns}).",
-    note="vendor is a kind of device, such as MTIA, NPU, HPU; device is its number; task is the name of an event",
+    "headline-accelerator-communicates-2",
+    "Limited by communication: {vendor} device {device} communicates {part:part}.",
+    note="vendor is a kind of device, such as MTIA, NPU, HPU; device is its number; part reads: 140 of the 152 ms",
+)
+_TASK = Text(
+    "detail-accelerator-task",
+    "Between its first and its last event, its largest task is {task} ({time:ns}).",
+    note="it is a device; task is the name of an event",
 )
 _LEGACY = Text(
-    "headline-legacy-list",
-    "It is unknown what bounds the program: {vendor} device {device} is in operators for {part:part} between its first "
-    "and its last one, but the list of the legacy profiler does not show when it waits for the CPU in them.",
+    "headline-legacy-list-2",
+    "No verdict: {vendor} device {device} is in operators for {part:part}, waits for the CPU included.",
     note="vendor is a kind of device, such as CUDA; device is its number; part reads: 140 of the 152 ms",
 )
+_NO_WAITS = Text(
+    "detail-legacy-list", "The legacy profiler's list does not show when the device waits for the CPU in operators."
+)
 _LEGACY_HOST = Text(
-    "headline-legacy-list-host",
-    "Bound by the CPU: {vendor} device {device} has nothing to do for {part:part} between its first and its last "
-    "operator.",
+    "headline-legacy-list-host-2",
+    "Limited by the CPU: {vendor} device {device} has nothing to do for {part:part}.",
     note="vendor is a kind of device, such as CUDA; device is its number; part reads: 140 of the 152 ms",
 )
 _LATE = Text(
-    "headline-late-2",
-    "The program waited for {before:rounded_ns} before the first event, most likely for a request, or for something "
-    "that starts; only {rest:rounded_ns} have events. After that: {headline}",
-    note="headline is a sentence; before and rest are times",
+    "headline-late-3",
+    "The program waited {before:rounded_ns} before the first event, probably for a request; only {rest:rounded_ns} "
+    "have events.",
+    note="before and rest are times",
 )
 _LATE_WITH_LOADER = Text(
-    "headline-late-loader",
-    "The program waited for {before:rounded_ns} before the first event, most likely for something that starts, such as "
-    "the workers of its DataLoader; only {rest:rounded_ns} have events. After that: {headline}",
-    note="headline is a sentence; before and rest are times",
+    "headline-late-loader-2",
+    "The program waited {before:rounded_ns} before the first event, probably for DataLoader workers; only "
+    "{rest:rounded_ns} have events.",
+    note="before and rest are times; most likely for something that starts",
 )
+_AFTER_THAT = Text("detail-after-that", "After that: {headline}", note="headline is a sentence")
 _WAITS_FOR_UNSEEN = Text(
-    "headline-waits-for-unseen",
-    "Most likely bound by the GPU, whose kernels were not recorded: for {part:part} of {unit} the host waits for it in "
-    "{call}.",
-    note="call is the name of a runtime call, such as cudaDeviceSynchronize; unit is in the genitive: a typical step",
+    "headline-waits-for-unseen-2",
+    "Most likely limited by the GPU: the CPU waits {part:part} of {unit} in {call}.",
+    note="call is the name of a runtime call, such as cudaDeviceSynchronize; unit is in the genitive: each step",
 )
 _HARDLY_WAITS = Text(
-    "headline-hardly-waits",
-    "Most likely bound by the host: of the {step:rounded_ns} of {unit} it waits for the GPU for only "
-    "{time:rounded_ns}, so the GPU is done as soon as everything is launched. Kernels were not recorded.",
-    note="unit is in the genitive: a typical step",
+    "headline-hardly-waits-2",
+    "Most likely limited by the CPU: it waits for the GPU only {time:rounded_ns} of {step:rounded_ns}.",
 )
+_NOT_RECORDED = Text("detail-no-kernels", "Kernels were not recorded: add ProfilerActivity.CUDA.")
 
 
 def unusual(facts: Facts) -> StepBound | None:
@@ -98,14 +108,15 @@ def unusual(facts: Facts) -> StepBound | None:
     recording = facts.find("recording", Recording)
     if facts.is_graph_capture and figures is not None and figures.capture is not None:
         capture = figures.capture
-        return StepBound("capture", _CAPTURE(launches=capture.launch_calls, events=capture.device_events), None)
-    if figures is None and (found := _of_accelerator(facts)) is not None:
-        return found
+        captured = StepBound("capture", _CAPTURE(), None).qualified(_RECORD_REPLAY)
+        return captured.and_says(_CAPTURED, launches=capture.launch_calls, events=capture.device_events)
+    if figures is None and (of_other := _of_accelerator(facts)) is not None:
+        return of_other
     window = None if recording is None else recording.window
     if window is not None and window.removed_ns >= MOST * (window.end_ns - window.start_ns) > 0:
         return StepBound("none", _REMOVED(part=(window.removed_ns, window.end_ns - window.start_ns)), None)
     if facts.is_graph_capture and window is None:
-        return StepBound("capture", _CAPTURES(), None)
+        return StepBound("capture", _CAPTURE(), None).qualified(_RECORD_REPLAYS)
     return None if facts.is_startup else little_work.verdict(facts, recording)
 
 
@@ -119,14 +130,14 @@ def _of_accelerator(facts: Facts) -> StepBound | None:
     if use.returned_ns is not None and use.returned_ns < BUSY * use.span_ns:
         return _of_legacy(facts, use, said)
     if use.busy_share_of_span is None or use.busy_share_of_span < BUSY:
-        of_span = {"busy": use.busy_ns, "span": use.span_ns, "share": use.busy_share_of_span}
         of_kinds = {"work": use.work_ns, "transfer": use.transfer_ns, "communication": use.communication_ns}
-        return StepBound("none", _ACCELERATOR(**said, **of_span, **of_kinds), None)
+        told = StepBound("none", _ACCELERATOR(**said, part=(use.busy_ns, use.span_ns)), None)
+        return told.and_says(_ACTIVITIES, **of_kinds)
     computes = use.work_ns >= use.communication_ns
     text, bound = (_ACCELERATOR_COMPUTES, "gpu-compute") if computes else (_ACCELERATOR_COMMUNICATES, "communication")
     part = (use.work_ns if computes else use.communication_ns, use.span_ns)
-    message = text(**said, part=part, task=use.tasks[0].name, time=use.tasks[0].total_ns)
-    return StepBound(bound, message, part[0] / part[1])
+    told = StepBound(bound, text(**said, part=part), part[0] / part[1])
+    return told.and_says(_TASK, task=use.tasks[0].name, time=use.tasks[0].total_ns)
 
 
 def _of_legacy(facts: Facts, use: AcceleratorUse, said: dict[str, str]) -> StepBound:
@@ -134,7 +145,7 @@ def _of_legacy(facts: Facts, use: AcceleratorUse, said: dict[str, str]) -> StepB
     idle, own = use.span_ns - use.busy_ns, facts.step_resources
     loads = own is not None and own.loader_ns >= MOST * own.step_ns
     if idle < MOST * use.span_ns or loads:
-        return StepBound("none", _LEGACY(**said, part=(use.busy_ns, use.span_ns)), None)
+        return StepBound("none", _LEGACY(**said, part=(use.busy_ns, use.span_ns)), None).qualified(_NO_WAITS)
     return StepBound("host", _LEGACY_HOST(**said, part=(idle, use.span_ns)), idle / use.span_ns)
 
 
@@ -151,12 +162,13 @@ def of_launches_alone(facts: Facts) -> StepBound | None:
     waiting, step = waits.waiting_ns_per_step, facts.step_ns
     if waiting is None or not step or (waits.calls_per_step or 0.0) < 1:
         return None
-    unit = typical.unit(recording)
     if waiting >= MOST * step:
         call = max(waits.rows, key=lambda row: (row.waiting_ns, row.call)).call
-        return StepBound("gpu-compute", _WAITS_FOR_UNSEEN(call=call, part=(waiting, step), unit=unit), waiting / step)
+        message = _WAITS_FOR_UNSEEN(call=call, part=(waiting, step), unit=unit(recording))
+        return StepBound("gpu-compute", message, waiting / step).qualified(_NOT_RECORDED)
     if waiting <= _HARDLY * step:
-        return StepBound("host", _HARDLY_WAITS(step=step, unit=unit, time=waiting), 1 - waiting / step)
+        message = _HARDLY_WAITS(step=step, time=waiting)
+        return StepBound("host", message, 1 - waiting / step).qualified(_NOT_RECORDED)
     return None
 
 
@@ -166,4 +178,6 @@ def with_late_start(facts: Facts, found: StepBound) -> StepBound:
     if not before or facts.summary is None:
         return found
     text = _LATE_WITH_LOADER if program.has_loader(facts) else _LATE
-    return StepBound("none", text(before=before, rest=facts.summary.span_ns, headline=found.message), None)
+    late = StepBound("none", text(before=before, rest=facts.summary.span_ns), None, found.qualifier)
+    late = late.and_says(_AFTER_THAT, headline=found.message)
+    return replace(late, details=(*late.details, *found.details))
