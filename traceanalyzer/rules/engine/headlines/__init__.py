@@ -29,9 +29,12 @@ from traceanalyzer.structure.recording import Outside, Recording
 from traceanalyzer.structure.recording.left_out import OTHER_PHASE, UNKNOWN
 from traceanalyzer.structure.recording.program_steps import WHOLE
 from traceanalyzer.structure.recording.repetition import FOUND_BY
+from traceanalyzer.structure.recording.workload import PASSES_ALONE
 
 _UNEVEN_RATIO = 2.0
 """Longest over shortest step from which on a mean over them is said to be of uneven steps (own choice)."""
+_SKEW, _MANY_STEPS = 1.25, 5
+"""Mean over median of at least so many steps from which on the median is told as well (own choice)."""
 _WARM_UP = 1.5
 """A first step longer than this factor times the median of the others is still warming up; the warning uses the same
 limit."""
@@ -96,6 +99,11 @@ _UNEVEN = Text(
     "{headline} This is a mean over uneven steps of {shortest:ns} to {longest:ns}.",
     note="headline is a sentence",
 )
+_SKEWED = Text(
+    "headline-skewed-steps",
+    "{headline} This is a mean over uneven steps: half of them take at most {median:ns}.",
+    note="headline is a sentence",
+)
 _OUTSIDE = Text(
     "headline-outside",
     "{headline} But {share:share} of the GPU's recorded work lies outside of the steps.",
@@ -136,6 +144,23 @@ _OUTSIDE_TIME = Text(
     "headline-also-outside-time",
     "{headline} Outside of the typical steps: {time:rounded_ns} {when}.",
     note="headline is a sentence; when: before the first step",
+)
+_SEVERAL = Text(
+    "outside-left-out-steps",
+    "in {count:count} steps unlike the others",
+    one="in a step unlike the others",
+    note="after a time",
+)
+_OF_PHASE = Text(
+    "outside-steps-of-another-phase",
+    "in {count:count} steps of another phase",
+    one="in a step of another phase",
+    note="after a time",
+)
+_NO_TRAINING = Text(
+    "headline-passes-alone",
+    "{headline} These steps do not train: they have no backward pass.",
+    note="headline is a sentence",
 )
 _BECAUSE = Text(
     "outside-because", "because of {reason}", note="reason is a noun, such as: allocation of memory; ends a sentence"
@@ -318,6 +343,8 @@ def _qualified(facts: Facts, found: StepBound) -> StepBound:
         found = found.and_says(_FIRST_STEP, first=first, median=float(median(others)))
     elif others and max(first, *others) > _UNEVEN_RATIO * min(first, *others):
         found = found.and_says(_UNEVEN, shortest=min(first, *others), longest=max(first, *others))
+    elif (half := _median_of_skewed(facts)) is not None:
+        found = found.and_says(_SKEWED, median=half)
     own = facts.step_resources
     outside = own.outside_device_ns / own.recorded_device_ns if own and own.recorded_device_ns else 0.0
     return found.and_says(_OUTSIDE, share=outside) if outside > MOST else found
@@ -336,6 +363,16 @@ def _durations(facts: Facts) -> list[float]:
     if recording is None or recording.steps_from not in ("ProfilerStep", *FOUND_BY):
         return []
     return [step.duration_ns for step in recording.steps if step.is_typical]
+
+
+def _median_of_skewed(facts: Facts) -> float | None:
+    """The median of the steps that count if a few of many make their mean much longer, whatever marks them."""
+    recording = facts.find("recording", Recording)
+    own = [step.duration_ns for step in recording.steps if step.is_typical] if recording else []
+    if len(own) < _MANY_STEPS or facts.find("ranks", Ranks) is not None:
+        return None
+    half = float(median(own))
+    return half if fsum(own) > _SKEW * half * len(own) else None
 
 
 def _with_communication(facts: Facts, found: StepBound) -> StepBound:
@@ -357,12 +394,23 @@ def _with_outside(facts: Facts, found: StepBound) -> StepBound:
     recording = facts.find("recording", Recording)
     if recording is None or facts.summary is None or recording.steps_from == WHOLE or not recording.outside:
         return found
+    if any(evidence.kind == PASSES_ALONE for evidence in recording.evidence):
+        found = found.and_says(_NO_TRAINING)
     if (recording.outside_ns or 0) < _WORTH_OUTSIDE * facts.summary.span_ns:
         return found
     part = max(recording.outside, key=lambda part: part.duration_ns)
-    said = {"time": part.duration_ns, "when": OUTSIDE_KINDS[part.kind]()}
+    said = {"time": part.duration_ns, "when": _when(recording, part)}
     what = _what(part)
     return found.and_says(_OUTSIDE_TIME, **said) if what is None else found.and_says(_ALSO_OUTSIDE, **said, what=what)
+
+
+def _when(recording: Recording, part: Outside) -> Message:
+    """Where a time lies that is outside of the typical steps, with how many steps it is if it is several."""
+    end = part.start_ns + part.duration_ns
+    count = sum(not step.is_typical and part.start_ns <= step.start_ns < end for step in recording.steps)
+    if part.kind != "left-out-step":
+        return OUTSIDE_KINDS[part.kind]()
+    return (_OF_PHASE if part.reason == OTHER_PHASE else _SEVERAL)(count=count)
 
 
 def _what(part: Outside) -> Message | None:

@@ -32,6 +32,29 @@ _OTHER_WORK = {
     "linear_algebra": Text("headline-work-linear-algebra", "FFT or solvers", note="after: the GPU computes, mostly"),
 }
 """Classes that are bound neither by arithmetic nor by memory as a rule."""
+_KINDS = {
+    **_WORK,
+    **_OTHER_WORK,
+    "moe": Text("headline-kind-experts", "products of experts", note="part of a list: matrix products 54 %"),
+    "normalization": Text("headline-kind-normalization", "normalization", note="part of a list: matrix products 54 %"),
+    "elementwise": Text("headline-kind-elementwise", "elementwise operations", note="part of a list: products 54 %"),
+    "reduction": Text("headline-kind-reduction", "softmax and other reductions", note="part of a list: products 54 %"),
+    "copy": Text("headline-kind-copy", "copies and layouts", note="part of a list: matrix products 54 %"),
+    "embedding": Text("headline-kind-embedding", "embeddings", note="part of a list: matrix products 54 %"),
+    "pooling": Text("headline-kind-pooling", "pooling and resampling", note="part of a list: matrix products 54 %"),
+    "optimizer": Text("headline-kind-optimizer", "the optimizer", note="part of a list: matrix products 54 %"),
+    "triton": Text("headline-kind-generated", "generated kernels", note="part of a list: matrix products 54 %"),
+}
+_WORTH_KIND, _KINDS_SHOWN = 0.05, 4
+"""Least share of the kernels' time of a kind that is told, and how many are (own choice)."""
+_ALL_OF_IT = 0.95
+"""Share from which on one kind is all of it, which the sentence before has said."""
+_SHARES = Text(
+    "headline-kinds-of-kernels",
+    "{headline} Of the time of its kernels: {kinds}.",
+    note="headline is a sentence; it is the GPU; kinds is a list: matrix products 54 %, the optimizer 13 %",
+)
+_SHARE = Text("headline-kind-share", "{kind} {share:percent}", note="part of a list: matrix products 54 %")
 
 
 def gpu_bound(facts: Facts) -> str:
@@ -66,6 +89,15 @@ def other_work(facts: Facts) -> Message | None:
     """The class with most of the GPU's time, if it is bound neither by arithmetic nor by memory as a rule."""
     times, total = _by_class(facts)
     return next((text() for name, text in _OTHER_WORK.items() if times[name] >= MOST * total > 0), None)
+
+
+def with_shares(facts: Facts, headline: Message) -> Message:
+    """The sentence on a busy device, with what its kernels do most, of those that do not communicate."""
+    times, total = _by_class(facts)
+    most = [(name, time) for name, time in times.most_common() if name in _KINDS and time >= _WORTH_KIND * total]
+    told = tuple(_SHARE(kind=_KINDS[name](), share=time / total) for name, time in most[:_KINDS_SHOWN])
+    is_one = most[:1] and most[0][1] >= _ALL_OF_IT * total
+    return _SHARES(headline=headline, kinds=told) if told and not is_one else headline
 
 
 def _by_class(facts: Facts) -> tuple[Counter[str], int]:

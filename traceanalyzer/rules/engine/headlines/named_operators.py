@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from math import fsum
 
+from traceanalyzer.analyzers.host.pauses import HostPauses
 from traceanalyzer.analyzers.optimizer import Optimizers
 from traceanalyzer.knowledge import marks
 from traceanalyzer.report.message import Message, Text
@@ -17,6 +18,11 @@ from traceanalyzer.structure.recording.left_out import MARKED
 _SHOWN = 3
 _WORTH_NO_OPERATOR = 0.2
 """Share of a step from which on code in no operator is named (own choice: recording events costs a good part of it)."""
+_PARTS = frozenset({"mark", "function"})
+"""Kinds of owners that are parts of the program, with names that people chose."""
+_TINY_NS, _LEAST_CALLS, _DOMINATES = 12_000, 100, 0.25
+"""Operators are tiny if at least so many follow one another this quickly, and none of them takes this share of a step
+by itself (own choice: a call costs some microseconds in PyTorch, in Python and in the profiler, on any inputs)."""
 _NO_CODE = frozenset({"communication", "asleep"})
 """Resources whose time on the path may be in no operator, but is no code of the program."""
 _OPERATORS = Text(
@@ -28,6 +34,12 @@ _NO_OPERATOR = Text(
     "headline-cpu-no-operator",
     "code in no operator {time:ns}",
     note="part of a list: aten::addmm 3.2 ms; code is Python or a library outside of PyTorch",
+)
+_MANY = Text(
+    "headline-cpu-many-operators",
+    "{headline} It calls {calls:number} operators, one every {each:ns}: what takes time is calling them rather than "
+    "their arithmetic. Larger batches, fused operators or torch.compile need fewer calls.",
+    note="headline is a sentence; it is the program",
 )
 _OPERATOR = Text("headline-cpu-operator", "{name} {time:ns}", note="part of a list: aten::addmm 3.2 ms; name is code")
 
@@ -48,8 +60,31 @@ def with_operators(facts: Facts, message: Message) -> Message:
         own = [(row.name, facts.per_step(row.host_self_ns)) for row in if_known(lambda: facts.operators)]
     own = _worth_telling(own, facts.step_ns)
     own = sorted(own, key=lambda entry: (-entry[1], entry[0]))[:_SHOWN]
+    if path is not None and own and not own[0][0]:
+        own = _parts(path) or own
     told = tuple(_OPERATOR(name=name, time=time) if name else _NO_OPERATOR(time=time) for name, time in own)
-    return _OPERATORS(headline=message, operators=told) if told else message
+    message = _OPERATORS(headline=message, operators=told) if told else message
+    return message if path is None or facts.view else _with_calls(facts, message)
+
+
+def _parts(path: CriticalPath) -> list[tuple[str, float]]:
+    """The marks and functions of the program that take a good part of a step, if they take most of it."""
+    own = [(row.name, row.ns_per_step) for row in path.owners if row.name and row.kind in _PARTS]
+    if fsum(time for _, time in own) < MOST * path.step_ns:
+        return []
+    return [(name, time) for name, time in own if time >= WORTH_BESIDE * path.step_ns][:_SHOWN]
+
+
+def _with_calls(facts: Facts, message: Message) -> Message:
+    """The headline, with how many operators are called in a step that is mostly calls of tiny ones."""
+    rows = if_known(lambda: facts.operators)
+    pauses = facts.find("host_pauses", HostPauses)
+    calls = facts.per_step(sum(row.calls for row in rows))
+    time = facts.step_ns - (facts.per_step(pauses.time_ns) if pauses else 0.0)
+    longest = facts.per_step(max((row.host_self_ns for row in rows), default=0))
+    if calls < _LEAST_CALLS or time > _TINY_NS * calls or longest >= _DOMINATES * facts.step_ns:
+        return message
+    return _MANY(headline=message, calls=round(calls), each=time / calls)
 
 
 def _worth_telling(own: list[tuple[str, float]], step_ns: float) -> list[tuple[str, float]]:

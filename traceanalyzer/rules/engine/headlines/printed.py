@@ -19,7 +19,8 @@ from traceanalyzer.rules.engine.budget import Budget
 from traceanalyzer.rules.engine.facts import Facts, if_known
 from traceanalyzer.rules.engine.headlines.kind_of_work import MOST, UNNAMED, computing, computing_of, work_times
 from traceanalyzer.rules.engine.headlines.named_operators import with_operators
-from traceanalyzer.rules.engine.headlines.typical import BUSY, WORTH, StepBound
+from traceanalyzer.rules.engine.headlines.typical import BUSY, WORTH, StepBound, unit
+from traceanalyzer.structure.recording import Recording
 
 _MIXED = "gpu-mixed"
 """What bounds a table whose names show that no kind of work takes most of the GPU's time."""
@@ -74,10 +75,34 @@ WITHOUT_GPU = {
     ),
 }
 """Sentences about a run without events of a device."""
+_OF_ALL = {
+    "input": Text(
+        "headline-cpu-input-all",
+        "Bound by input: {part:part} of {unit} is waiting for the DataLoader. No GPU was recorded.",
+        note="unit is in the genitive: the recording",
+    ),
+    "communication": Text(
+        "headline-cpu-communication-all",
+        "Bound by communication: for {part:part} of {unit} collectives run and no operator is recorded. No GPU was "
+        "recorded.",
+        note="unit is in the genitive: the recording",
+    ),
+    "host": Text(
+        "headline-cpu-host-all",
+        "Bound by the CPU: {part:part} of {unit} pass in the program itself. No GPU was recorded.",
+        note="unit is in the genitive: the recording",
+    ),
+}
+"""The same of a recording without steps, or with only one."""
 _UNUSED = Text(
     "headline-cpu-unused-gpu",
     "The model runs on the CPU: {part:part} of each step pass in the program itself. Nothing was launched on {device}.",
     note="device is the name of a GPU; part reads: 21 % of the 150 ms",
+)
+_UNUSED_IN_ALL = Text(
+    "headline-cpu-unused-gpu-all",
+    "The model runs on the CPU: {part:part} of {unit} pass in the program itself. Nothing was launched on {device}.",
+    note="device is the name of a GPU; part reads: 21 % of the 150 ms; unit is in the genitive: the recording",
 )
 _OF_TABLE = {
     "input": Text(
@@ -212,8 +237,11 @@ def verdict(facts: Facts, times: Mapping[str, float], texts: Mapping[str, Text])
     said: dict[str, Any] = {"time": time, "step": step, "share": share} if is_printed else {"part": (time, step)}
     if bound == "gpu-compute":
         said["work"] = computing(_by_class(facts)) if is_printed else computing_of(facts)
+    recording, is_alone = facts.find("recording", Recording), texts is WITHOUT_GPU
+    if is_alone and recording is not None and len(recording.steps) == 1:
+        texts, said = _OF_ALL, {**said, "unit": unit(recording)}
     message = texts[bound](**said)
-    if bound == "host" and texts is WITHOUT_GPU:
+    if bound == "host" and is_alone:
         message = with_operators(facts, _of_unused(facts, message, said))
     return StepBound("gpu-compute" if bound in _ANY_WORK else bound, message, share)
 
@@ -221,7 +249,9 @@ def verdict(facts: Facts, times: Mapping[str, float], texts: Mapping[str, Text])
 def _of_unused(facts: Facts, message: Message, said: Mapping[str, Any]) -> Message:
     """That a device is there and unused, or else the message."""
     own = facts.step_resources
-    return _UNUSED(device=own.unused_device, **said) if own and own.unused_device else message
+    if own is None or not own.unused_device:
+        return message
+    return (_UNUSED_IN_ALL if "unit" in said else _UNUSED)(device=own.unused_device, **said)
 
 
 def parts(facts: Facts) -> Parts:

@@ -18,7 +18,14 @@ from traceanalyzer.analyzers.launches import LaunchFigures
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.rules.engine import host_owners, idle_time, program
 from traceanalyzer.rules.engine.facts import Facts
-from traceanalyzer.rules.engine.headlines.kind_of_work import MOST, UNNAMED, computing_of, gpu_bound, other_work
+from traceanalyzer.rules.engine.headlines.kind_of_work import (
+    MOST,
+    UNNAMED,
+    computing_of,
+    gpu_bound,
+    other_work,
+    with_shares,
+)
 from traceanalyzer.structure.recording import Recording
 from traceanalyzer.structure.resources import StepResources
 
@@ -309,7 +316,7 @@ def _of_busy_gpu(facts: Facts, recording: Recording, own: StepResources) -> Step
     else:
         bound = gpu_bound(facts)
         said = {"unit": unit(recording), "device": _rest(facts, own), "part": (compute, step)}
-        message = _of_work(facts, bound, said)
+        message = with_shares(facts, _of_work(facts, bound, said))
     figures = facts.find("launches", LaunchFigures)
     if figures is not None and (figures.graphs.kernel_share or 0.0) >= MOST:  # which spares the device the launches
         message = _GRAPHS(headline=message, kernels=figures.graphs.kernels, all=figures.kernels)
