@@ -17,6 +17,7 @@ from traceanalyzer.rules.engine.facts import Facts, if_known
 from traceanalyzer.rules.engine.processor import Processor
 from traceanalyzer.structure.recording import Recording
 from traceanalyzer.structure.recording.program_steps import WHOLE
+from traceanalyzer.structure.recording.workload import PASSES_ALONE
 
 _VERSION = re.compile(r"(<?)(\d{1,3})\.(\d{1,3})")
 _COLLECTION = re.compile(r"<built-in function collect>|^gc(\.py)?\b|\bgarbage.?collect", re.IGNORECASE)
@@ -61,6 +62,13 @@ def may_train(facts: Facts) -> bool:
     if workload(facts) == "start-up" and if_known(lambda: facts.operators) and facts.find("passes", Passes) is None:
         return False  # its operators have no numbers of autograd
     return workload(facts) != "inference" or bool(roles(facts) & {"parallel", "training"})
+
+
+def steps_may_train(facts: Facts) -> bool:
+    """Whether the typical steps may train; those of an evaluation beside a training do not."""
+    recording = facts.find("recording", Recording)
+    evidence = recording.evidence if recording else ()
+    return may_train(facts) and not any(sign.kind == PASSES_ALONE for sign in evidence)
 
 
 def may_schedule_stages(facts: Facts) -> bool:
