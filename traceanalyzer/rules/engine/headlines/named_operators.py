@@ -50,21 +50,24 @@ def with_operators(facts: Facts, message: Message) -> Message:
     Of a table these are its rows by self time: in a range that somebody marked, what is outside of operators may take
     most.
     """
-    path = facts.find("critical_path", CriticalPath)
-    if facts.view:
-        rows = [row for row, _ in facts.view.by_name]
-        own = [("" if row.name.startswith(MARKED) else row.name, facts.per_step(row.self_cpu_ns or 0)) for row in rows]
-    elif path is not None:
-        own = _of_path(facts, path)
-    else:
-        own = [(row.name, facts.per_step(row.host_self_ns)) for row in if_known(lambda: facts.operators)]
-    own = _worth_telling(own, facts.step_ns)
+    path = None if facts.view else facts.find("critical_path", CriticalPath)
+    own = _worth_telling(_own_times(facts, path), facts.step_ns)
     own = sorted(own, key=lambda entry: (-entry[1], entry[0]))[:_SHOWN]
     if path is not None and own and not own[0][0]:
         own = _parts(path) or own
     told = tuple(_OPERATOR(name=name, time=time) if name else _NO_OPERATOR(time=time) for name, time in own)
     message = _OPERATORS(headline=message, operators=told) if told else message
-    return message if path is None or facts.view else _with_calls(facts, message)
+    return message if path is None else _with_calls(facts, message)
+
+
+def _own_times(facts: Facts, path: CriticalPath | None) -> list[tuple[str, float]]:
+    """Time of a step in each operator by itself, and "" for what is in none of them."""
+    if facts.view:
+        rows = [row for row, _ in facts.view.by_name]
+        return [("" if row.name.startswith(MARKED) else row.name, facts.per_step(row.self_cpu_ns or 0)) for row in rows]
+    if path is not None:
+        return _of_path(facts, path)
+    return [(row.name, facts.per_step(row.host_self_ns)) for row in if_known(lambda: facts.operators)]
 
 
 def _parts(path: CriticalPath) -> list[tuple[str, float]]:

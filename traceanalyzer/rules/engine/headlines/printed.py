@@ -232,18 +232,23 @@ def verdict(facts: Facts, times: Mapping[str, float], texts: Mapping[str, Text])
     bound = max(large, key=lambda name: (name.startswith("gpu"), large[name]), default=None)
     if bound is None:
         return None
-    time, share = large[bound], large[bound] / step
-    is_printed = texts is _OF_TABLE or texts is _AT_LEAST
-    said: dict[str, Any] = {"time": time, "step": step, "share": share} if is_printed else {"part": (time, step)}
+    message = _of_bound(facts, bound, large[bound], texts)
+    return StepBound("gpu-compute" if bound in _ANY_WORK else bound, message, large[bound] / step)
+
+
+def _of_bound(facts: Facts, bound: str, time: float, texts: Mapping[str, Text]) -> Message:
+    """The sentence about what bounds a step, by how long it takes."""
+    step, is_printed = facts.step_ns, texts is _OF_TABLE or texts is _AT_LEAST
+    said: dict[str, Any] = {"time": time, "step": step, "share": time / step} if is_printed else {"part": (time, step)}
     if bound == "gpu-compute":
         said["work"] = computing(_by_class(facts)) if is_printed else computing_of(facts)
-    recording, is_alone = facts.find("recording", Recording), texts is WITHOUT_GPU
-    if is_alone and recording is not None and len(recording.steps) == 1:
+    if texts is not WITHOUT_GPU:
+        return texts[bound](**said)
+    recording = facts.find("recording", Recording)
+    if recording is not None and len(recording.steps) == 1:
         texts, said = _OF_ALL, {**said, "unit": unit(recording)}
     message = texts[bound](**said)
-    if bound == "host" and is_alone:
-        message = with_operators(facts, _of_unused(facts, message, said))
-    return StepBound("gpu-compute" if bound in _ANY_WORK else bound, message, share)
+    return with_operators(facts, _of_unused(facts, message, said)) if bound == "host" else message
 
 
 def _of_unused(facts: Facts, message: Message, said: Mapping[str, Any]) -> Message:
