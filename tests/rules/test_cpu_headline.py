@@ -167,3 +167,26 @@ def test_marks_are_named_instead_of_code_in_no_operator() -> None:
         trace.annotation("classify", at + 700, 300)
         trace.op("aten::embedding_bag", at + 710, 280)
     assert "takes most of it: tokenize 700 us, classify 300 us." in said(trace)
+
+
+def test_a_gpu_in_the_header_of_a_program_on_the_cpu_is_named() -> None:
+    """Only the CPU was recorded, on a machine with a GPU: convolutions of MKL show where they ran."""
+    for devices, is_there in ((TraceBuilder(), True), (TraceBuilder(devices=()), False)):
+        devices.step(0, 0, 1000)
+        devices.op("aten::mkldnn_convolution", 10, 800)
+        assert ("The machine has a GPU (" in said(devices)) is is_there
+
+
+def test_a_shorter_step_is_not_what_lies_outside() -> None:
+    """Two steps of 10 ms among six of 20 ms, which are no phase; a longer one is told."""
+
+    def of(first: int) -> str:
+        trace, at = TraceBuilder(devices=()), 0
+        for number, own in enumerate((first, 20_000, 20_000, first, 20_000)):
+            trace.step(number, at, own)
+            trace.op("aten::mm", at, own - 100)
+            at += own
+        return said(trace)
+
+    assert "Outside of the typical steps" not in of(13_000)
+    assert "Outside of the typical steps: 45 ms in a step unlike the others" in of(45_000)

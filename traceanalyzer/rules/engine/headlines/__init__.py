@@ -398,10 +398,20 @@ def _with_outside(facts: Facts, found: StepBound) -> StepBound:
         found = found.and_says(_NO_TRAINING)
     if (recording.outside_ns or 0) < _WORTH_OUTSIDE * facts.summary.span_ns:
         return found
-    part = max(recording.outside, key=lambda part: part.duration_ns)
+    # a step that is only shorter than others says nothing of what the program does besides
+    worth = [part for part in recording.outside if not _is_short_step(recording, part)]
+    if not worth:
+        return found
+    part = max(worth, key=lambda part: part.duration_ns)
     said = {"time": part.duration_ns, "when": _when(recording, part)}
     what = _what(part)
     return found.and_says(_OUTSIDE_TIME, **said) if what is None else found.and_says(_ALSO_OUTSIDE, **said, what=what)
+
+
+def _is_short_step(recording: Recording, part: Outside) -> bool:
+    """Whether a time is a step unlike the others for no known reason, and shorter than them."""
+    is_alone = part.kind == "left-out-step" and part.reason == UNKNOWN
+    return is_alone and part.duration_ns < (recording.typical_step_ns or 0.0)
 
 
 def _when(recording: Recording, part: Outside) -> Message:

@@ -99,6 +99,11 @@ _UNUSED = Text(
     "The model runs on the CPU: {part:part} of each step pass in the program itself. Nothing was launched on {device}.",
     note="device is the name of a GPU; part reads: 21 % of the 150 ms",
 )
+_THERE = Text(
+    "headline-cpu-gpu-is-there",
+    "{headline} The machine has a GPU ({device}), but the operators take as long as on a CPU.",
+    note="headline is a sentence; device is the name of a GPU",
+)
 _UNUSED_IN_ALL = Text(
     "headline-cpu-unused-gpu-all",
     "The model runs on the CPU: {part:part} of {unit} pass in the program itself. Nothing was launched on {device}.",
@@ -248,7 +253,17 @@ def _of_bound(facts: Facts, bound: str, time: float, texts: Mapping[str, Text]) 
     if recording is not None and len(recording.steps) == 1:
         texts, said = _OF_ALL, {**said, "unit": unit(recording)}
     message = texts[bound](**said)
-    return with_operators(facts, _of_unused(facts, message, said)) if bound == "host" else message
+    if bound != "host":
+        return message
+    return _with_device(facts, with_operators(facts, _of_unused(facts, message, said)))
+
+
+def _with_device(facts: Facts, message: Message) -> Message:
+    """The headline of a program on the CPU, with the GPU that the header names, of which nothing was recorded."""
+    own, there = facts.step_resources, facts.summary.devices if facts.summary else ()
+    if not there or own is None or own.unused_device:
+        return message
+    return _THERE(headline=message, device=there[0].name or str(there[0].id))
 
 
 def _of_unused(facts: Facts, message: Message, said: Mapping[str, Any]) -> Message:
