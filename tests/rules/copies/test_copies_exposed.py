@@ -149,7 +149,8 @@ def test_what_the_host_computes_with_the_result_is_not_saved() -> None:
         host.leaf("aten::argmax", 8000)
 
     (found,) = findings(looping(step, steps=4), "copies-exposed")
-    assert found.saving is not None and found.saving.wall_ns_per_step is not None
+    assert found.saving is not None
+    assert found.saving.wall_ns_per_step is not None
     assert found.saving.wall_ns_per_step[1] <= 4_000_000
 
 

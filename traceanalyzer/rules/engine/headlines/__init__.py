@@ -23,7 +23,7 @@ from traceanalyzer.rules.engine.headlines.held_memory import of_snapshot
 from traceanalyzer.rules.engine.headlines.kind_of_work import MOST, gpu_bound
 from traceanalyzer.rules.engine.headlines.standing import of_dumps
 from traceanalyzer.rules.engine.headlines.typical import WORTH_BESIDE, StepBound
-from traceanalyzer.rules.engine.headlines.unusual import of_launches_alone, unusual, with_late_start
+from traceanalyzer.rules.engine.headlines.unusual import of_launches_alone, unusual, with_late_start, with_sharing
 from traceanalyzer.simulation.critical_path import CriticalPath
 from traceanalyzer.structure.recording import Outside, Recording
 from traceanalyzer.structure.recording.left_out import OTHER_PHASE, UNKNOWN
@@ -221,7 +221,7 @@ def headline(facts: Facts, combined: Combined | None) -> Headline:
         found = other_tools.verdict(facts, facts.table)
         return Headline(facts.run, found.bound, found.message, found.share, facts.resources, combined, None)
     found = unusual(facts) or _with_device_alone(facts, _usual(facts))
-    found = with_late_start(facts, found)
+    found = with_late_start(facts, with_sharing(facts, found))
     found = _with_outside(facts, _with_communication(facts, found))
     if facts.is_cut and facts.summary is not None:
         found = found.and_says(_CUT, events=facts.summary.events)

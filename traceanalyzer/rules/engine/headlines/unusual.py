@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from traceanalyzer.analyzers.kernels.accelerators import Accelerators, AcceleratorUse
+from traceanalyzer.analyzers.kernels.stretched_kernels import StretchedKernels
 from traceanalyzer.analyzers.launches import LaunchFigures
 from traceanalyzer.analyzers.waits import Synchronizations
 from traceanalyzer.knowledge.first_match import finds
 from traceanalyzer.report.message import Text
-from traceanalyzer.rules.engine import program
+from traceanalyzer.rules.engine import gpu_sharing, program
 from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.rules.engine.headlines import little_work, printed, typical
 from traceanalyzer.rules.engine.headlines.kind_of_work import MOST
@@ -66,6 +67,12 @@ _LEGACY_HOST = Text(
     "operator.",
     note="vendor is a kind of device, such as CUDA; device is its number; part reads: 140 of the 152 ms",
 )
+_SHARED = Text(
+    "headline-gpu-shared",
+    "{headline} But {part:part} are most likely another process on this GPU: {runs:number} runs of {names:number} "
+    "different kernels take {beyond:ns} longer than the same kernels elsewhere.",
+    note="headline is a sentence; part reads: 35 of the 152 ms",
+)
 _LATE = Text(
     "headline-late-2",
     "The program waited for {before:rounded_ns} before the first event, most likely for a request, or for something "
@@ -90,6 +97,15 @@ _HARDLY_WAITS = Text(
     "{time:rounded_ns}, so the GPU is done as soon as everything is launched. Kernels were not recorded.",
     note="unit is in the genitive: a typical step",
 )
+
+
+def with_sharing(facts: Facts, found: StepBound) -> StepBound:
+    """Add that another process takes turns on the GPU, as kernels show that take longer than elsewhere."""
+    runs = facts.find("stretched_kernels", StretchedKernels)
+    if runs is None or not gpu_sharing.is_shared(facts, runs, gpu_sharing.RUNS, gpu_sharing.SHARE):
+        return found
+    part = facts.per_step(runs.beyond_ns), facts.step_ns
+    return found.and_says(_SHARED, part=part, runs=runs.stretched, names=runs.names, beyond=runs.median_beyond_ns)
 
 
 def unusual(facts: Facts) -> StepBound | None:
