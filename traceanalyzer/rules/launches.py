@@ -13,7 +13,7 @@ from traceanalyzer.analyzers.kernels.stretched_kernels import StretchedKernels
 from traceanalyzer.analyzers.launches import LaunchFigures
 from traceanalyzer.analyzers.launches.late_starts import LateStarts, late_starts_at
 from traceanalyzer.report.message import Text
-from traceanalyzer.rules.engine import gpu_sharing, host_owners, idle_time, program
+from traceanalyzer.rules.engine import host_owners, idle_time, program
 from traceanalyzer.rules.engine.change import HostTime, StartsEarlier
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Facts, Limits, OfEvents, page
 from traceanalyzer.structure.events import EventSet
@@ -180,7 +180,7 @@ def _captured_again(facts: Facts, limits: Limits) -> Drafts:
 def _gpu_shared(facts: Facts, limits: Limits) -> Drafts:
     """Kernels that start late on a free device, or that another process interrupts while they run."""
     stretched = facts.find("stretched_kernels", StretchedKernels)
-    if stretched is not None and gpu_sharing.is_shared(facts, stretched, limits["starts"], limits["share"]):
+    if stretched is not None and program.shares_gpu(facts, stretched, limits["starts"], limits["share"]):
         yield _stretched(facts, stretched, limits)
         return
     yield from _late_starts(facts, limits)

@@ -6,6 +6,7 @@ import re
 
 from traceanalyzer.analyzers.compilation import CompiledCode
 from traceanalyzer.analyzers.idle.step_idle import DeviceInSteps
+from traceanalyzer.analyzers.kernels.stretched_kernels import StretchedKernels
 from traceanalyzer.analyzers.launches import LaunchFigures
 from traceanalyzer.analyzers.loader import DataLoader, in_workers
 from traceanalyzer.analyzers.modules.python_lines import PythonLines
@@ -28,6 +29,9 @@ _IN_GRAPHS = 0.5
 """Own choice: a program whose kernels mostly come from graphs uses graphs."""
 _LATE_NS = 100_000_000
 """Least time before the first event that is more than the profiler itself takes to start (own choice)."""
+_SHARED_NAMES, _SHARED_PARTS = 5, 5
+"""Least number of different kernels, and of ten parts of the recording, with stretched runs (own choice): one may work on
+other data, and a warm-up is at the beginning."""
 _COLD_SHARE = 0.2
 """Share of a single step from which on first uses make it a cold one (own choice: what is worth a headline)."""
 
@@ -212,6 +216,13 @@ def waited_before_ns(facts: Facts) -> int:
     before = (recording and recording.window and recording.window.before_first_event_ns) or 0
     whole = before + (facts.summary.span_ns if facts.summary else before)
     return before if 2 * before >= whole and before >= _LATE_NS else 0
+
+
+def shares_gpu(facts: Facts, found: StretchedKernels, runs: float = 10, share: float = 0.03) -> bool:
+    """Whether so many runs of so many kernels are stretched, for so much of a step, that another process is why."""
+    if found.stretched < runs or found.names < _SHARED_NAMES or found.parts < _SHARED_PARTS:
+        return False
+    return facts.step_share(facts.per_step(found.beyond_ns)) > share
 
 
 def share_of_recording(facts: Facts, share: float) -> float:

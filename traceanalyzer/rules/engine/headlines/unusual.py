@@ -8,7 +8,7 @@ from traceanalyzer.analyzers.launches import LaunchFigures
 from traceanalyzer.analyzers.waits import Synchronizations
 from traceanalyzer.knowledge.first_match import finds
 from traceanalyzer.report.message import Text
-from traceanalyzer.rules.engine import gpu_sharing, program
+from traceanalyzer.rules.engine import program
 from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.rules.engine.headlines import little_work, printed, typical
 from traceanalyzer.rules.engine.headlines.kind_of_work import MOST
@@ -102,7 +102,7 @@ _HARDLY_WAITS = Text(
 def with_sharing(facts: Facts, found: StepBound) -> StepBound:
     """Add that another process takes turns on the GPU, as kernels show that take longer than elsewhere."""
     runs = facts.find("stretched_kernels", StretchedKernels)
-    if runs is None or not gpu_sharing.is_shared(facts, runs, gpu_sharing.RUNS, gpu_sharing.SHARE):
+    if runs is None or not program.shares_gpu(facts, runs):
         return found
     part = facts.per_step(runs.beyond_ns), facts.step_ns
     return found.and_says(_SHARED, part=part, runs=runs.stretched, names=runs.names, beyond=runs.median_beyond_ns)
