@@ -30,8 +30,8 @@ _IN_GRAPHS = 0.5
 _LATE_NS = 100_000_000
 """Least time before the first event that is more than the profiler itself takes to start (own choice)."""
 _SHARED_NAMES, _SHARED_PARTS = 5, 5
-"""Least number of different kernels, and of ten parts of the recording, with stretched runs (own choice): one may work on
-other data, and a warm-up is at the beginning."""
+"""Least number of different kernels, and of ten parts of the recording, with stretched runs (own choice): one may
+work on other data, and a warm-up is at the beginning."""
 _COLD_SHARE = 0.2
 """Share of a single step from which on first uses make it a cold one (own choice: what is worth a headline)."""
 
