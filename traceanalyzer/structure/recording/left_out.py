@@ -113,6 +113,12 @@ def in_training(context: Context, steps: Steps) -> Bool:
     return np.isin(np.arange(len(steps)), steps.at(np.append(evaluated, updated)))
 
 
+def calls_without_training(context: Context, steps: Steps) -> Bool:
+    """In which steps operators are called, and none of them trains; a device may do what was called before."""
+    found: Bool = ~in_training(context, steps) & (_operators(context, steps) > 0)
+    return found
+
+
 def _is_period(alike: Bool) -> bool:
     """Whether enough steps follow one another that are alike."""
     changes = np.flatnonzero(np.diff(np.concatenate(([False], alike, [False])).astype(np.int8)))
