@@ -128,3 +128,65 @@ def test_a_file_that_is_cut_off_says_so_first_and_blames_nothing_that_may_be_in_
     assert {"q-gpu-not-recorded", "q-no-gpu-events"}.isdisjoint(found.id for found in made.warnings)
     file.write_bytes(whole)
     assert "cut off" not in str(traceanalyzer.analyze(traceanalyzer.load(file)).headlines[0].message)
+
+
+def _tiny(operators: int, each: int, *, steps: int = 3, marked: bool = True) -> TraceBuilder:
+    """A program that calls many operators of some microseconds, with as much time between them."""
+    trace, at = TraceBuilder(devices=()), 0
+    for number in range(steps):
+        if marked:
+            trace.step(number, at, 2 * each * operators)
+        for call in range(operators):
+            trace.op(f"aten::{('add', 'mul', 'sub', 'div', 'neg')[call % 5]}", at, each)
+            at += 2 * each
+    return trace
+
+
+def test_many_tiny_operators_are_named_as_what_takes_time() -> None:
+    """A small network on small batches: 200 operators of 3 us with 3 us between them."""
+    assert "It calls 200 operators, one every 6.0 us: what takes time is calling them" in said(_tiny(200, 3))
+    assert "calling them" not in said(_tiny(200, 30))
+    assert "calling them" not in said(_tiny(20, 3))
+
+
+def test_a_recording_without_steps_has_no_each_step() -> None:
+    """One pass without marks is the recording; three marked ones are steps."""
+    assert "Bound by the CPU: all 1.2 ms of the recording pass in the program itself" in said(
+        _tiny(20, 30, steps=1, marked=False)
+    )
+    assert "all 1.2 ms of each step pass in the program itself" in said(_tiny(20, 30))
+
+
+def test_marks_are_named_instead_of_code_in_no_operator() -> None:
+    """Somebody marked the tokenizer, which calls no operator for 700 of 1000 us."""
+    trace = TraceBuilder(devices=())
+    for number in range(3):
+        at = 1000 * number
+        trace.step(number, at, 1000)
+        trace.annotation("tokenize", at, 700)
+        trace.annotation("classify", at + 700, 300)
+        trace.op("aten::embedding_bag", at + 710, 280)
+    assert "takes most of it: tokenize 700 us, classify 300 us." in said(trace)
+
+
+def test_a_gpu_in_the_header_of_a_program_on_the_cpu_is_named() -> None:
+    """Only the CPU was recorded, on a machine with a GPU: convolutions of MKL show where they ran."""
+    for devices, is_there in ((TraceBuilder(), True), (TraceBuilder(devices=()), False)):
+        devices.step(0, 0, 1000)
+        devices.op("aten::mkldnn_convolution", 10, 800)
+        assert ("The machine has a GPU (" in said(devices)) is is_there
+
+
+def test_a_shorter_step_is_not_what_lies_outside() -> None:
+    """Two steps of 10 ms among six of 20 ms, which are no phase; a longer one is told."""
+
+    def of(first: int) -> str:
+        trace, at = TraceBuilder(devices=()), 0
+        for number, own in enumerate((first, 20_000, 20_000, first, 20_000)):
+            trace.step(number, at, own)
+            trace.op("aten::mm", at, own - 100)
+            at += own
+        return said(trace)
+
+    assert "Outside of the typical steps" not in of(13_000)
+    assert "Outside of the typical steps: 45 ms in a step unlike the others" in of(45_000)

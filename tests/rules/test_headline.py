@@ -14,6 +14,7 @@ from tests.builders.trace import distributed_info
 from tests.rules.judging import report, said
 from tests.rules.loader.test_dataloader_bound import LOADER, training
 from tests.rules.serving.test_decode_batch_small import served
+from tests.structure.recording.test_longer_phase import rollouts
 from tests.structure.recording.test_workload import in_pieces
 from traceanalyzer.report.message import Text
 from traceanalyzer.rules.engine import headlines
@@ -173,6 +174,41 @@ def test_the_class_that_takes_most_is_named(kernels: dict[str, int], work: str) 
                     thread.launch(Work(kernel, time), stream)
             thread.wait(stream)
     assert f"the GPU computes, mostly {work}. " in said(finish(trace)).replace("it computes", "the GPU computes")
+
+
+def test_a_busy_gpu_is_told_with_the_shares_of_its_kinds_of_work() -> None:
+    """Products take 6 of 10 ms, the optimizer 3; what takes less than a twentieth is not told."""
+    trace = TraceBuilder()
+    for number in range(3):
+        at = 10_100 * number
+        trace.step(number, at, 10_100)
+        trace.launch_kernel("ampere_sgemm_128x64_nn", at + 20, 6000, at=at + 5, call_dur=5)
+        trace.launch_kernel("multi_tensor_apply_kernel<Adam>", at + 6020, 3000, at=at + 11, call_dur=5)
+        trace.launch_kernel("softmax_warp_forward", at + 9020, 400, at=at + 17, call_dur=3)
+    assert "Of the time of its kernels: matrix products 64 %, the optimizer 32 %." in said(trace)
+    assert "Of the time of its kernels" not in said(steps(host=10, kernel="ampere_sgemm_128x64_nn", gpu=5000))
+
+
+def test_a_few_long_steps_are_told_with_the_median() -> None:
+    """Nine steps of 1 ms and one of 11 ms by marks of the optimizer."""
+
+    def of(longest: int) -> TraceBuilder:
+        trace, at = TraceBuilder(devices=()), 0
+        for number in range(12):
+            own = longest if number % 3 == 1 else 1000
+            trace.annotation("Optimizer.step#Adam.step", at, 100)
+            trace.op("aten::mm", at + 110, own - 110)
+            at += own
+        return trace
+
+    assert "half of them take at most 1.0 ms" in said(of(3000))
+    assert "half of them" not in said(of(1600))
+
+
+def test_several_steps_of_another_phase_are_no_single_step() -> None:
+    text = said(rollouts(60, 20))  # the pass before the first update belongs to it
+    assert "These steps do not train: they have no backward pass." in text
+    assert " in 21 steps of another phase" in text
 
 
 def test_fills_are_no_copies() -> None:

@@ -10,6 +10,7 @@ from tests.builders import TraceBuilder
 from tests.builders.dialects import OLD
 from tests.rules.gpu_work import MATRIX_UNITS
 from tests.rules.judging import findings, functions, report, situations
+from tests.structure.recording.test_longer_phase import rollouts
 from traceanalyzer.knowledge.frameworks import FRAMEWORKS
 from traceanalyzer.report.model import Report
 from traceanalyzer.rules.engine import snippets
@@ -74,6 +75,13 @@ def test_what_is_compiled_or_replayed_is_not_told_to_compile(kind: str) -> None:
     again = [code for code in codes if "torch.compile(" in code]
     assert all("fullgraph" in code or "max-autotune" in code for code in again)
     assert "torch.compile(model, fullgraph=True)  # raises at the first graph break and names it" in codes
+
+
+def test_an_evaluation_beside_a_training_gets_no_code_of_a_training_loop() -> None:
+    """Most steps compute without gradients; a few updates follow."""
+    loss = "loss = criterion(model(x), y)"
+    assert snippets.fitting(facts_of(report(rollouts(60, 4))), loss) is None
+    assert snippets.fitting(facts_of(report(rollouts(4, 30))), loss) == loss
 
 
 def test_without_a_loader_or_garbage_collection_nothing_is_said_of_them() -> None:

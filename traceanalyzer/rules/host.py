@@ -32,6 +32,7 @@ _WAITS_OR_LOGS = page("host-waits-or-logs")
 _OVERSUBSCRIBED = page("threads-oversubscribed")
 _STALLS = page("host-stalls")
 _OUTPUTS = page("postprocessing-in-step")
+_MANY_STALLS = 3
 _STALLS_SHOWN = 8
 
 _CODE_GC = "gc.collect(); gc.freeze(); gc.disable()  # before the loop; collect by hand now and then"
@@ -319,7 +320,7 @@ def _stalls_of_trace(facts: Facts, stalls: HostStalls, limits: Limits) -> Drafts
     evidence = _STALLS.evidence(limits, decisive, share, _stalled_places(facts, stalls))
     change = HostTime((_LEAST * time, time), _STALLS.text("basis")(), at=stalls_at())
     params = {
-        "stalls": round(facts.per_step(stalls.stalls)),
+        "stalls": _rounded(facts.per_step(stalls.stalls)),
         "longest": stalls.longest_ns,
         "time": OfEvents(time),
         "step": facts.step_ns,
@@ -334,6 +335,11 @@ def _stalls_of_trace(facts: Facts, stalls: HostStalls, limits: Limits) -> Drafts
             advice=_STALLS.text("advice-alone"),
         )
     yield draft
+
+
+def _rounded(count: float) -> float:
+    """A number of stalls per step as it is told: few of them, which do not come in each step, with a decimal."""
+    return round(count) if count >= _MANY_STALLS else round(count, 1)
 
 
 def _stalled_places(facts: Facts, stalls: HostStalls) -> tuple[CodePlace, ...]:

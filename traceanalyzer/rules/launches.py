@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from math import fsum
 
 from traceanalyzer.analyzers.idle.step_idle import launching_gaps_at
+from traceanalyzer.analyzers.kernels.stretched_kernels import StretchedKernels
 from traceanalyzer.analyzers.launches import LaunchFigures
 from traceanalyzer.analyzers.launches.late_starts import LateStarts, late_starts_at
 from traceanalyzer.report.message import Text
@@ -25,6 +26,8 @@ _SOME_GRAPHS = 0.05
 """Own choice: share of kernel time from which on a program uses graphs."""
 _MOSTLY_MODEL, _MOSTLY_KNOWN = 0.8, 0.5
 """Own choice: of the time of long gaps with an owner, and of all long gaps."""
+_MUCH_SHARED = 0.2
+"""Own choice: share of a step that another process takes from which on nothing else is worth looking at."""
 _MOST_OF_REST = 0.5
 """Own choice: share of what is left of a start-up, in which operators still run for the first time."""
 _ONE_GAP = 0.25
@@ -175,6 +178,38 @@ def _captured_again(facts: Facts, limits: Limits) -> Drafts:
 
 
 def _gpu_shared(facts: Facts, limits: Limits) -> Drafts:
+    """Kernels that start late on a free device, or that another process interrupts while they run."""
+    stretched = facts.find("stretched_kernels", StretchedKernels)
+    if stretched is not None and program.shares_gpu(facts, stretched, limits["starts"], limits["share"]):
+        yield _stretched(facts, stretched, limits)
+        return
+    yield from _late_starts(facts, limits)
+
+
+def _stretched(facts: Facts, found: StretchedKernels, limits: Limits) -> Draft:
+    """The finding about kernels with the time of another process in them."""
+    where = tuple(CodePlace("kernel", row.kernel, None, row.duration_ns, "ns", row.start_ns) for row in found.longest)
+    time = facts.per_step(found.beyond_ns)
+    share, runs = _GPU_SHARED.text("subject-stretched")(), _GPU_SHARED.text("subject-runs")()
+    evidence = (
+        _GPU_SHARED.evidence(limits, "share", facts.step_share(time), where, subject=share),
+        _GPU_SHARED.evidence(limits, "starts", found.stretched, where, subject=runs),
+    )
+    said = {
+        "stretched": found.stretched,
+        "names": found.names,
+        "beyond": found.median_beyond_ns,
+        "longest": found.longest[0].duration_ns,
+        "usual": found.longest[0].usual_ns,
+        "time": time,
+        "share": facts.step_share(time),
+    }
+    title, summary = _GPU_SHARED.text("title-stretched"), _GPU_SHARED.text("summary-stretched")
+    severity = "critical" if facts.step_share(time) >= _MUCH_SHARED else "high"  # no other time of the step is right
+    return Draft(evidence, None, said, severity, title=title, summary=summary)
+
+
+def _late_starts(facts: Facts, limits: Limits) -> Drafts:
     late = facts.need("late_starts", LateStarts)
     if late.late < limits["starts"] or not late.is_spread:
         return

@@ -283,3 +283,18 @@ def test_the_index_tells_the_owner_of_rows_and_the_timeline_tiles_the_step() -> 
         (50, 70, "outer"),
         (70, 100, None),
     ]
+
+
+def test_the_longest_call_is_one_that_comes_again() -> None:
+    """On a CPU a head takes 5 ms in each step beside three short layers; once its thread lost its core for 7 ms."""
+    trace, at = TraceBuilder(devices=()), 0
+    for number in range(6):
+        trace.step(number, at, 15_000)
+        trace.annotation("predict", at, 14_900)
+        for length in (100, 100, 100, 12_000 if number == 3 else 5000):
+            trace.op("aten::linear", at + 1, length)
+            at += length + 10
+        at = 15_000 * (number + 1)
+    call = by_name(owners_of(trace))["predict"].longest_call
+    assert call is not None
+    assert (call.name, call.duration_ns) == ("aten::linear", 5_000_000)

@@ -139,6 +139,21 @@ def test_the_copies_are_saved_at_most() -> None:
     assert finding.summary.params["bytes"] == MASKS
 
 
+def test_what_the_host_computes_with_the_result_is_not_saved() -> None:
+    """4 ms of kernels, 4 ms of copies, 8 ms of the host on what was copied: it still has to wait for the kernels."""
+
+    def step(host: Host, stream: Stream, number: int) -> None:
+        compute(host, stream, 4000)
+        with host.op("aten::to"), host.op("aten::_to_copy"), host.op("aten::copy_"):
+            host.copy("DtoH", MASKS, stream, dur=4000, call_dur=8000)
+        host.leaf("aten::argmax", 8000)
+
+    (found,) = findings(looping(step, steps=4), "copies-exposed")
+    assert found.saving is not None
+    assert found.saving.wall_ns_per_step is not None
+    assert found.saving.wall_ns_per_step[1] <= 4_000_000
+
+
 def test_pinned_copies_to_the_device_get_their_own_advice() -> None:
     (finding,) = findings(copying("HtoD", pinned=True), RULE)
     assert finding.advice.id == "copies-exposed-advice-to-device"

@@ -6,7 +6,7 @@ import pytest
 
 from tests.builders import TraceBuilder
 from tests.reading import read_built
-from tests.structure.recording.reading import kind
+from tests.structure.recording.reading import kind, recorded
 from tests.structure.test_repetition import model, steps, training_and
 from traceanalyzer.analyzers.steps import trace_doubts
 from traceanalyzer.structure.context import Context
@@ -84,3 +84,19 @@ def test_the_cut_off_end_is_in_no_mean() -> None:
     assert found["q-last-step-cut"].count == 1
     assert (found["q-steps-left-out"].count, found["q-steps-left-out"].params["total"]) == (1, 4)
     assert found["q-steps-left-out"].params["mean"] == (100 + 100 + 150 + 100) / 4 * 1000
+
+
+def test_a_device_that_works_after_all_was_called_trains() -> None:
+    """Six updates are called within 3 ms; the device does them later, 10 ms each, and nothing waits for it."""
+    trace, at = TraceBuilder(), 0
+    for number in range(6):
+        trace.op("aten::linear", at, 100)
+        trace.launch_kernel("gemm", 1000 + 10_000 * number, 5000, at=at + 10, call_dur=5)
+        trace.op("autograd::engine::evaluate_function: MmBackward0", at + 150, 100, tid=4202)
+        trace.launch_kernel("gemm_dgrad", 6000 + 10_000 * number, 4000, at=at + 160, call_dur=5)
+        trace.annotation("Optimizer.step#Adam.step", at + 300, 100)
+        trace.launch_kernel("multi_tensor_apply", 10_000 + 10_000 * number, 1000, at=at + 310, call_dur=5)
+        at += 500
+    found = recorded(trace)
+    assert found.workload == "training"
+    assert "passes-without-training" not in {evidence.kind for evidence in found.evidence}

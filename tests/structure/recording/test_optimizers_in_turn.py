@@ -55,3 +55,10 @@ def test_only_the_first_updates_tell_whether_optimizers_take_turns() -> None:
     """A table of all updates by all functions would grow with both."""
     found = recorded(in_turn(*[CRITIC, GENERATOR] * 505, GENERATOR, GENERATOR))
     assert len(found.steps) == 506
+
+
+def test_the_last_of_them_ends_with_the_recording() -> None:
+    """Without marks a step ends with the next one's first update: the last has only the update of the generator."""
+    found = recorded(in_turn(*[CRITIC, GENERATOR] * 6))
+    assert [step.reason for step in found.steps][-1] == "recording-end"
+    assert all(step.is_typical for step in found.steps[:-1])

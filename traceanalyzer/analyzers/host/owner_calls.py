@@ -13,6 +13,7 @@ from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.mark_forest import is_mark
 from traceanalyzer.structure.owners import EVALUATION, owner_index
+from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.sums import Columns, count_by, group, members, sum_by
 from traceanalyzer.structure.unrecorded_work import unrecorded_work
 from traceanalyzer.trace.distinct import is_among
@@ -27,6 +28,9 @@ _SEVERAL = 5
 """Least number of calls of a name that show how long it takes as a rule (own choice)."""
 _TIMES = 5
 """A single call is unusual from this many medians on (own choice: batches vary by a factor of two or three)."""
+
+_ALIKE = 1.5
+"""A call is one of those that come in every other step at least, if it is no longer than this many of them."""
 
 
 class OwnerCall(msgspec.Struct, frozen=True):
@@ -97,9 +101,14 @@ def _as_usual(context: Context, own: OwnCalls) -> Bool:
     duration = own.end_ns - own.start_ns
     if len(context.trace.device) or len(context.trace.launches):
         return usual
+    steps = len(program_steps(context).typical)
     for _, rows in members(own.name):
         if len(rows) >= _SEVERAL:
-            usual[rows] = duration[rows] <= _TIMES * np.median(duration[rows])
+            long = np.sort(duration[rows])[::-1]
+            # those that come in each step are no exceptions, however many shorter ones there are
+            of_half = int(long[min((steps - 1) // 2, len(rows) - 1)])
+            most = _ALIKE * of_half if steps >= _SEVERAL else _TIMES * float(np.median(long))
+            usual[rows] = duration[rows] <= most
     return usual
 
 

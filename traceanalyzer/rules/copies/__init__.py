@@ -242,7 +242,7 @@ def _only_copied(facts: Facts, limits: Limits, rows: Sequence[copies.Copy]) -> D
     where = tuple(CodePlace("copy", events.name, value=ns, unit="ns") for events, ns in claims.items())
     yield Draft(
         (_EXPOSED.evidence(limits, "step_share", share, where),),
-        DeviceWork((0.0, exposed), _EXPOSED.text("basis")(), (0.0, exposed), claims),
+        DeviceWork((0.0, exposed), _EXPOSED.text("basis")(), (0.0, exposed), claims, is_awaited=True),
         {"bytes": facts.per_step(_bytes(rows)), "time": exposed, "share": share},
         ceiling="high",
     )

@@ -101,6 +101,8 @@ class DeviceWork(StepChange):
     finds. None: the host does all that it did."""
     kept: Mapping[EventSet, float] = field(default_factory=dict)
     """By claim, the least share (0 to 1) that stays of the time of its events on the device, whatever is removed."""
+    is_awaited: bool = False
+    """Whether the host needs what the work results in: then it waits for what comes before as it did."""
 
     resource: ClassVar[str] = "gpu"
 

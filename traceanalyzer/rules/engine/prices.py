@@ -29,7 +29,7 @@ from traceanalyzer.analyzers.loader import in_workers
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Combined, Relief, Saving
 from traceanalyzer.rules.engine.budget import GAIN_SHARE, Budget
-from traceanalyzer.rules.engine.change import Fix, Interval, ProcessesReady, StepChange, WaitsGone
+from traceanalyzer.rules.engine.change import DeviceWork, Fix, Interval, ProcessesReady, StepChange, WaitsGone
 from traceanalyzer.rules.engine.claim_edits import Resolver
 from traceanalyzer.simulation import critical_path, measured_edits, variation
 from traceanalyzer.simulation.edits import Edit
@@ -148,8 +148,8 @@ class Prices:
         room = typical.room_ns(self.model.context)
         if room is None or any(change.resource == "communication" for change in changes):
             return math.inf
-        if all(_is_unsure(change) for change in changes):
-            room = min(room, fsum(max(change.direct) for change in changes))
+        if all(_is_unsure(change) or _is_awaited(change) for change in changes):
+            room = min(room, fsum(max(change.direct) for change in changes if _is_unsure(change)))
         work = fsum(max(change.direct) for change in changes if change.resource == "gpu")
         work += fsum(self.resolver.removed_device_ns(change) for change in changes)
         scale = 1.0 if self.plain_ns is None else self.plain_ns / (self.model.scale * self.model.recorded_ns)
@@ -378,6 +378,11 @@ class Prices:
 def _is_unsure(change: StepChange) -> bool:
     """Whether a change removes waits that may all be necessary."""
     return isinstance(change, WaitsGone) and change.is_unsure
+
+
+def _is_awaited(change: StepChange) -> bool:
+    """Whether a change removes device work that the host waits for as before, where any is left."""
+    return isinstance(change, DeviceWork) and change.is_awaited
 
 
 def _unclaimed(

@@ -6,6 +6,7 @@ import re
 
 from traceanalyzer.analyzers.compilation import CompiledCode
 from traceanalyzer.analyzers.idle.step_idle import DeviceInSteps
+from traceanalyzer.analyzers.kernels.stretched_kernels import StretchedKernels
 from traceanalyzer.analyzers.launches import LaunchFigures
 from traceanalyzer.analyzers.loader import DataLoader, in_workers
 from traceanalyzer.analyzers.modules.python_lines import PythonLines
@@ -17,6 +18,7 @@ from traceanalyzer.rules.engine.facts import Facts, if_known
 from traceanalyzer.rules.engine.processor import Processor
 from traceanalyzer.structure.recording import Recording
 from traceanalyzer.structure.recording.program_steps import WHOLE
+from traceanalyzer.structure.recording.workload import PASSES_ALONE
 
 _VERSION = re.compile(r"(<?)(\d{1,3})\.(\d{1,3})")
 _COLLECTION = re.compile(r"<built-in function collect>|^gc(\.py)?\b|\bgarbage.?collect", re.IGNORECASE)
@@ -27,6 +29,9 @@ _IN_GRAPHS = 0.5
 """Own choice: a program whose kernels mostly come from graphs uses graphs."""
 _LATE_NS = 100_000_000
 """Least time before the first event that is more than the profiler itself takes to start (own choice)."""
+_SHARED_NAMES, _SHARED_PARTS = 5, 5
+"""Least number of different kernels, and of ten parts of the recording, with stretched runs (own choice): one may
+work on other data, and a warm-up is at the beginning."""
 _COLD_SHARE = 0.2
 """Share of a single step from which on first uses make it a cold one (own choice: what is worth a headline)."""
 
@@ -61,6 +66,13 @@ def may_train(facts: Facts) -> bool:
     if workload(facts) == "start-up" and if_known(lambda: facts.operators) and facts.find("passes", Passes) is None:
         return False  # its operators have no numbers of autograd
     return workload(facts) != "inference" or bool(roles(facts) & {"parallel", "training"})
+
+
+def steps_may_train(facts: Facts) -> bool:
+    """Whether the typical steps may train; those of an evaluation beside a training do not."""
+    recording = facts.find("recording", Recording)
+    evidence = recording.evidence if recording else ()
+    return may_train(facts) and not any(sign.kind == PASSES_ALONE for sign in evidence)
 
 
 def may_schedule_stages(facts: Facts) -> bool:
@@ -204,6 +216,13 @@ def waited_before_ns(facts: Facts) -> int:
     before = (recording and recording.window and recording.window.before_first_event_ns) or 0
     whole = before + (facts.summary.span_ns if facts.summary else before)
     return before if 2 * before >= whole and before >= _LATE_NS else 0
+
+
+def shares_gpu(facts: Facts, found: StretchedKernels, runs: float = 10, share: float = 0.03) -> bool:
+    """Whether so many runs of so many kernels are stretched, for so much of a step, that another process is why."""
+    if found.stretched < runs or found.names < _SHARED_NAMES or found.parts < _SHARED_PARTS:
+        return False
+    return facts.step_share(facts.per_step(found.beyond_ns)) > share
 
 
 def share_of_recording(facts: Facts, share: float) -> float:

@@ -65,7 +65,7 @@ _USES = (
     _Use(re.compile(r"Schedule1F1B\("), (2, 4), program.may_schedule_stages),
     _Use(re.compile(r"\bDataLoader\("), fits=_may_change_loader),
     _Use(re.compile(r"\bgc\.\w+\("), fits=program.collects_garbage),
-    _Use(re.compile(r"\boptim(izer)?\.|checkpoint\(|DistributedDataParallel\(|loss\b"), fits=program.may_train),
+    _Use(re.compile(r"\boptim(izer)?\.|checkpoint\(|DistributedDataParallel\(|loss\b"), fits=program.steps_may_train),
 )
 """Requirements of code that rules show. Code that is not listed fits everywhere."""
 

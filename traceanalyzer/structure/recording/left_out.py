@@ -50,6 +50,9 @@ _EDGE = 0.05
 _CUT, _BARELY_BEGUN = 0.5, 0.1
 """A last step is cut if it has less than half of the time and the operators of every other one, and no optimizer step,
 or less than a tenth of the operators (own choice: batches and phases differ less, or in only one of these)."""
+_WHOLE = 0.9
+"""A last step that no mark ends is cut if it has less than this share of the operators of every other one (own choice:
+data of other sizes need as many)."""
 _EXPLAINS = 0.5
 """A one-time event explains a long step if it takes at least this share of the time beyond the median."""
 
@@ -76,10 +79,11 @@ def is_cut(context: Context, steps: Steps) -> bool:
     updates = steps.at(trace.host.start_ns[context.kind == NodeKind.OPTIMIZER])
     operators, optimizers = _operators(context, steps), count_by(updates[updates >= 0], len(steps))
     fewest = operators[:-1].min()
-    if start.max(initial=0) >= steps.end_ns[-1] or operators[-1] >= _CUT * fewest:
-        return False
     # Steps that begin with the optimizer end with the next one, which the last never has.
-    begun = steps.found_by == OPTIMIZER or (optimizers[:-1].all() and not optimizers[-1])
+    is_open = steps.found_by == OPTIMIZER
+    if start.max(initial=0) >= steps.end_ns[-1] or operators[-1] >= (_WHOLE if is_open else _CUT) * fewest:
+        return False
+    begun = is_open or (optimizers[:-1].all() and not optimizers[-1])
     return bool(begun or operators[-1] < _BARELY_BEGUN * fewest)
 
 
@@ -107,6 +111,12 @@ def in_training(context: Context, steps: Steps) -> Bool:
     evaluated = context.host.tree.start_ns[np.flatnonzero(context.cached(evaluations))]
     updated = context.trace.host.start_ns[context.kind == NodeKind.OPTIMIZER]
     return np.isin(np.arange(len(steps)), steps.at(np.append(evaluated, updated)))
+
+
+def calls_without_training(context: Context, steps: Steps) -> Bool:
+    """In which steps operators are called, and none of them trains; a device may do what was called before."""
+    found: Bool = ~in_training(context, steps) & (_operators(context, steps) > 0)
+    return found
 
 
 def _is_period(alike: Bool) -> bool:

@@ -146,8 +146,8 @@ def _by_what_counts(context: Context, program: ProgramSteps) -> ProgramSteps:
     """The steps, called after the passes that count where these are an evaluation after a training."""
     if program.found_by not in {left_out.OPTIMIZER, repetition.BACKWARD}:
         return program
-    trains = left_out.in_training(context, program.every)[program.is_typical]
-    return program if trains.any() else replace(program, found_by=repetition.OPERATORS)
+    apart = left_out.calls_without_training(context, program.every)[program.is_typical]
+    return replace(program, found_by=repetition.OPERATORS) if apart.all() else program
 
 
 def _are_much(context: Context, program: ProgramSteps) -> bool:

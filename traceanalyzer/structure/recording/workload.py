@@ -252,7 +252,7 @@ def _training(context: Context) -> Iterator[WorkloadEvidence]:
         yield WorkloadEvidence("training-framework", found.name, found.events)
     steps = program_steps(context)
     if name is not None and steps.found_by == repetition.OPERATORS:
-        is_apart = ~left_out.in_training(context, steps.every) & steps.is_typical
+        is_apart = left_out.calls_without_training(context, steps.every) & steps.is_typical
         if 2 * is_apart.sum() > len(steps.typical):
             yield WorkloadEvidence(PASSES_ALONE, count=int(is_apart.sum()))
 

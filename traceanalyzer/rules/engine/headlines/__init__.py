@@ -26,15 +26,18 @@ from traceanalyzer.rules.engine.headlines.kind_of_work import MOST, gpu_bound
 from traceanalyzer.rules.engine.headlines.standing import of_dumps
 from traceanalyzer.rules.engine.headlines.step_bound import StepBound
 from traceanalyzer.rules.engine.headlines.typical import WORTH_BESIDE
-from traceanalyzer.rules.engine.headlines.unusual import of_launches_alone, unusual, with_late_start
+from traceanalyzer.rules.engine.headlines.unusual import of_launches_alone, unusual, with_late_start, with_sharing
 from traceanalyzer.simulation.critical_path import CriticalPath
 from traceanalyzer.structure.recording import Outside, Recording
 from traceanalyzer.structure.recording.left_out import OTHER_PHASE, UNKNOWN
 from traceanalyzer.structure.recording.program_steps import WHOLE
 from traceanalyzer.structure.recording.repetition import FOUND_BY
+from traceanalyzer.structure.recording.workload import PASSES_ALONE
 
 _UNEVEN_RATIO = 2.0
 """Longest over shortest step from which on a mean over them is said to be of uneven steps (own choice)."""
+_SKEW, _MANY_STEPS = 1.25, 5
+"""Mean over median of at least so many steps from which on the median is told as well (own choice)."""
 _WARM_UP = 1.5
 """A first step longer than this factor times the median of the others is still warming up; the warning uses the same
 limit."""
@@ -82,6 +85,7 @@ _FIRST_STEP = Text(
     "This mean includes the first step of {first:ns}; the others take {median:ns} in the median.",
 )
 _UNEVEN = Text("detail-uneven-steps", "This is a mean over uneven steps of {shortest:ns} to {longest:ns}.")
+_SKEWED = Text("detail-skewed-steps", "This is a mean over uneven steps: half of them take at most {median:ns}.")
 _OUTSIDE = Text("detail-work-outside", "{share:share} of the GPU's recorded work lies outside of the steps.")
 _START_UP = Text(
     "headline-start-up-3",
@@ -115,6 +119,19 @@ _ALSO_OUTSIDE = Text(
 _OUTSIDE_TIME = Text(
     "detail-outside-time", "Not counted: {time:rounded_ns} {when}.", note="of the trace; when: before the first step"
 )
+_SEVERAL = Text(
+    "outside-left-out-steps",
+    "in {count:count} steps unlike the others",
+    one="in a step unlike the others",
+    note="after a time",
+)
+_OF_PHASE = Text(
+    "outside-steps-of-another-phase",
+    "in {count:count} steps of another phase",
+    one="in a step of another phase",
+    note="after a time",
+)
+_NO_TRAINING = Text("detail-passes-alone", "These steps do not train: they have no backward pass.")
 _BECAUSE = Text(
     "outside-because", "because of {reason}", note="reason is a noun, such as: allocation of memory; ends a sentence"
 )
@@ -166,7 +183,7 @@ def headline(facts: Facts, combined: Combined | None) -> Headline:
     if facts.table is not None and facts.table.tool is not None:
         return _headline(facts, other_tools.verdict(facts, facts.table), facts.resources, combined)
     found = unusual(facts) or _with_device_alone(facts, _usual(facts))
-    found = with_late_start(facts, found)
+    found = with_late_start(facts, with_sharing(facts, found))
     found = _with_cut(facts, _with_outside(facts, _with_communication(facts, found)))
     return _headline(facts, found, facts.resources, combined, shares(facts))
 
@@ -313,6 +330,8 @@ def _qualified(facts: Facts, found: StepBound) -> StepBound:
         found = found.and_says(_FIRST_STEP, first=first, median=float(median(others)))
     elif others and max(first, *others) > _UNEVEN_RATIO * min(first, *others):
         found = found.and_says(_UNEVEN, shortest=min(first, *others), longest=max(first, *others))
+    elif (half := _median_of_skewed(facts)) is not None:
+        found = found.and_says(_SKEWED, median=half)
     own = facts.step_resources
     outside = own.outside_device_ns / own.recorded_device_ns if own and own.recorded_device_ns else 0.0
     return found.qualified(_OUTSIDE, share=outside) if outside > MOST else found
@@ -331,6 +350,16 @@ def _durations(facts: Facts) -> list[float]:
     if recording is None or recording.steps_from not in ("ProfilerStep", *FOUND_BY):
         return []
     return [step.duration_ns for step in recording.steps if step.is_typical]
+
+
+def _median_of_skewed(facts: Facts) -> float | None:
+    """The median of the steps that count if a few of many make their mean much longer, whatever marks them."""
+    recording = facts.find("recording", Recording)
+    own = [step.duration_ns for step in recording.steps if step.is_typical] if recording else []
+    if len(own) < _MANY_STEPS or facts.find("ranks", Ranks) is not None:
+        return None
+    half = float(median(own))
+    return half if fsum(own) > _SKEW * half * len(own) else None
 
 
 def _with_communication(facts: Facts, found: StepBound) -> StepBound:
@@ -352,12 +381,33 @@ def _with_outside(facts: Facts, found: StepBound) -> StepBound:
     recording = facts.find("recording", Recording)
     if recording is None or facts.summary is None or recording.steps_from == WHOLE or not recording.outside:
         return found
+    if any(evidence.kind == PASSES_ALONE for evidence in recording.evidence):
+        found = found.and_says(_NO_TRAINING)
     if (recording.outside_ns or 0) < _WORTH_OUTSIDE * facts.summary.span_ns:
         return found
-    part = max(recording.outside, key=lambda part: part.duration_ns)
-    said = {"time": part.duration_ns, "when": OUTSIDE_KINDS[part.kind]()}
+    # a step that is only shorter than others says nothing of what the program does besides
+    worth = [part for part in recording.outside if not _is_short_step(recording, part)]
+    if not worth:
+        return found
+    part = max(worth, key=lambda part: part.duration_ns)
+    said = {"time": part.duration_ns, "when": _when(recording, part)}
     what = _what(part)
     return found.qualified(_OUTSIDE_TIME, **said) if what is None else found.qualified(_ALSO_OUTSIDE, **said, what=what)
+
+
+def _is_short_step(recording: Recording, part: Outside) -> bool:
+    """Whether a time is a step unlike the others for no known reason, and shorter than them."""
+    is_alone = part.kind == "left-out-step" and part.reason == UNKNOWN
+    return is_alone and part.duration_ns < (recording.typical_step_ns or 0.0)
+
+
+def _when(recording: Recording, part: Outside) -> Message:
+    """Where a time lies that is outside of the typical steps, with how many steps it is if it is several."""
+    end = part.start_ns + part.duration_ns
+    count = sum(not step.is_typical and part.start_ns <= step.start_ns < end for step in recording.steps)
+    if part.kind != "left-out-step":
+        return OUTSIDE_KINDS[part.kind]()
+    return (_OF_PHASE if part.reason == OTHER_PHASE else _SEVERAL)(count=count)
 
 
 def _what(part: Outside) -> Message | None:

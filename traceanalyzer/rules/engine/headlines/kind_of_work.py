@@ -7,6 +7,7 @@ from collections import Counter
 from traceanalyzer.analyzers.kernels.classes import KernelClasses
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.rules.engine.facts import Facts
+from traceanalyzer.rules.engine.headlines.step_bound import StepBound
 
 MOST = 0.5
 """Share from which on something is most of the whole."""
@@ -41,6 +42,25 @@ _MOVING_WORK = {
     "embedding": Text("headline-work-embedding", "embeddings", note="after: mostly"),
     "pooling": Text("headline-work-pooling", "pooling", note="after: mostly"),
 }
+
+
+_KINDS = {
+    **_WORK,
+    **_OTHER_WORK,
+    **_MOVING_WORK,
+    "moe": Text("headline-kind-experts", "matrix multiplications of experts", note="part of a list: attention 54 %"),
+    "triton": Text("headline-kind-generated", "generated kernels", note="part of a list: attention 54 %"),
+}
+_WORTH_KIND, _KINDS_SHOWN = 0.05, 4
+"""Least share of the kernels' time of a kind that is told, and how many are (own choice)."""
+_ALL_OF_IT = 0.95
+"""Share from which on one kind is all of it, which the sentence has said."""
+_SHARES = Text(
+    "detail-kinds-of-kernels",
+    "What its kernels do: {kinds}.",
+    note="it is the GPU; kinds is a list with shares of time: matrix multiplications 54 %, attention 13 %",
+)
+_SHARE = Text("headline-kind-share", "{kind} {share:percent}", note="part of a list: matrix multiplications 54 %")
 
 
 def gpu_bound(facts: Facts) -> str:
@@ -89,6 +109,15 @@ def other_work(facts: Facts) -> Message | None:
     """The class with most of the GPU's time, if it is bound neither by arithmetic nor by memory as a rule."""
     times, total = _by_class(facts)
     return next((text() for name, text in _OTHER_WORK.items() if times[name] >= MOST * total > 0), None)
+
+
+def with_shares(facts: Facts, found: StepBound) -> StepBound:
+    """Add what the kernels of a busy device do most, of those that do not communicate."""
+    times, total = _by_class(facts)
+    most = [(name, time) for name, time in times.most_common() if name in _KINDS and time >= _WORTH_KIND * total]
+    told = tuple(_SHARE(kind=_KINDS[name](), share=time / total) for name, time in most[:_KINDS_SHOWN])
+    is_one = most[:1] and most[0][1] >= _ALL_OF_IT * total
+    return found.and_says(_SHARES, kinds=told) if told and not is_one else found
 
 
 def _by_class(facts: Facts) -> tuple[Counter[str], int]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from traceanalyzer.analyzers.host.pauses import HostPauses
 from traceanalyzer.analyzers.optimizer import Optimizers
 from traceanalyzer.knowledge import marks
 from traceanalyzer.report.message import Text
@@ -22,18 +23,37 @@ from traceanalyzer.structure.recording.left_out import MARKED
 _SHOWN = 3
 _WORTH_NO_OPERATOR = 0.2
 """Share of a step from which on code in no operator is named (own choice: recording events costs a good part of it)."""
+_PARTS = frozenset({"mark", "function"})
+"""Kinds of owners that are parts of the program, with names that people chose."""
+_TINY_NS, _LEAST_CALLS, _DOMINATES = 12_000, 100, 0.25
+"""Operators are tiny if at least so many follow one another this quickly, and none of them takes this share of a step
+by itself (own choice: a call costs some microseconds in PyTorch, in Python and in the profiler, on any inputs)."""
 _NO_CODE = frozenset({"communication", "asleep"})
 """Resources whose time on the path may be in no operator, but is no code of the program."""
-HOST = Text("headline-cpu-host-3", "Limited by the CPU, which computes for {part:part} of each step.")
+HOST = Text(
+    "headline-cpu-host-4",
+    "Limited by the CPU, which computes for {part:part} of {unit}.",
+    note="unit is in the genitive: each step",
+)
+_MANY = Text(
+    "headline-cpu-many-operators-2",
+    "Limited by the CPU: it calls {calls:number} tiny operators for {part:part} of {unit}, one every {each:ns}.",
+    note="unit is in the genitive: each step",
+)
+_CALLS_COST = Text(
+    "detail-cpu-calls-cost",
+    "What takes time is calling operators rather than their arithmetic: larger batches, fused operators or "
+    "torch.compile need fewer calls.",
+)
 _HOST_IN = Text(
-    "headline-cpu-host-in",
-    "Limited by the CPU for {part:part} of each step, longest in {name} ({time:ns}).",
-    note="part reads: 150 of the 152 ms; name is an operator such as aten::addmm",
+    "headline-cpu-host-in-2",
+    "Limited by the CPU for {part:part} of {unit}, longest in {name} ({time:ns}).",
+    note="unit is in the genitive: each step; name is an operator such as aten::addmm, or a part of the program",
 )
 _HOST_OUTSIDE = Text(
-    "headline-cpu-host-outside",
-    "Limited by the CPU for {part:part} of each step, longest in no operator ({time:ns}).",
-    note="part reads: 150 of the 152 ms; no operator: Python or a library outside of PyTorch",
+    "headline-cpu-host-outside-2",
+    "Limited by the CPU for {part:part} of {unit}, longest in no operator ({time:ns}).",
+    note="unit is in the genitive: each step; no operator: Python or a library outside of PyTorch",
 )
 _OPERATORS = Text(
     "detail-cpu-operators",
@@ -54,16 +74,12 @@ def with_operators(facts: Facts, found: StepBound, said: Mapping[str, Any]) -> S
     Of a table these are its rows by self time: in a range that somebody marked, what is outside of operators may take
     most.
     """
-    path = facts.find("critical_path", CriticalPath)
-    if facts.view:
-        rows = [row for row, _ in facts.view.by_name]
-        own = [("" if row.name.startswith(MARKED) else row.name, facts.per_step(row.self_cpu_ns or 0)) for row in rows]
-    elif path is not None:
-        own = _of_path(facts, path)
-    else:
-        own = [(row.name, facts.per_step(row.host_self_ns)) for row in if_known(lambda: facts.operators)]
-    own = _worth_telling(own, facts.step_ns)
+    path = None if facts.view else facts.find("critical_path", CriticalPath)
+    found = found if path is None else _with_calls(facts, found, said)
+    own = _worth_telling(_own_times(facts, path), facts.step_ns)
     own = sorted(own, key=lambda entry: (-entry[1], entry[0]))[:_SHOWN]
+    if path is not None and own and not own[0][0]:
+        own = _parts(path) or own
     if not own:
         return found
     told = tuple(_OPERATOR(name=name, time=time) if name else _NO_OPERATOR(time=time) for name, time in own)
@@ -72,6 +88,38 @@ def with_operators(facts: Facts, found: StepBound, said: Mapping[str, Any]) -> S
         longest = _HOST_IN(**said, name=name, time=time) if name else _HOST_OUTSIDE(**said, time=time)
         found = replace(found, message=first_short((longest, found.message)))
     return found.and_says(_OPERATORS, operators=told)
+
+
+def _own_times(facts: Facts, path: CriticalPath | None) -> list[tuple[str, float]]:
+    """Time of a step in each operator by itself, and "" for what is in none of them."""
+    if facts.view:
+        rows = [row for row, _ in facts.view.by_name]
+        return [("" if row.name.startswith(MARKED) else row.name, facts.per_step(row.self_cpu_ns or 0)) for row in rows]
+    if path is not None:
+        return _of_path(facts, path)
+    return [(row.name, facts.per_step(row.host_self_ns)) for row in if_known(lambda: facts.operators)]
+
+
+def _parts(path: CriticalPath) -> list[tuple[str, float]]:
+    """The marks and functions of the program that take a good part of a step, if they take most of it."""
+    own = [(row.name, row.ns_per_step) for row in path.owners if row.name and row.kind in _PARTS]
+    if fsum(time for _, time in own) < MOST * path.step_ns:
+        return []
+    return [(name, time) for name, time in own if time >= WORTH_BESIDE * path.step_ns][:_SHOWN]
+
+
+def _with_calls(facts: Facts, found: StepBound, said: Mapping[str, Any]) -> StepBound:
+    """What is said of a step that is mostly calls of tiny operators."""
+    rows = if_known(lambda: facts.operators)
+    pauses = facts.find("host_pauses", HostPauses)
+    calls = facts.per_step(sum(row.calls for row in rows))
+    time = facts.step_ns - (facts.per_step(pauses.time_ns) if pauses else 0.0)
+    longest = facts.per_step(max((row.host_self_ns for row in rows), default=0))
+    if calls < _LEAST_CALLS or time > _TINY_NS * calls or longest >= _DOMINATES * facts.step_ns:
+        return found
+    if found.message.id == HOST.id:
+        found = replace(found, message=_MANY(**said, calls=round(calls), each=time / calls))
+    return found.qualified(_CALLS_COST)
 
 
 def _worth_telling(own: list[tuple[str, float]], step_ns: float) -> list[tuple[str, float]]:

@@ -29,8 +29,9 @@ from traceanalyzer.rules.engine.headlines.kind_of_work import (
     work_times,
 )
 from traceanalyzer.rules.engine.headlines.named_operators import HOST, with_operators
-from traceanalyzer.rules.engine.headlines.step_bound import StepBound
+from traceanalyzer.rules.engine.headlines.step_bound import StepBound, unit
 from traceanalyzer.rules.engine.headlines.typical import BUSY, WORTH
+from traceanalyzer.structure.recording import Recording
 
 _MIXED = "gpu-mixed"
 """What bounds a table whose names show that no kind of work takes most of the GPU's time."""
@@ -63,19 +64,27 @@ WITH_GPU = {
 }
 """Sentences about the mean step of ranks."""
 WITHOUT_GPU = {
-    "input": Text("headline-cpu-input-3", "Waiting for data: {part:part} of each step."),
+    "input": Text(
+        "headline-cpu-input-4", "Waiting for data: {part:part} of {unit}.", note="unit is in the genitive: each step"
+    ),
     "communication": Text(
-        "headline-cpu-communication-3",
-        "Limited by communication: {part:part} of each step are collectives and nothing else.",
+        "headline-cpu-communication-4",
+        "Limited by communication: {part:part} of {unit} are collectives and nothing else.",
+        note="unit is in the genitive: each step",
     ),
     "host": HOST,
 }
 """Sentences about a run without events of a device."""
 _NO_GPU_RECORDED = Text("detail-no-gpu", "No GPU was recorded.")
 _UNUSED = Text(
-    "headline-cpu-unused-gpu-2",
-    "The model runs on the CPU, {part:part} of each step; {device} is unused.",
-    note="device is the name of a GPU; part reads: 21 of the 150 ms",
+    "headline-cpu-unused-gpu-3",
+    "The model runs on the CPU, {part:part} of {unit}; {device} is unused.",
+    note="device is the name of a GPU; part reads: 21 of the 150 ms; unit is in the genitive: each step",
+)
+_THERE = Text(
+    "detail-gpu-is-there",
+    "The machine has a GPU ({device}), but the operators take as long as on a CPU.",
+    note="device is the name of a GPU",
 )
 _OF_TABLE = {
     "input": Text(
@@ -212,6 +221,8 @@ def verdict(facts: Facts, times: Mapping[str, float], texts: Mapping[str, Text])
         said["work"] = computing(_by_class(facts)) if is_printed else computing_of(facts)
     if bound == "gpu-memory":
         said["work"] = moving(_by_class(facts)) if is_printed else moving_of(facts)
+    if texts is WITHOUT_GPU:
+        said["unit"] = unit(facts.find("recording", Recording))
     found = StepBound("gpu-compute" if bound in _ANY_WORK else bound, texts[bound](**said), share)
     if bound == "host" and texts is WITHOUT_GPU:
         found = with_operators(facts, _of_unused(facts, found, said), said)
@@ -226,6 +237,8 @@ def _of_unused(facts: Facts, found: StepBound, said: Mapping[str, Any]) -> StepB
     """That a device is there and unused, or else that none was recorded."""
     own = facts.step_resources
     if own is None or not own.unused_device:
+        there = facts.summary.devices if facts.summary and own else ()
+        found = found.and_says(_THERE, device=there[0].name or str(there[0].id)) if there else found
         return found.and_says(_NO_GPU_RECORDED)
     return replace(found, message=_UNUSED(device=own.unused_device, **said))
 

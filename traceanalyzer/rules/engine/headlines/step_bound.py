@@ -55,8 +55,10 @@ def first_short(messages: Iterable[Message], most: int = MOST_WORDS) -> Message:
     return next((message for message in longer if is_short(message, most)), last)
 
 
-def unit(recording: Recording) -> Message:
+def unit(recording: Recording | None) -> Message:
     """The unit of the figures: each typical step, the only step, or what was recorded of no marked step."""
+    if recording is None:
+        return _TYPICAL_STEP()
     if recording.steps_from == "whole-trace":
         return _WORK() if recording.has_more else _RECORDING()
     return _ONE_STEP() if len(recording.steps) == 1 else _TYPICAL_STEP()

@@ -26,6 +26,7 @@ from traceanalyzer.rules.engine.headlines.kind_of_work import (
     gpu_bound,
     moving_of,
     other_work,
+    with_shares,
 )
 from traceanalyzer.rules.engine.headlines.step_bound import MOST_WORDS, StepBound, first_short, unit
 from traceanalyzer.structure.recording import Recording
@@ -324,6 +325,7 @@ def _of_busy_gpu(facts: Facts, recording: Recording, own: StepResources) -> Step
     found = StepBound("gpu-compute" if bound == UNNAMED else bound, message, compute / step)
     is_delayed = _losses(facts, own)["host"] >= WORTH_BESIDE * step
     found = _with_device(facts, own, found, _cause(facts)[0]() if is_delayed else None)
+    found = found if bound == "gpu-memory" and tokens else with_shares(facts, found)
     figures = facts.find("launches", LaunchFigures)
     if figures is not None and (figures.graphs.kernel_share or 0.0) >= MOST:  # which spares the device the launches
         found = found.and_says(_GRAPHS, kernels=figures.graphs.kernels, all=figures.kernels)

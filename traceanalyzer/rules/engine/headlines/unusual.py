@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from traceanalyzer.analyzers.kernels.accelerators import Accelerators, AcceleratorUse
+from traceanalyzer.analyzers.kernels.stretched_kernels import StretchedKernels
 from traceanalyzer.analyzers.launches import LaunchFigures
 from traceanalyzer.analyzers.waits import Synchronizations
 from traceanalyzer.knowledge.first_match import finds
@@ -77,6 +78,12 @@ _LEGACY_HOST = Text(
     "Limited by the CPU: {vendor} device {device} has nothing to do for {part:part}.",
     note="vendor is a kind of device, such as CUDA; device is its number; part reads: 140 of the 152 ms",
 )
+_SHARED = Text(
+    "detail-gpu-shared",
+    "Most likely another process uses this GPU for {part:part}: {runs:number} runs of {names:number} kernels take "
+    "{beyond:ns} longer than elsewhere.",
+    note="part reads: 35 of the 152 ms",
+)
 _LATE = Text(
     "headline-late-3",
     "The program waited {before:rounded_ns} before the first event, probably for a request; only {rest:rounded_ns} "
@@ -100,6 +107,15 @@ _HARDLY_WAITS = Text(
     "Most likely limited by the CPU: it waits for the GPU only {time:rounded_ns} of {step:rounded_ns}.",
 )
 _NOT_RECORDED = Text("detail-no-kernels", "Kernels were not recorded: add ProfilerActivity.CUDA.")
+
+
+def with_sharing(facts: Facts, found: StepBound) -> StepBound:
+    """Add that another process takes turns on the GPU, as kernels show that take longer than elsewhere."""
+    runs = facts.find("stretched_kernels", StretchedKernels)
+    if runs is None or not program.shares_gpu(facts, runs):
+        return found
+    part = facts.per_step(runs.beyond_ns), facts.step_ns
+    return found.qualified(_SHARED, part=part, runs=runs.stretched, names=runs.names, beyond=runs.median_beyond_ns)
 
 
 def unusual(facts: Facts) -> StepBound | None:
