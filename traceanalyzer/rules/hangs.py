@@ -47,9 +47,10 @@ def _missing(facts: Facts, limits: Limits) -> Drafts:
         return
     wait = found.for_ranks(named)
     by_number = wait is not None and wait.called.sequence is not None
-    confidence = "C" if len(named) > found.waiting else "A" if by_number else "B"
+    confidence = "C" if len(named) > found.waiting or found.hides_p2p else "A" if by_number else "B"
+    said = (_MISSING.text("title-hidden"), _MISSING.text("hidden")) if found.hides_p2p else (None, None)
     evidence = _MISSING.evidence(limits, "waiting", found.waiting, _places(named))
-    yield Draft((evidence,), None, _figures(found, named, wait), severity="critical", confidence=confidence)
+    yield Draft((evidence,), None, _figures(found, named, wait), "critical", None, confidence, *said)
 
 
 def _stopped(facts: Facts, limits: Limits) -> Drafts:

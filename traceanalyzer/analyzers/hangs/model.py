@@ -125,6 +125,19 @@ class NearLimit(msgspec.Struct, frozen=True):
         return self.taken_ns / self.limit_ns
 
 
+class RankFault(msgspec.Struct, frozen=True):
+    """That a communicator of a rank was aborted or has failed."""
+
+    rank: int
+    """Number of the rank."""
+    communicator: str
+    """Its key in the dump."""
+    what: str
+    """Name of the field that says it."""
+    value: str
+    """What the field says."""
+
+
 class Hangs(msgspec.Struct, frozen=True):
     """Why a run stands still, or that it does not."""
 
@@ -163,6 +176,10 @@ class Hangs(msgspec.Struct, frozen=True):
     """The operation that came closest to its time limit though all came to it; null if none is known."""
     is_logged: bool = False
     """Whether the log of a job says it and not dumps: then `dumps` counts the ranks that have a line."""
+    hides_p2p: bool = False
+    """Whether the backend records no sends and receives (gloo), in which ranks may wait unseen."""
+    faults: tuple[RankFault, ...] = ()
+    """Communicators that were aborted or have failed, by rank; the first of each rank."""
     since: str | None = None
     """When the first of them began to wait, by the clock of the log; null for dumps, or without times."""
 

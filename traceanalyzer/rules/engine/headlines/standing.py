@@ -14,6 +14,12 @@ _MISSING = Text(
     "ranks is a list of numbers such as 9, 14",
     one="{count:count} rank never came to {operation} of {group}: {ranks}. {waiting:number} others wait.",
 )
+_MISSING_HIDDEN = Text(
+    "headline-hang-missing-hidden",
+    "{count:count} ranks have not called {operation} of {group}: {ranks}; gloo records no sends and receives.",
+    "ranks is a list of numbers such as 9, 14; gloo is a name",
+    one="{count:count} rank has not called {operation} of {group}: {ranks}; gloo records no sends and receives.",
+)
 _STOPPED = Text(
     "headline-hang-stopped",
     "The devices of {count:count} ranks stopped: {ranks}. {waiting:number} other ranks wait.",
@@ -61,6 +67,14 @@ _NONE = Text(
     "headline-hang-none",
     "Nothing waits: all {operations:count} recorded operations of {dumps:number} ranks are finished.",
     one="Nothing waits: the only recorded operation of {dumps:number} ranks is finished.",
+)
+_NONE_HIDDEN = Text(
+    "headline-hang-none-hidden",
+    "Nothing that was recorded waits ({operations:count} operations of {dumps:number} ranks); gloo records no sends "
+    "and receives.",
+    "gloo is a name",
+    one="Nothing that was recorded waits ({operations:count} operation of {dumps:number} ranks); gloo records no sends "
+    "and receives.",
 )
 _UNFINISHED = Text(
     "headline-hang-unfinished",
@@ -119,9 +133,11 @@ def of_dumps(found: Hangs) -> Message:
     if found.verdict == "timeout" and (near := found.near_limit) is not None:
         return _TIMEOUT(**told, taken=near.taken_ns, limit=near.limit_ns)
     texts = _COUNTED | _WAITING | (_LOGGED if found.is_logged else {})
+    if found.verdict == "missing" and found.hides_p2p:
+        return _MISSING_HIDDEN(**told)
     if found.verdict in texts:
         return texts[found.verdict](**told)
-    return _NONE(operations=found.operations, dumps=found.dumps)
+    return (_NONE_HIDDEN if found.hides_p2p else _NONE)(operations=found.operations, dumps=found.dumps)
 
 
 def _parameters(found: Hangs) -> dict[str, Any]:
