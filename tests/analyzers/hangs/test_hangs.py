@@ -419,6 +419,19 @@ def test_gloo_records_no_sends_so_that_who_has_not_come_may_wait() -> None:
     assert not report.findings
 
 
+@pytest.mark.parametrize(
+    ("plant", "way", "named"), [(without_partner, "recv 3<-0", 0), (send_without_partner, "send 0->3", 3)]
+)
+def test_a_send_or_recv_without_its_other_side(
+    plant: Callable[[int], tuple[FlightRun, tuple[int, ...]]], way: str, named: int
+) -> None:
+    report = pipeline.analyze_dumps(plant(4)[0].dumps(), "run")
+    assert report.headlines[0].message.text == (
+        f"1 rank waits in {way} of default_pg (0); the other side never came: {named}."
+    )
+    assert report.findings[0].summary.id == "hang-rank-missing-peer"
+
+
 @pytest.mark.parametrize("killed", [1, 3])
 def test_the_members_of_a_group_of_gloo_say_who_has_no_dump(killed: int) -> None:
     run = begun(4)

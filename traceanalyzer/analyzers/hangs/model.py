@@ -51,6 +51,11 @@ class RankWait(msgspec.Struct, frozen=True):
     called_ns: int | None
     """When the last of the waiting ranks called it, in ns since the first operation in any ring; null if unknown."""
 
+    @property
+    def is_of_peers(self) -> bool:
+        """Whether it is a send or a receive, which waits for one rank."""
+        return self.called.operation.startswith(("send ", "recv "))
+
 
 class Disagreement(msgspec.Struct, frozen=True):
     """Ranks that called something else than the others at the same place of a group."""

@@ -20,6 +20,12 @@ _MISSING_HIDDEN = Text(
     "ranks is a list of numbers such as 9, 14; gloo is a name",
     one="{count:count} rank has not called {operation} of {group}: {ranks}; gloo records no sends and receives.",
 )
+_MISSING_PEER = Text(
+    "headline-hang-missing-peer",
+    "{waiting:count} ranks wait, most clearly in {operation} of {group}; the other side never came: {ranks}.",
+    "operation is a name such as recv 7<-0; ranks is a list of numbers",
+    one="{waiting:count} rank waits in {operation} of {group}; the other side never came: {ranks}.",
+)
 _STOPPED = Text(
     "headline-hang-stopped",
     "The devices of {count:count} ranks stopped: {ranks}. {waiting:number} other ranks wait.",
@@ -134,7 +140,9 @@ def of_dumps(found: Hangs) -> Message:
         return _TIMEOUT(**told, taken=near.taken_ns, limit=near.limit_ns)
     texts = _COUNTED | _WAITING | (_LOGGED if found.is_logged else {})
     if found.verdict == "missing" and found.hides_p2p:
-        return _MISSING_HIDDEN(**told)
+        texts["missing"] = _MISSING_HIDDEN
+    elif found.decisive is not None and found.decisive.is_of_peers:
+        texts["missing"] = _MISSING_PEER
     if found.verdict in texts:
         return texts[found.verdict](**told)
     return (_NONE_HIDDEN if found.hides_p2p else _NONE)(operations=found.operations, dumps=found.dumps)
