@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import multiprocessing
 import os
 import pickle
 import select
@@ -25,9 +24,11 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.machinery import PathFinder
-from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
 
 T = TypeVar("T")
 
@@ -103,6 +104,8 @@ class Child:
         Raises:
             OSError: There are no more processes, or no memory for them.
         """
+        import multiprocessing  # noqa: PLC0415 - most reports need no other process
+
         how = multiprocessing.get_context("fork")
         self.connection, theirs = how.Pipe()
         inherited = [self.connection, *(child.connection for child in others)]

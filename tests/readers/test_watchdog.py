@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,33 @@ def test_one_rank_says_where_it_waits(version: str) -> None:
     assert (wait.waiting, wait.called.operation, wait.called.shape) == ((5,), "all_reduce", "[1024]")
     assert wait.called.sequence == (77 if version in text.NUMBERED else None)
     assert (found.verdict, found.dumps, found.timeout_ms, found.is_logged) == ("all-waiting", 1, 600_000, True)
+
+
+def wrapped(line: str, columns: int, *, words: bool, prefix: str = "") -> str:
+    """Lines as a terminal, a viewer of logs or a logger with a width breaks them."""
+    lines = []
+    for each in line.split("\n"):
+        parts = textwrap.wrap(each, columns, break_long_words=not words, break_on_hyphens=False) if words else []
+        lines += parts or [each[at : at + columns] for at in range(0, max(len(each), 1), columns)]
+    return "\n".join(prefix + part for part in lines) + "\n"
+
+
+@pytest.mark.parametrize("version", text.VERSIONS)
+@pytest.mark.parametrize("columns", [100, 120, 160])
+@pytest.mark.parametrize("words", [True, False])
+def test_lines_that_a_log_breaks(version: str, columns: int, words: bool) -> None:
+    lines = [wrapped(text.caught(rank, 77, version=version), columns, words=words) for rank in (0, 1, 3)]
+    found = judged("".join(lines))
+    if not words and not found.waits:
+        pytest.fail("nothing was read")
+    assert (found.verdict, found.ranks, found.dumps) == ("no-dump", (2,), 3)
+    assert {(wait.waiting, wait.called.operation) for wait in found.waits} == {((0, 1, 3), "all_reduce")}
+    assert found.timeout_ms == 600_000
+
+
+def test_parts_of_a_line_have_the_number_of_their_rank() -> None:
+    lines = [wrapped(text.caught(rank, 77), 100, words=True, prefix=f"{rank}: ") for rank in (0, 1, 3)]
+    assert judged("".join(lines)).ranks == (2,)
 
 
 @pytest.mark.parametrize("version", text.VERSIONS)

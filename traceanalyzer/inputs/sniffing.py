@@ -16,8 +16,6 @@ from traceanalyzer.inputs import saved_reports
 from traceanalyzer.inputs.discovery import TEXT_SUFFIXES, FoundFile, looks_like_trace, plain_name
 from traceanalyzer.inputs.storage import open_input
 from traceanalyzer.readers import compile_log, encodings, flight_recorder, memory_snapshot, plain_data
-from traceanalyzer.readers.flight_recorder import watchdog
-from traceanalyzer.readers.forms import descriptions
 
 HEAD = 1 << 18
 """Number of decompressed bytes to examine: the header of a trace and a few hundred events."""
@@ -217,6 +215,9 @@ def _kind_of_text(head: bytes, file: IO[bytes] | None, recode: Callable[[bytes],
 
     All of them often stand at the end of a long log.
     """
+    from traceanalyzer.readers.flight_recorder import watchdog  # noqa: PLC0415 - readers of texts are for texts alone
+    from traceanalyzer.readers.forms import descriptions  # noqa: PLC0415
+
     tables = (_TABLE, descriptions.marks())
     kind = FileKind.OTHER
     kept, done = b"", 0

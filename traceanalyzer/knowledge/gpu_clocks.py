@@ -17,7 +17,7 @@ NAMES = frozenset(
 
 _PROCESS = re.compile(r"GPU (\d{1,4}) Counters")
 
-_SHEETS = {
+_SHEETS: dict[str, tuple[int | None, int]] = {
     "V100 SXM2": (1530, 300),
     "V100 PCIe": (1380, 250),
     "T4": (1590, 70),
@@ -34,9 +34,15 @@ _SHEETS = {
     "H100 PCIe": (1755, 350),
     "H100 SXM": (1980, 700),
     "H200 SXM": (1980, 700),
-    "B200": (1965, 1000),
+    "B200": (None, 1000),
 }
-"""By model: the highest SM clock in MHz and the power of the board in W, of NVIDIA's data sheets and product briefs."""
+"""By model: the highest SM clock in MHz and the power of the board in W.
+
+The power is that of the data sheets in `knowledge.gpus`. The clock is the one at which the rate in fp32 that they state
+is reached: two operations for each core and cycle, rounded to the 15 MHz in which these clocks are set. Where other
+documents name the boost clock (white papers of V100, A100 and H100, product briefs of the others), it is the same; for
+B200 none does, so that its clock is unknown.
+"""
 
 
 def device_of(process: str) -> int | None:
@@ -47,7 +53,7 @@ def device_of(process: str) -> int | None:
 
 def highest_clock(model: str | None) -> int | None:
     """The highest SM clock in MHz of a model of `knowledge.gpus`; None: unknown."""
-    return _SHEETS[model][0] if model in _SHEETS else None
+    return None if model is None else _SHEETS.get(model, (None, 0))[0]
 
 
 def board_power(model: str | None) -> int | None:

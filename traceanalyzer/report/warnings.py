@@ -114,6 +114,11 @@ TEXTS = (
         one="{count:count} entry of {name} is damaged and was left out.",
     ),
     Text(
+        "read-flight-state",
+        "{name}: {count:count} fields of communicators are not known and were left out.",
+        one="{name}: {count:count} field of communicators is not known and was left out.",
+    ),
+    Text(
         "read-flight-version",
         "{name} is of version {version} of the flight recorder, which was never seen; it was read by its keys.",
     ),

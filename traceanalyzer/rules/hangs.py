@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 from traceanalyzer.analyzers.hangs import Hangs, RankWait
+from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Evidence
 from traceanalyzer.report.names import in_ranges
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Facts, Limits, page
@@ -47,9 +48,14 @@ def _missing(facts: Facts, limits: Limits) -> Drafts:
         return
     wait = found.for_ranks(named)
     by_number = wait is not None and wait.called.sequence is not None
-    confidence = "C" if len(named) > found.waiting else "A" if by_number else "B"
+    confidence = "C" if len(named) > found.waiting or found.hides_p2p else "A" if by_number else "B"
+    said: tuple[Text | None, Text | None] = (None, None)
+    if found.hides_p2p:
+        said = (_MISSING.text("title-hidden"), _MISSING.text("hidden"))
+    elif wait is not None and wait.is_of_peers:
+        said = (_MISSING.text("title-peer"), _MISSING.text("peer"))
     evidence = _MISSING.evidence(limits, "waiting", found.waiting, _places(named))
-    yield Draft((evidence,), None, _figures(found, named, wait), severity="critical", confidence=confidence)
+    yield Draft((evidence,), None, _figures(found, named, wait), "critical", None, confidence, *said)
 
 
 def _stopped(facts: Facts, limits: Limits) -> Drafts:

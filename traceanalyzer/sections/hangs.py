@@ -23,6 +23,12 @@ _LEVELS = Text(
     "The chain of waits: {chain}.",
     "chain is such as 0, 1 > 3 > 2: 0 and 1 wait for 3, and 3 waits for 2",
 )
+_FAULT = Text(
+    "hangs-fault",
+    "The communicators of {count:count} ranks were aborted or failed: {ranks} (first {field} = {value}).",
+    "ranks is a list of numbers; field and value are of nccl_comm_state, such as abortFlag = 1",
+    one="The communicator of {count:count} rank was aborted or failed: {ranks} ({field} = {value}).",
+)
 _MOST_KINDS = 8
 """Kinds of groups whose waits are told in words."""
 _FIGURES = optional(
@@ -144,6 +150,13 @@ def _chain(found: Hangs) -> Iterator[Message]:
         yield _CHAIN(group=group, waiting=in_ranges(waiting), awaited=in_ranges(others))
 
 
+def _faults(found: Hangs) -> Iterator[Message]:
+    """That communicators were aborted or have failed, which is often why a group stands still."""
+    if found.faults:
+        first, ranks = found.faults[0], {fault.rank for fault in found.faults}
+        yield _FAULT(count=len(ranks), ranks=in_ranges(ranks), field=first.what, value=first.value)
+
+
 def _levels(found: Hangs) -> str:
     """The chain of waits, those first that wait for most: `0, 1 > 3 > 2`; empty without one of three or more parts."""
     waits = {row.rank: set(row.waits_for) for row in found.per_rank}
@@ -175,5 +188,5 @@ def build(report: Report, top: int) -> Iterator[Section]:
     )
     figures = facts(_FIGURES, found)
     levels = _levels(found)
-    chain = (*((_LEVELS(chain=levels),) if levels else ()), *_chain(found))
+    chain = (*_faults(found), *((_LEVELS(chain=levels),) if levels else ()), *_chain(found))
     yield Section("hangs", TITLE(), chain, figures, tables=tables, terms=_TERMS, topic=Topic.RANKS, is_essential=True)

@@ -35,6 +35,8 @@ def graph_labels(context: Context) -> GraphLabels:
     trace = context.trace
     rows: dict[tuple[str, ...], int] = {(): 0}
     of_detail = np.array([rows.setdefault(_path(detail), len(rows)) for detail in trace.details], np.int64)
+    if len(rows) == 1:
+        return GraphLabels(np.zeros(len(trace.device), np.int64), ((),))
     return GraphLabels(of_detail[trace.device.detail], tuple(rows))
 
 

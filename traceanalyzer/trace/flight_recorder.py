@@ -74,6 +74,17 @@ class Operations:
 
 
 @dataclass(frozen=True)
+class CommunicatorFault:
+    """That a communicator of a rank was aborted or has failed, by `nccl_comm_state`."""
+
+    communicator: str
+    """Its key, which the members share."""
+    what: str
+    """Name of the field that says it, such as `abortFlag`."""
+    value: str
+
+
+@dataclass(frozen=True)
 class FlightDump:
     """What one rank wrote."""
 
@@ -91,6 +102,16 @@ class FlightDump:
     losses: tuple[Loss, ...] = field(default=())
     is_logged: bool = False
     """Whether the log of a job says it, so that the ring is not known."""
+    faults: tuple[CommunicatorFault, ...] = ()
+    """What its communicators say of aborts and errors."""
+
+    @property
+    def hides_p2p(self) -> bool:
+        """Whether its operations are of a backend whose sends and receives are not recorded."""
+        named = self.operations.name
+        return len(named) > 0 and all(
+            code >= 0 and self.texts[code].startswith("gloo:") for code in set(named.tolist())
+        )
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,9 @@ from traceanalyzer.trace.flight_recorder import FlightDump
 SIZES = (2, 4, 8, 16, 64)
 
 
-def dumps_of(folder: Path) -> dict[int, FlightDump]:
+def dumps_of(folder: Path, named: str = "*") -> dict[int, FlightDump]:
     dumps = {}
-    for file in sorted(path for path in folder.iterdir() if path.suffix != ".log"):
+    for file in sorted(path for path in folder.glob(named) if path.suffix != ".log"):
         with open_source(file) as source:
             dump = flight_recorder.read(source)
         assert dump.rank is not None
@@ -384,6 +384,78 @@ def without_members(run: FlightRun) -> dict[int, FlightDump]:
             assert dump is not None
             dumps[rank] = dump
     return dumps
+
+
+def of_gloo(run: FlightRun, **more: object) -> dict[int, FlightDump]:
+    """The dumps as gloo writes them since torch 2.10: the last group made has members and no name."""
+    dumps = {}
+    for rank in range(len(run.ranks)):
+        if rank not in run.without:
+            every = {"": {"name": "", "desc": "", "ranks": str(list(range(len(run.ranks))))}}
+            content = run.dump(rank) | {"pg_config": every} | more
+            for entry in content["entries"]:
+                entry["profiling_name"] = entry["profiling_name"].replace("nccl:", "gloo:")
+            dump = values.dump_of(content, "x", rank, 1)
+            assert dump is not None
+            dumps[rank] = dump
+    return dumps
+
+
+def test_gloo_records_no_sends_so_that_who_has_not_come_may_wait() -> None:
+    run, named = asleep(4)
+    report = pipeline.analyze_dumps(of_gloo(run), "run")
+    found = report.result("hangs", Hangs)
+    assert found is not None
+    assert (found.verdict, found.ranks, found.hides_p2p) == ("missing", named, True)
+    assert report.headlines[0].message.id == "headline-hang-missing-hidden"
+    (finding,) = report.findings
+    assert (finding.rule, finding.confidence, finding.summary.id) == (
+        "hang-rank-missing",
+        "C",
+        "hang-rank-missing-hidden",
+    )
+    report = pipeline.analyze_dumps(of_gloo(begun(4)), "run")
+    assert report.headlines[0].message.id == "headline-hang-none-hidden"
+    assert not report.findings
+
+
+@pytest.mark.parametrize(
+    ("plant", "way", "named"), [(without_partner, "recv 3<-0", 0), (send_without_partner, "send 0->3", 3)]
+)
+def test_a_send_or_recv_without_its_other_side(
+    plant: Callable[[int], tuple[FlightRun, tuple[int, ...]]], way: str, named: int
+) -> None:
+    report = pipeline.analyze_dumps(plant(4)[0].dumps(), "run")
+    assert report.headlines[0].message.text == (
+        f"1 rank waits in {way} of default_pg (0); the other side never came: {named}."
+    )
+    assert report.findings[0].summary.id == "hang-rank-missing-peer"
+
+
+@pytest.mark.parametrize("killed", [1, 3])
+def test_the_members_of_a_group_of_gloo_say_who_has_no_dump(killed: int) -> None:
+    run = begun(4)
+    run.collective(absent=(killed,))
+    found = analyze(of_gloo(run.killed(killed)))
+    assert (found.verdict, found.ranks, found.world_size) == ("no-dump", (killed,), 4)
+
+
+def test_what_communicators_say_of_aborts_and_errors() -> None:
+    run, _ = asleep(4)
+    state = {"0x1": {"commHash": "1", "rank": "0", "abortFlag": "1", "asyncError": "ncclSuccess", "surprise": "7"}}
+    dumps = of_gloo(run, nccl_comm_state=state)
+    report = pipeline.analyze_dumps(dumps, "run")
+    found = report.result("hangs", Hangs)
+    assert found is not None
+    assert [(fault.rank, fault.what, fault.value) for fault in found.faults] == [
+        (rank, "abortFlag", "1") for rank in range(4)
+    ]
+    assert [loss.id for loss in dumps[0].losses] == ["read-flight-state"]
+    (section,) = hangs_section.build(report, 10)
+    assert section.messages[0].text == (
+        "The communicators of 4 ranks were aborted or failed: 0-3 (first abortFlag = 1)."
+    )
+    assert not analyze(of_gloo(run, nccl_comm_state={"0x1": {"abortFlag": "0"}})).faults
 
 
 def test_groups_without_members() -> None:

@@ -22,6 +22,7 @@ from tests.builders.writers import (
     python_exporter,
     without,
 )
+from tests.conftest import FULL
 from tests.corpus_files import report_of
 from tests.reading import content, read, read_built
 from traceanalyzer.inputs.opening import load
@@ -191,8 +192,8 @@ def recorded_on_nvidia(corpus: Path) -> list[Path]:
     return [path for path, trace in traces.items() if is_of_nvidia(trace)]
 
 
-LARGE = 500_000
-"""Bytes of a compressed trace whose reports take too long for a test."""
+LARGE = 500_000 if not FULL else 1 << 40
+"""Bytes of a compressed trace from which on its reports take too long for a test, but for `make check-full`."""
 
 
 def is_of_nvidia(trace: dict[str, Any]) -> bool:

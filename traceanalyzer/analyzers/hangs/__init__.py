@@ -21,6 +21,7 @@ from traceanalyzer.analyzers.hangs.model import (
     FlightRank,
     Hangs,
     NearLimit,
+    RankFault,
     RankWait,
 )
 from traceanalyzer.analyzers.hangs.progress import GroupProgress, Meeting, Run, join, row_of
@@ -86,6 +87,12 @@ def analyze(dumps: Mapping[int, FlightDump]) -> Hangs:
         late,
         None if near is None else _near_limit(run, near),
         is_logged,
+        run.hides_p2p,
+        tuple(
+            RankFault(rank, fault.communicator, fault.what, fault.value)
+            for rank, dump in sorted(dumps.items())
+            for fault in dump.faults[:1]
+        ),
         clock(start) if is_logged and start is not None else None,
     )
 

@@ -51,6 +51,11 @@ class RankWait(msgspec.Struct, frozen=True):
     called_ns: int | None
     """When the last of the waiting ranks called it, in ns since the first operation in any ring; null if unknown."""
 
+    @property
+    def is_of_peers(self) -> bool:
+        """Whether it is a send or a receive, which waits for one rank."""
+        return self.called.operation.startswith(("send ", "recv "))
+
 
 class Disagreement(msgspec.Struct, frozen=True):
     """Ranks that called something else than the others at the same place of a group."""
@@ -125,6 +130,19 @@ class NearLimit(msgspec.Struct, frozen=True):
         return self.taken_ns / self.limit_ns
 
 
+class RankFault(msgspec.Struct, frozen=True):
+    """That a communicator of a rank was aborted or has failed."""
+
+    rank: int
+    """Number of the rank."""
+    communicator: str
+    """Its key in the dump."""
+    what: str
+    """Name of the field that says it."""
+    value: str
+    """What the field says."""
+
+
 class Hangs(msgspec.Struct, frozen=True):
     """Why a run stands still, or that it does not."""
 
@@ -163,6 +181,10 @@ class Hangs(msgspec.Struct, frozen=True):
     """The operation that came closest to its time limit though all came to it; null if none is known."""
     is_logged: bool = False
     """Whether the log of a job says it and not dumps: then `dumps` counts the ranks that have a line."""
+    hides_p2p: bool = False
+    """Whether the backend records no sends and receives (gloo), in which ranks may wait unseen."""
+    faults: tuple[RankFault, ...] = ()
+    """Communicators that were aborted or have failed, by rank; the first of each rank."""
     since: str | None = None
     """When the first of them began to wait, by the clock of the log; null for dumps, or without times."""
 

@@ -94,6 +94,11 @@ class Run:
         return tuple(sorted({*self.dumps, *(rank for group in self.progress for rank in group.ranks)}))
 
     @property
+    def hides_p2p(self) -> bool:
+        """Whether ranks may wait in sends and receives that their backend does not record."""
+        return any(dump.hides_p2p for dump in self.dumps.values())
+
+    @property
     def waiting(self) -> frozenset[int]:
         """The ranks that wait somewhere."""
         return frozenset(rank for meeting in self.meetings for rank in meeting.rows)
@@ -149,7 +154,8 @@ def _identities(dumps: Mapping[int, FlightDump]) -> dict[int, tuple[RecordedGrou
             if group.ranks:
                 known.setdefault(group.name, group)
     if len(dumps) > 1:
-        every = tuple(range(max(dumps) + 1))
+        stated = (rank for dump in dumps.values() for group in dump.groups for rank in group.ranks)
+        every = tuple(range(max(*dumps, *stated) + 1))
         for group in (group for dump in dumps.values() for group in dump.groups if group.description == _EVERY):
             known.setdefault(group.name, RecordedGroup(group.name, _EVERY, every))
     return {

@@ -14,6 +14,7 @@ from traceanalyzer.trace.flight_recorder import (
     COMPLETED,
     SCHEDULED,
     STARTED,
+    CommunicatorFault,
     FlightDump,
     GroupCounters,
     Operations,
@@ -32,6 +33,12 @@ _MOST_FRAMES = 60
 _MOST_RANKS = 1 << 20
 _LONGEST = 300
 """Letters of a name that are kept."""
+_FAULT = re.compile(r"abort|error|async_?result", re.IGNORECASE)
+"""Fields of a communicator that say that it was aborted or has failed."""
+_FINE = frozenset(("", "0", "false", "none", "ncclsuccess", "success", "no error"))
+_FIELDS = re.compile(r"commHash|commDesc|(?:local)?[rR]anks?|n(?:Ranks|Nodes)|localRanks|node|(?:CT|PT|MT)_\w+")
+"""Other fields of a communicator: who belongs to it, and operations that are in entries, too."""
+_MOST_FAULTS = 16
 _PEERS = re.compile(r":(?:send|recv) \d")
 _LONGEST_MS = 1e12
 _NUMBER = re.compile(r"\d{1,7}")
@@ -55,13 +62,16 @@ def dump_of(content: Any, name: str, rank: int | None, size_bytes: int | None) -
     listed: list[Any] = given if isinstance(given, list) else []
     entries = [entry for entry in listed if isinstance(entry, dict)]
     version = _short(written.get("version"))
-    losses = _losses(name, version, len(listed) - len(entries))
+    faults, unknown = _faults(written.get("nccl_comm_state"))
+    losses = _losses(name, version, len(listed) - len(entries), unknown)
     texts, groups = _Codes(), _Codes()
     operations, ids = _operations(entries, texts, groups)
     configured = _configured(written.get("pg_config"))
     counters = _counters(written.get("pg_status"), ids, configured)
     every = _groups((*groups.known, *configured, *counters), configured, ids)
-    return FlightDump(name, rank, version, every, counters, tuple(texts.known), operations, size_bytes, losses)
+    return FlightDump(
+        name, rank, version, every, counters, tuple(texts.known), operations, size_bytes, losses, faults=faults
+    )
 
 
 def _written(content: Any) -> Mapping[str, Any] | None:
@@ -72,11 +82,13 @@ def _written(content: Any) -> Mapping[str, Any] | None:
     return content if is_dump else None
 
 
-def _losses(name: str, version: str, damaged: int) -> tuple[Loss, ...]:
+def _losses(name: str, version: str, damaged: int, unknown: int) -> tuple[Loss, ...]:
     """What is lost of a file, or in doubt."""
     losses = []
     if damaged:
         losses.append(Loss("read-flight-damaged", damaged, {"name": name}))
+    if unknown:
+        losses.append(Loss("read-flight-state", unknown, {"name": name}))
     if not _SEEN.fullmatch(version):
         losses.append(Loss("read-flight-version", 1, {"name": name, "version": version or "?"}))
     return tuple(losses)
@@ -221,9 +233,21 @@ def _configured(value: Any) -> dict[str, RecordedGroup]:
         if isinstance(config, dict):
             name = _short(config.get("name")) or key[:_LONGEST]
             members = _members(_listed(config.get("ranks")))
-            if name:  # gloo writes one without a name
-                found[name] = RecordedGroup(name, _described(config.get("desc")), members)
+            found[name] = RecordedGroup(name, _described(config.get("desc")), members)  # gloo writes one without a name
     return found
+
+
+def _faults(value: Any) -> tuple[tuple[CommunicatorFault, ...], int]:
+    """What communicators say of aborts and errors, and how many of their other fields are not known."""
+    found, unknown = [], 0
+    for communicator, fields in value.items() if isinstance(value, dict) else ():
+        for key, said in fields.items() if isinstance(fields, dict) else ():
+            if _FAULT.search(str(key)):
+                if _short(said).strip().lower() not in _FINE:
+                    found.append(CommunicatorFault(_short(communicator), _short(key), _short(said)))
+            else:
+                unknown += _FIELDS.fullmatch(str(key)) is None
+    return tuple(found[:_MOST_FAULTS]), unknown
 
 
 def _listed(ranks: Any) -> str:
@@ -245,7 +269,7 @@ def _counters(value: Any, ids: _GroupIds, configured: Mapping[str, RecordedGroup
     the same order, and the entries agree.
     """
     given = {str(key)[:_LONGEST]: status for key, status in value.items()} if isinstance(value, dict) else {}
-    names = {**_by_order(list(given), sorted(configured), ids.names), **ids.names}
+    names = {**_by_order(list(given), sorted(filter(None, configured)), ids.names), **ids.names}
     found = {}
     for key, status in given.items():
         name = names.get(key)

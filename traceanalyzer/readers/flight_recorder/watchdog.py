@@ -25,11 +25,14 @@ from traceanalyzer.trace.flight_recorder import (
 
 __all__ = ["MARKS", "read"]
 
+_CAUGHT = b"Watchdog caught collective operation timeout"
+_TIMEOUT = b" ".join(rb"\n?".join(map(re.escape, re.findall(b".", word))) for word in _CAUGHT.split())
 MARKS = re.compile(
-    rb"Watchdog caught collective operation timeout|[Ll]ast enqueued (?:NCCL )?work: ?-?\d"
-    rb"|failed to pass monitoredBarrier|Timed out waiting \d+ ?ms for (?:recv|send) operation"
+    _TIMEOUT.replace(b" ", rb"\s{1,9}") + rb"|[Ll]ast\s{1,9}enqueued\s{1,9}(?:NCCL\s{1,9})?work:\s{0,9}-?\d"
+    rb"|failed\s{1,9}to\s{1,9}pass\s{1,9}monitoredBarrier"
+    rb"|Timed\s{1,9}out\s{1,9}waiting\s{1,9}\d+\s?ms\s{1,9}for\s{1,9}(?:recv|send)\s{1,9}operation"
 )
-"""What a log with a hang contains."""
+"""What a log with a hang contains; some logs break lines at a number of columns."""
 
 _LINE = re.compile(MARKS.pattern.decode())
 _REACH = 2000
@@ -41,7 +44,12 @@ _HEAD = re.compile(
 _GLOBAL = re.compile(r"\[rank(\d{1,7})\]")
 _NUMBERED = re.compile(r"\A\s{0,9}(\d{1,7}): ")
 """Number of a task, as `srun -l` writes it before each line."""
-_WORK = re.compile(r"Work[A-Z]{0,8}\((?P<fields>(?:[^\n()]|\(ms\))*+)\) ran for (?P<ran>\d{1,12}) milliseconds")
+_OF_LINE = re.compile(r"\A(?:\s{0,9}\d{1,7}: |\[(?:rank|default)\d{1,7}\]:)")
+"""What launchers write before each line of a rank."""
+_MOST_PARTS = 8
+_WORK = re.compile(
+    r"Work[A-Z]{0,8}\((?P<fields>(?:[^\n()]|\(ms\))*+)\)\s{0,9}ran\s+for\s+(?P<ran>\d{1,12})\s+milliseconds"
+)
 _FIELD = re.compile(r"(\b\w{1,20}(?:\(ms\))?)=(\[[\d, ]{0,300}+\]|[^,()\[\]\s]{1,80})")
 _STATUS = re.compile(r"ast enqueued (?:NCCL )?work: ?(-?\d{1,18}), last completed (?:NCCL )?work: ?(-?\d{1,18})")
 _AT_WORK = re.compile(r"at (?:NCCL )?work(?: sequence id)?: ?(\d{1,18})")
@@ -127,7 +135,43 @@ def _lines(text: str) -> Iterator[str]:
         begin = max(text.rfind("\n", 0, mark.start()) + 1, mark.start() - _REACH)
         end = text.find("\n", mark.end(), mark.end() + _REACH)
         end = min(mark.end() + _REACH, len(text)) if end < 0 else end
-        yield text[begin:end]
+        line = text[begin:end]
+        if not _is_whole(line):
+            line, end = _unwrapped(text, begin, end)
+        yield _with_head(text, begin, line)
+
+
+def _is_whole(line: str) -> bool:
+    """Whether what a mark announces stands in its line."""
+    return any(pattern.search(line) for pattern in (_WORK, _STATUS, _BARRIER, _GLOO))
+
+
+def _unwrapped(text: str, begin: int, end: int) -> tuple[str, int]:
+    """A line with those after it into which a log broke it, and its end; as it is if they do not complete it.
+
+    A line may be broken between words or within one, and each part may have the mark of its rank.
+    """
+    first = text[begin:end]
+    parts, at = first.split("\n"), end
+    for part in ("", *text[end + 1 : end + _REACH].split("\n")[:_MOST_PARTS]):
+        if _LINE.search(part) or _HEAD.search(part):
+            break  # the next message
+        if part:
+            at += len(part) + 1
+            parts.append(_OF_LINE.sub("", part.rstrip("\r")))
+        for between in ("", " "):
+            joined = between.join(each.strip() if between else each for each in parts)
+            if _is_whole(joined):
+                return joined, at
+    return first, end
+
+
+def _with_head(text: str, begin: int, line: str) -> str:
+    """A line with the one before it, if that ends with the head of the message."""
+    if _HEAD.search(line) or _GLOBAL.search(line) or _NUMBERED.match(line):
+        return line
+    before = text[max(text.rfind("\n", 0, max(begin - 1, 0)) + 1, begin - _REACH) : max(begin - 1, 0)].rstrip()
+    return f"{before} {line}" if before.endswith("]") and _HEAD.search(before) else line
 
 
 def _take(line: str, ranks: dict[int, _Rank], descriptions: dict[str, str]) -> None:

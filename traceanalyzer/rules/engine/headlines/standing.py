@@ -14,6 +14,18 @@ _MISSING = Text(
     "ranks is a list of numbers such as 9, 14",
     one="{count:count} rank never came to {operation} of {group}: {ranks}; {waiting:number} others wait.",
 )
+_MISSING_HIDDEN = Text(
+    "headline-hang-missing-hidden",
+    "{count:count} ranks have not called {operation} of {group}: {ranks}; gloo records no sends and receives.",
+    "ranks is a list of numbers such as 9, 14; gloo is a name",
+    one="{count:count} rank has not called {operation} of {group}: {ranks}; gloo records no sends and receives.",
+)
+_MISSING_PEER = Text(
+    "headline-hang-missing-peer",
+    "{waiting:count} ranks wait, most clearly in {operation} of {group}; the other side never came: {ranks}.",
+    "operation is a name such as recv 7<-0; ranks is a list of numbers",
+    one="{waiting:count} rank waits in {operation} of {group}; the other side never came: {ranks}.",
+)
 _STOPPED = Text(
     "headline-hang-stopped",
     "The devices of {count:count} ranks stopped: {ranks}; {waiting:number} other ranks wait.",
@@ -60,6 +72,14 @@ _NONE = Text(
     "headline-hang-none",
     "Nothing waits: all {operations:count} recorded operations of {dumps:number} ranks are finished.",
     one="Nothing waits: the only recorded operation of {dumps:number} ranks is finished.",
+)
+_NONE_HIDDEN = Text(
+    "headline-hang-none-hidden",
+    "Nothing that was recorded waits ({operations:count} operations of {dumps:number} ranks); gloo records no sends "
+    "and receives.",
+    "gloo is a name",
+    one="Nothing that was recorded waits ({operations:count} operation of {dumps:number} ranks); gloo records no sends "
+    "and receives.",
 )
 _UNFINISHED = Text(
     "headline-hang-unfinished",
@@ -118,9 +138,13 @@ def of_dumps(found: Hangs) -> Message:
     if found.verdict == "timeout" and (near := found.near_limit) is not None:
         return _TIMEOUT(**told, taken=near.taken_ns, limit=near.limit_ns)
     texts = _COUNTED | _WAITING | (_LOGGED if found.is_logged else {})
+    if found.verdict == "missing" and found.hides_p2p:
+        texts["missing"] = _MISSING_HIDDEN
+    elif found.decisive is not None and found.decisive.is_of_peers:
+        texts["missing"] = _MISSING_PEER
     if found.verdict in texts:
         return texts[found.verdict](**told)
-    return _NONE(operations=found.operations, dumps=found.dumps)
+    return (_NONE_HIDDEN if found.hides_p2p else _NONE)(operations=found.operations, dumps=found.dumps)
 
 
 def _parameters(found: Hangs) -> dict[str, Any]:
