@@ -3,9 +3,10 @@
 A pause is time of a typical step in which nothing was recorded on any thread but marks of steps and Python frames: no
 operator, no loader, optimizer, collective or range. In a pause, Python code computes, sleeps, or waits for a file, the
 network or another process. Between two functions of autograd no code of the program runs: there a thread that lost its
-core stands still, which is no pause. Neither is time in which a mark or function of the program prepares inputs.
-Stacks, if recorded, name the owner. Recordings with device work are left out, because
-time costs nothing there while the device works (see `step_idle`).
+core stands still, which is no pause. Neither is time in which a mark or function of the program prepares inputs, nor
+that of checkpoints and collections of garbage in most steps of a training, which `beside_training` has. Stacks, if
+recorded, name the owner. Recordings with device work are left out, because time costs nothing there while the device
+works (see `step_idle`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Iterator
 import msgspec
 import numpy as np
 
+from traceanalyzer.analyzers.optimizer import beside_training
 from traceanalyzer.knowledge import compiled_code, marks
 from traceanalyzer.knowledge.host_roles import INPUTS
 from traceanalyzer.report.message import Text
@@ -110,6 +112,7 @@ def _pauses(context: Context) -> Intervals:
     """The long intervals of each typical step in which nothing was recorded."""
     steps = program_steps(context).typical
     free = Intervals.union(steps.start_ns, steps.end_ns) - _busy(context) - _of_inputs(context)
+    free = free - beside_training.silent_times(context)
     bounds = ascending(np.concatenate((free.start, free.end, steps.start_ns, steps.end_ns)))
     start = bounds[:-1]
     end = bounds[1:]

@@ -112,7 +112,7 @@ def _found(context: Context) -> tuple[_Calls, list[tuple[int, int]]] | None:
 def _calls(context: Context) -> _Calls:
     """Operators outside of evaluations, optimizers, loaders and other operators."""
     host, table = context.host, context.trace.host
-    nodes = _outermost(context)
+    nodes = outermost(context)
     thread = table.thread[host.row[nodes]]
     trains = thread[table.sequence[host.row[nodes]] != UNKNOWN]
     nodes = nodes[thread == np.bincount(trains).argmax()] if len(trains) else nodes[:0]
@@ -127,7 +127,7 @@ def _calls(context: Context) -> _Calls:
     return _Calls(nodes, host.tree.start_ns[nodes], host.tree.end_ns[nodes], letter, records, text)
 
 
-def _outermost(context: Context) -> I64:
+def outermost(context: Context) -> I64:
     """Operators in scope that lie in no evaluation, optimizer, loader or other operator."""
     host, tree, table = context.host, context.host.tree, context.trace.host
     evaluation = context.cached(owners).is_evaluation
@@ -139,8 +139,8 @@ def _outermost(context: Context) -> I64:
     autograd_range = host_activity.innermost(
         table, context.cached(autograd.ranges), table.thread[row], table.start_ns[row]
     )
-    outermost: I64 = nodes[autograd_range == NO_PARENT]
-    return outermost
+    found: I64 = nodes[autograd_range == NO_PARENT]
+    return found
 
 
 def _recomputes(context: Context) -> bool:
@@ -210,8 +210,8 @@ def _of_trained_networks(context: Context, calls: _Calls) -> Bool:
         return np.ones(len(calls.node), np.bool_)
     host, tree = context.host, context.host.tree
     modules: Bool = host.kind == NodeKind.MODULE
-    outermost = modules & ~take_or(tree.nearest(modules) != NO_PARENT, tree.parent, False)
-    root = tree.nearest(outermost)[calls.node]
+    roots = modules & ~take_or(tree.nearest(modules) != NO_PARENT, tree.parent, False)
+    root = tree.nearest(roots)[calls.node]
     frame = np.where(root == NO_PARENT, NO_PARENT, take_or(host.row, root, 0))
     network = take_or(context.trace.frames.module_id, frame, UNKNOWN)
     is_trained: Bool = (root == NO_PARENT) | np.isin(network, network[calls.records & (root != NO_PARENT)])

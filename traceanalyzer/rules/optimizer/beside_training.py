@@ -1,0 +1,44 @@
+"""Detects work of each step that does not train: work-beside-training."""
+
+from __future__ import annotations
+
+from traceanalyzer.analyzers.optimizer import beside_training
+from traceanalyzer.analyzers.optimizer.autograd_passes import Passes
+from traceanalyzer.rules.engine import host_work
+from traceanalyzer.rules.engine.change import HostTime
+from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Facts, Limits, page
+
+_PAGE = page("work-beside-training")
+
+_LEAST = 0.8
+"""Own choice: now and then it is still done."""
+_FEWEST = 2
+"""Steps with such work from which on it is work of each step."""
+
+
+def _beside(facts: Facts, limits: Limits) -> Drafts:
+    found = facts.need("beside_training", beside_training.BesideTraining)
+    host_work.need_cpu_steps(facts)
+    passes = facts.find("passes", Passes)
+    for row in found.rows:
+        if row.kind == "evaluation" and passes is not None and passes.repeated is not None:
+            continue  # redundant-passes tells of the same pass on the same shapes
+        share = facts.per_step(row.host_ns) / facts.step_ns
+        if row.steps >= max(_FEWEST, limits["steps_share"] * found.steps) and share > limits["share"]:
+            yield _draft(facts, row, limits)
+
+
+def _draft(facts: Facts, row: beside_training.WorkBeside, limits: Limits) -> Draft:
+    time, operators = facts.per_step(row.host_ns), facts.per_step(row.operators)
+    kind = "time" if ":" in row.name else "operator"
+    where = CodePlace(kind, row.name, None, time, "ns", row.start_ns)
+    subject = _PAGE.text(f"subject-{row.kind}")()
+    evidence = _PAGE.evidence(limits, "share", time / facts.step_ns, (where,), subject=subject)
+    least = _LEAST * host_work.without_recording(facts, time, operators)
+    interval = least, host_work.most(facts, time)
+    change = HostTime(interval, _PAGE.text("basis")(least=_LEAST), at=beside_training.beside_at(row.kind))
+    params = {**host_work.figures(facts, time), "what": _PAGE.text(f"what-{row.kind}")()}
+    return Draft((evidence,), change, params, ceiling="high", advice=_PAGE.text(f"advice-{row.kind}"))
+
+
+RULES = (_PAGE.rule(trace=_beside),)
