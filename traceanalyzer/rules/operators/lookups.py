@@ -7,16 +7,18 @@ import re
 from collections.abc import Iterator, Sequence
 
 from traceanalyzer.analyzers.operators import operators_at
-from traceanalyzer.rules.engine.change import DeviceWork, HostTime
+from traceanalyzer.report.message import Text
+from traceanalyzer.rules.engine.change import DeviceWork, HostTime, Interval
 from traceanalyzer.rules.engine.event_times import EventTimes
 from traceanalyzer.rules.engine.facts import OperatorFact
 from traceanalyzer.rules.engine.processor import Processor
-from traceanalyzer.rules.engine.rule import Draft, Drafts, Facts, Limits, RulePage, page
+from traceanalyzer.rules.engine.rule import Draft, Drafts, Facts, Limits, page
 
 _DENSE = page("embedding-gradient-dense")
 _ONE_HOT = page("one-hot-product")
 
-_LEAST, _MOST = 0.9, 1.2
+_OF_TABLE = 0.9, 1.3
+_OF_ONE_HOT = 0.9, 1.2
 """Least and most that goes away, as a multiple of the time (measured in the lab, explained on the rules' pages)."""
 _Table = tuple[int, int]
 """Rows and width of a matrix."""
@@ -39,7 +41,7 @@ _ON_ONE_HOT = _MULTIPLIES | {
 def _dense(facts: Facts, limits: Limits) -> Drafts:
     """One finding for each embedding of which a step uses few rows, and whose gradient has all of them."""
     processor = Processor.of(facts)
-    rows = [row for row in facts.shaped if row.calls and row.inputs.shapes]
+    rows = [row for row in facts.shaped if row.calls and row.shapes]
     gradients = [row for row in rows if _DENSE_GRADIENT.match(row.name)]
     for table, used in _lookups(facts, rows, limits):
         if any(row.name in _PRODUCTS and _has(row, table) for row in rows):
@@ -51,14 +53,13 @@ def _dense(facts: Facts, limits: Limits) -> Drafts:
         if own and work.share > processor.limit(limits):
             params = {"rows": table[0], "used": used, "width": table[1], **work.figures()}
             evidence = _DENSE.evidence(limits, "rows_per_used", table[0] / used, work.places[:5])
-            yield Draft((evidence,), _gone(work, list(parts), _DENSE), params)
+            yield Draft((evidence,), _gone(work, list(parts), _OF_TABLE, _DENSE.text("basis")), params)
 
 
-def _gone(work: EventTimes, rows: Sequence[OperatorFact], own: RulePage) -> DeviceWork | HostTime:
+def _gone(work: EventTimes, rows: Sequence[OperatorFact], parts: Interval, basis: Text) -> DeviceWork | HostTime:
     """The change without the time of some operators."""
     at = operators_at(rows=tuple((row.name, row.shapes, row.types) for row in rows))
-    basis = own.text("basis")(least=_LEAST, most=_MOST)
-    return work.shorter((_LEAST, _MOST), basis, at=at if work.processor.is_cpu else None)
+    return work.shorter(parts, basis(least=parts[0], most=parts[1]), at=at if work.processor.is_cpu else None)
 
 
 def _lookups(facts: Facts, rows: list[OperatorFact], limits: Limits) -> Iterator[tuple[_Table, float]]:
@@ -94,7 +95,7 @@ def _part(row: OperatorFact, table: _Table) -> float:
 def _one_hot(facts: Facts, limits: Limits) -> Drafts:
     """One finding for each product with one-hot vectors."""
     processor = Processor.of(facts)
-    rows = [row for row in facts.shaped if row.calls and row.inputs.shapes]
+    rows = [row for row in facts.shaped if row.calls and row.shapes]
     for made, product, (classes, width) in _with_one_hot(rows):
         indices = _shape_of(made, 0)
         count = math.prod(indices)
@@ -105,7 +106,7 @@ def _one_hot(facts: Facts, limits: Limits) -> Drafts:
         if work.share > processor.limit(limits) and classes >= limits["classes"] and product.calls <= made.calls:
             params = {"rows": count, "classes": classes, "width": width, **work.figures()}
             evidence = _ONE_HOT.evidence(limits, "classes", classes, work.places[:5])
-            yield Draft((evidence,), _gone(work, members, _ONE_HOT), params)
+            yield Draft((evidence,), _gone(work, members, _OF_ONE_HOT, _ONE_HOT.text("basis")), params)
 
 
 def _with_one_hot(rows: list[OperatorFact]) -> Iterator[tuple[OperatorFact, OperatorFact, tuple[int, int]]]:
@@ -129,4 +130,4 @@ def _product_of(row: OperatorFact, indices: tuple[int, ...]) -> tuple[int, int] 
     return rows, width
 
 
-RULES = (_DENSE.rule(trace=_dense, table=_dense), _ONE_HOT.rule(trace=_one_hot, table=_one_hot))
+RULES = (_DENSE.rule(trace=_dense), _ONE_HOT.rule(trace=_one_hot))

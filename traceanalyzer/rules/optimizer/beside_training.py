@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from traceanalyzer.analyzers.optimizer import beside_training
 from traceanalyzer.analyzers.optimizer.autograd_passes import Passes
+from traceanalyzer.report.message import Text
 from traceanalyzer.rules.engine import host_work
 from traceanalyzer.rules.engine.change import HostTime
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Facts, Limits, page
@@ -14,6 +17,30 @@ _LEAST = 0.8
 """Own choice: now and then it is still done."""
 _FEWEST = 2
 """Steps with such work from which on it is work of each step."""
+_TEXTS: Mapping[str, tuple[Text, Text, Text]] = {
+    "evaluation": (
+        _PAGE.text("what-evaluation"),
+        _PAGE.text("subject-evaluation"),
+        _PAGE.text("advice-evaluation"),
+    ),
+    "checkpoint": (
+        _PAGE.text("what-checkpoint"),
+        _PAGE.text("subject-checkpoint"),
+        _PAGE.text("advice-checkpoint"),
+    ),
+    "copy": (_PAGE.text("what-copy"), _PAGE.text("subject-copy"), _PAGE.text("advice-copy")),
+    "linear-algebra": (
+        _PAGE.text("what-linear-algebra"),
+        _PAGE.text("subject-linear-algebra"),
+        _PAGE.text("advice-linear-algebra"),
+    ),
+    "garbage-collection": (
+        _PAGE.text("what-garbage-collection"),
+        _PAGE.text("subject-garbage-collection"),
+        _PAGE.text("advice-garbage-collection"),
+    ),
+}
+"""What is done, what was measured, and what to change, by kind."""
 
 
 def _beside(facts: Facts, limits: Limits) -> Drafts:
@@ -32,13 +59,13 @@ def _draft(facts: Facts, row: beside_training.WorkBeside, limits: Limits) -> Dra
     time, operators = facts.per_step(row.host_ns), facts.per_step(row.operators)
     kind = "time" if ":" in row.name else "operator"
     where = CodePlace(kind, row.name, None, time, "ns", row.start_ns)
-    subject = _PAGE.text(f"subject-{row.kind}")()
-    evidence = _PAGE.evidence(limits, "share", time / facts.step_ns, (where,), subject=subject)
+    what, subject, advice = _TEXTS[row.kind]
+    evidence = _PAGE.evidence(limits, "share", time / facts.step_ns, (where,), subject=subject())
     least = _LEAST * host_work.without_recording(facts, time, operators)
     interval = least, host_work.most(facts, time)
     change = HostTime(interval, _PAGE.text("basis")(least=_LEAST), at=beside_training.beside_at(row.kind))
-    params = {**host_work.figures(facts, time), "what": _PAGE.text(f"what-{row.kind}")()}
-    return Draft((evidence,), change, params, ceiling="high", advice=_PAGE.text(f"advice-{row.kind}"))
+    params = {**host_work.figures(facts, time), "what": what()}
+    return Draft((evidence,), change, params, ceiling="high", advice=advice)
 
 
 RULES = (_PAGE.rule(trace=_beside),)
