@@ -80,6 +80,10 @@ class HostPauses(msgspec.Struct, frozen=True):
     """Name of the last operator or range before the longest one in its step; null if there is none."""
     owners: tuple[PauseOwner, ...]
     """Owners of the time, those with most first, at most five; empty if unknown."""
+    least_ns: int = 0
+    """Time of the pauses in the step that has the least of them; 0 if a step has none."""
+    beyond_ns: int = 0
+    """Time of these steps in which nothing was recorded, of shorter gaps only what they are longer than usual."""
 
 
 def analyze(context: Context) -> HostPauses:
@@ -97,6 +101,8 @@ def analyze(context: Context) -> HostPauses:
         longest_start_ns=int(found.start[longest]),
         after=_before(context, int(found.start[longest])),
         owners=_owners(context, found),
+        least_ns=int(sum_by(steps.at(found.start), time, len(steps)).min()),
+        beyond_ns=_beyond(context),
     )
 
 
@@ -110,13 +116,29 @@ def pauses_at(context: Context) -> Iterator[Occurrences]:
 
 def _pauses(context: Context) -> Intervals:
     """The long intervals of each typical step in which nothing was recorded."""
+    gaps = context.cached(_gaps)
+    kept = gaps.end - gaps.start >= LEAST_NS
+    return Intervals(gaps.start[kept], gaps.end[kept])
+
+
+def _beyond(context: Context) -> int:
+    """How much longer the time is in which nothing was recorded than if all gaps were as long as the usual one."""
+    gaps = context.cached(_gaps)
+    length = gaps.end - gaps.start
+    short = length[length < LEAST_NS]
+    usual = int(np.median(short)) if len(short) else 0
+    return int(np.maximum(length - usual, 0).sum())
+
+
+def _gaps(context: Context) -> Intervals:
+    """All intervals of each typical step in which nothing was recorded."""
     steps = program_steps(context).typical
     free = Intervals.union(steps.start_ns, steps.end_ns) - _busy(context) - _of_inputs(context)
     free = free - beside_training.silent_times(context)
     bounds = ascending(np.concatenate((free.start, free.end, steps.start_ns, steps.end_ns)))
     start = bounds[:-1]
     end = bounds[1:]
-    kept = (end - start >= LEAST_NS) & (free.within(start, end) == end - start)
+    kept = (end > start) & (free.within(start, end) == end - start)
     kept &= ~_within_backward(context, start, end)
     return Intervals(start[kept], end[kept])
 

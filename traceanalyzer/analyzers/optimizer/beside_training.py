@@ -74,6 +74,8 @@ class WorkBeside(msgspec.Struct, frozen=True):
     """How often it is done."""
     host_ns: int
     """Its time in ns, with code between its operators."""
+    silent_ns: int
+    """Part of that time in ns in which no operator runs."""
     operators: int
     """Number of operators that the program calls in it."""
     start_ns: int
@@ -104,17 +106,20 @@ def analyze(context: Context) -> BesideTraining:
     """Add up the work of each kind in the typical steps."""
     steps = program_steps(context).typical
     found = context.cached(_found)
-    starts = context.cached(_calls).start_ns
+    calls = context.cached(_calls)
+    working = Intervals.union(calls.start_ns, calls.end_ns)
     rows = []
     for kind, work in found.items():
-        inside = np.searchsorted(starts, work.end_ns) - np.searchsorted(starts, work.start_ns)
+        inside = np.searchsorted(calls.start_ns, work.end_ns) - np.searchsorted(calls.start_ns, work.start_ns)
+        length = work.end_ns - work.start_ns
         rows.append(
             WorkBeside(
                 kind=kind,
                 name=work.name,
                 steps=len(distinct(steps.at(work.start_ns))),
                 runs=len(work.start_ns),
-                host_ns=int((work.end_ns - work.start_ns).sum()),
+                host_ns=int(length.sum()),
+                silent_ns=int((length - working.within(work.start_ns, work.end_ns)).sum()),
                 operators=int(inside.sum()),
                 start_ns=int(work.start_ns[0]),
             )

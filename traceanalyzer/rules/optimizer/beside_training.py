@@ -62,7 +62,8 @@ def _draft(facts: Facts, row: beside_training.WorkBeside, limits: Limits) -> Dra
     what, subject, advice = _TEXTS[row.kind]
     evidence = _PAGE.evidence(limits, "share", time / facts.step_ns, (where,), subject=subject())
     least = _LEAST * host_work.without_recording(facts, time, operators)
-    interval = least, host_work.most(facts, time)
+    silent = facts.per_step(row.silent_ns)
+    interval = least, host_work.most(facts, time - silent, silent)
     change = HostTime(interval, _PAGE.text("basis")(least=_LEAST), at=beside_training.beside_at(row.kind))
     params = {**host_work.figures(facts, time), "what": what()}
     return Draft((evidence,), change, params, ceiling="high", advice=advice)
