@@ -12,6 +12,7 @@ from typing import Any
 
 from traceanalyzer.analyzers.communication import Communication
 from traceanalyzer.analyzers.host import roles_at
+from traceanalyzer.analyzers.host.beside_training import BesideTraining
 from traceanalyzer.analyzers.host.pauses import HostPauses
 from traceanalyzer.analyzers.host.stalls import HostStalls, stalls_at
 from traceanalyzer.analyzers.host.thread_contention import ThreadContention, slow_at
@@ -198,15 +199,21 @@ def _waiting(facts: Facts, pauses: HostPauses) -> float:
 
     Where that is much, a pause may be nothing else: then what every step has counts.
     """
-    on_core = host_work.on_core(facts)
-    if 1 - on_core < _QUEUED:
-        return facts.per_step(pauses.time_ns) * on_core
-    return min(facts.per_step(pauses.time_ns), float(pauses.least_ns)) * on_core
+    on_core, found = host_work.on_core(facts), facts.per_step(pauses.time_ns)
+    if 1 - on_core >= _QUEUED:
+        found = min(found, float(pauses.least_ns))
+    return max(0.0, found - _garbage(facts, found)) * on_core
+
+
+def _garbage(facts: Facts, found: float) -> float:
+    """Part of pauses in ns in which garbage is collected, which work-beside-training tells of a training."""
+    return min(found, host_work.garbage(facts)[0]) if facts.find("beside_training", BesideTraining) else 0.0
 
 
 def _most(facts: Facts, printing: float, pauses: HostPauses | None) -> float:
     """What goes away at most: all code in no operator beyond what the rest has, if waiting for a core is elsewhere."""
     silent = 0.0 if pauses is None else facts.per_step(max(pauses.time_ns, pauses.beyond_ns))
+    silent -= _garbage(facts, silent)
     return host_work.most(facts, printing, silent / host_work.on_core(facts))
 
 

@@ -17,7 +17,6 @@ import numpy as np
 
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.sums import members, rows_by
-from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, take_or
 from traceanalyzer.trace.tree import NO_PARENT
@@ -211,8 +210,8 @@ class Occurrences:
         for thread, mine in members(self.place):
             theirs, deeper = inner[of_thread(thread)], nodes[own_of_thread(thread)]
             left = Intervals.union(self.start_ns[mine], self.end_ns[mine])
-            for depth in distinct(tree.depth[theirs]).tolist():  # some of the nodes may lie within inner ones again
-                at = theirs[tree.depth[theirs] == depth]
+            for depth, level in members(tree.depth[theirs]):  # some of the nodes may lie within inner ones again
+                at = theirs[level]
                 deeper = deeper[tree.depth[deeper] > depth]
                 left -= Intervals.union(tree.start_ns[at], tree.end_ns[at])
                 left |= Intervals.union(tree.start_ns[deeper], tree.end_ns[deeper])

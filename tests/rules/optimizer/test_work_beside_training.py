@@ -209,6 +209,36 @@ def test_edge_steps_share() -> None:
     assert not findings(found, RULE, {"steps_share": 0.9})
 
 
+def paused(*, queued_ns: int, collections: int = 6) -> TraceBuilder:
+    """Steps that pause for 3 ms, of which a capture knows what they did."""
+    found = training(lambda loop, number: loop.host.work(3000))
+    times = {"steps": 6, "mean_ns": 6_000_000, "median_ns": 6_000_000, "cpu_ns": 2_000_000, "queued_ns": queued_ns}
+    garbage = {"collections": collections, "ns": collections * 2_500_000}
+    timing = {"profiled": times}
+    found.metadata["traceanalyzer"] = {"version": 1, "steps": 6, "timing": timing, "garbage": garbage}
+    return found
+
+
+def test_a_capture_sees_collections() -> None:
+    (finding,) = findings(paused(queued_ns=0), RULE)
+    assert "collecting garbage" in finding.summary.text
+    assert finding.saving is not None
+    assert finding.saving.direct_ns_per_step == pytest.approx((0.8 * 2_500_000, 2_500_000))
+    (rest,) = findings(paused(queued_ns=0), "host-waits-or-logs")
+    assert rest.summary.params["waiting"] == pytest.approx(500_000, rel=0.01)
+    assert not findings(paused(queued_ns=0, collections=2), RULE), "Python itself collects now and then"
+
+
+def test_waiting_for_a_core_is_taken_out_and_no_reason_for_silence() -> None:
+    (alone,) = findings(paused(queued_ns=0, collections=0), "host-waits-or-logs")
+    (busy,) = findings(paused(queued_ns=3_000_000, collections=0), "host-waits-or-logs")
+    assert busy.summary.params["waiting"] == pytest.approx(alone.summary.params["waiting"] / 2)
+    assert alone.saving is not None
+    assert busy.saving is not None
+    assert 0 < busy.saving.direct_ns_per_step[0] < alone.saving.direct_ns_per_step[0]
+    assert busy.saving.direct_ns_per_step[1] > alone.saving.direct_ns_per_step[1]
+
+
 def test_other_situations_are_skipped() -> None:
     assert "does not train" in (skipped(trap_inference(), RULE) or "")
     assert "no timeline" in (skipped(in_a_table(), RULE) or "")

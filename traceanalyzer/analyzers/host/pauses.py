@@ -16,7 +16,7 @@ from collections.abc import Iterator
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers.optimizer import beside_training
+from traceanalyzer.analyzers.host import beside_training
 from traceanalyzer.knowledge import compiled_code, marks
 from traceanalyzer.knowledge.host_roles import INPUTS
 from traceanalyzer.report.message import Text

@@ -14,12 +14,11 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.knowledge.inputs import Inputs
-from traceanalyzer.structure import autograd, host_activity
-from traceanalyzer.structure.autograd import backward, graph, optimizer_starts
+from traceanalyzer.structure.autograd import backward, graph, optimizer_starts, outermost
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.events import Occurrences, event_set
 from traceanalyzer.structure.host_tree import NodeKind
-from traceanalyzer.structure.module_calls import device_time, owners
+from traceanalyzer.structure.module_calls import device_time
 from traceanalyzer.structure.sums import group
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.table import I64, UNKNOWN, Bool, take_or
@@ -125,22 +124,6 @@ def _calls(context: Context) -> _Calls:
     are_too_many = len(first) + _FIRST > _LAST
     text = "" if are_too_many else "".join(map(chr, letters.tolist()))
     return _Calls(nodes, host.tree.start_ns[nodes], host.tree.end_ns[nodes], letter, records, text)
-
-
-def outermost(context: Context) -> I64:
-    """Operators in scope that lie in no evaluation, optimizer, loader or other operator."""
-    host, tree, table = context.host, context.host.tree, context.trace.host
-    evaluation = context.cached(owners).is_evaluation
-    around = host.is_row | evaluation | (host.kind == NodeKind.DATALOADER)
-    is_inside = take_or(tree.nearest(around) != NO_PARENT, tree.parent, False)
-    nodes = np.flatnonzero(host.is_row & ~evaluation & ~is_inside)
-    nodes = nodes[context.in_scope(tree.start_ns[nodes])]
-    row = host.row[nodes]
-    autograd_range = host_activity.innermost(
-        table, context.cached(autograd.ranges), table.thread[row], table.start_ns[row]
-    )
-    found: I64 = nodes[autograd_range == NO_PARENT]
-    return found
 
 
 def _recomputes(context: Context) -> bool:

@@ -113,6 +113,13 @@ def on_core(facts: Facts) -> float:
     return 1.0 - min(share or 0.0, _MOST_QUEUED)
 
 
+def garbage(facts: Facts) -> tuple[float, float]:
+    """Time in ns of a recorded step in which all garbage was collected, and how often; 0 where no capture saw it."""
+    seen = facts.capture.facts.garbage if facts.capture else None
+    steps = facts.capture.facts.steps if facts.capture else 0
+    return (0.0, 0.0) if seen is None else (mean(seen.ns, steps), mean(seen.collections, steps))
+
+
 def asleep_ns(facts: Facts) -> float | None:
     """Time of a recorded step in ns in which its thread waited for no core and no loader; None if unknown."""
     times = facts.capture.facts.timing.profiled if facts.capture else None

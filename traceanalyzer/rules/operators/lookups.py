@@ -44,16 +44,27 @@ def _dense(facts: Facts, limits: Limits) -> Drafts:
     rows = [row for row in facts.shaped if row.calls and row.shapes]
     gradients = [row for row in rows if _DENSE_GRADIENT.match(row.name)]
     for table, used in _lookups(facts, rows, limits):
-        if any(row.name in _PRODUCTS and _has(row, table) for row in rows):
-            continue  # a product with the same matrix makes its gradient dense anyway
         own = {row: 1.0 for row in gradients if _shape_of(row, 0)[-1:] == table[1:]}
-        parts = own | {row: _part(row, table) for row in rows if row.name not in _READING and _part(row, table)}
-        times = [(row.events, processor.self_ns(row) * part) for row, part in parts.items()]
-        work = EventTimes.of(processor, times).longest_first
-        if own and work.share > processor.limit(limits):
-            params = {"rows": table[0], "used": used, "width": table[1], **work.figures()}
-            evidence = _DENSE.evidence(limits, "rows_per_used", table[0] / used, work.places[:5])
-            yield Draft((evidence,), _gone(work, list(parts), _OF_TABLE, _DENSE.text("basis")), params)
+        times = own | _on_table(rows, table)
+        work = EventTimes.of(processor, ((row.events, processor.self_ns(row) * part) for row, part in times.items()))
+        if own and not _is_multiplied(rows, table) and work.share > processor.limit(limits):
+            yield _table(work.longest_first, list(times), table, used, limits)
+
+
+def _table(work: EventTimes, rows: Sequence[OperatorFact], table: _Table, used: float, limits: Limits) -> Draft:
+    params = {"rows": table[0], "used": used, "width": table[1], **work.figures()}
+    evidence = _DENSE.evidence(limits, "rows_per_used", table[0] / used, work.places[:5])
+    return Draft((evidence,), _gone(work, rows, _OF_TABLE, _DENSE.text("basis")), params)
+
+
+def _on_table(rows: Sequence[OperatorFact], table: _Table) -> dict[OperatorFact, float]:
+    """Operators on matrices of some sizes that do more than read rows, each with the share of these in its inputs."""
+    return {row: part for row in rows if row.name not in _READING and (part := _part(row, table))}
+
+
+def _is_multiplied(rows: Sequence[OperatorFact], table: _Table) -> bool:
+    """Whether a product has the same matrix, which makes its gradient dense anyway."""
+    return any(row.name in _PRODUCTS and _has(row, table) for row in rows)
 
 
 def _gone(work: EventTimes, rows: Sequence[OperatorFact], parts: Interval, basis: Text) -> DeviceWork | HostTime:
@@ -69,7 +80,7 @@ def _lookups(facts: Facts, rows: list[OperatorFact], limits: Limits) -> Iterator
         table, indices = _shape_of(row, 0), _shape_of(row, 1)
         if _LOOKUPS.match(row.name) and len(table) == 2 and indices:
             key = table[0], table[1]
-            used[key] = used.get(key, 0.0) + math.prod(indices) * row.calls / facts.steps
+            used[key] = used.get(key, 0.0) + facts.per_step(math.prod(indices) * row.calls)
     for key, count in used.items():
         if count and key[0] >= limits["rows_per_used"] * count:
             yield key, count

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from traceanalyzer.analyzers.optimizer import beside_training
+from traceanalyzer.analyzers.host import beside_training
+from traceanalyzer.analyzers.host.pauses import pauses_at
 from traceanalyzer.analyzers.optimizer.autograd_passes import Passes
 from traceanalyzer.report.message import Text
 from traceanalyzer.rules.engine import host_work
@@ -53,6 +54,23 @@ def _beside(facts: Facts, limits: Limits) -> Drafts:
         share = facts.per_step(row.host_ns) / facts.step_ns
         if row.steps >= max(_FEWEST, limits["steps_share"] * found.steps) and share > limits["share"]:
             yield _draft(facts, row, limits)
+    if all(row.kind != "garbage-collection" for row in found.rows):
+        yield from _garbage(facts, limits)
+
+
+def _garbage(facts: Facts, limits: Limits) -> Drafts:
+    """Collections of garbage that a capture saw, where no name shows them."""
+    time, per_step = host_work.garbage(facts)
+    share = time / facts.step_ns
+    if per_step < limits["steps_share"] or share <= limits["share"]:
+        return
+    what, subject, advice = _TEXTS["garbage-collection"]
+    where = (CodePlace("time", "gc.collect", None, time, "ns"),)
+    evidence = _PAGE.evidence(limits, "share", share, where, subject=subject())
+    interval = _LEAST * time, host_work.most(facts, 0.0, time)
+    change = HostTime(interval, _PAGE.text("basis")(least=_LEAST), at=pauses_at())
+    params = {"time": time, "step": facts.step_ns, "share": share, "what": what()}
+    yield Draft((evidence,), change, params, ceiling="high", advice=advice)
 
 
 def _draft(facts: Facts, row: beside_training.WorkBeside, limits: Limits) -> Draft:

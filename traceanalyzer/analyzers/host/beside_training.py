@@ -16,14 +16,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers.optimizer.repeated_passes import outermost
+from traceanalyzer.knowledge.inputs import Inputs
 from traceanalyzer.report.message import Text
 from traceanalyzer.structure.analysis import Analysis, Need
-from traceanalyzer.structure.autograd import backward, graph, optimizer_starts
+from traceanalyzer.structure.autograd import backward, graph, optimizer_starts, outermost
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.events import Occurrences, event_set
 from traceanalyzer.structure.host_tree import NodeKind
@@ -82,7 +83,7 @@ class WorkBeside(msgspec.Struct, frozen=True):
     """Start of the first in ns since the first event."""
 
 
-class _Calls(msgspec.Struct, frozen=True):
+class _Calls(NamedTuple):
     """Operators that the program calls itself on the thread that trains, in the order of their start."""
 
     node: I64
@@ -227,8 +228,8 @@ def _copies(context: Context, calls: _Calls) -> _Work | None:
 
 def _in_pairs(context: Context, names: list[str], shapes: list[int]) -> bool:
     """Whether each clone is followed by a detach of the same shape."""
-    texts = [context.trace.shapes[shape].split("]")[0].lstrip("[") for shape in shapes]
-    after = zip(names, texts, [*names[1:], ""], [*texts[1:], ""], strict=True)
+    texts = [Inputs(context.trace.shapes[shape]).shape(0) for shape in shapes]
+    after = zip(names, texts, [*names[1:], ""], [*texts[1:], None], strict=True)
     return all(
         other == "aten::detach" and shape == other_shape
         for name, shape, other, other_shape in after
