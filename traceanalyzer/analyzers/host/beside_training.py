@@ -76,7 +76,7 @@ class WorkBeside(msgspec.Struct, frozen=True):
     host_ns: int
     """Its time in ns, with code between its operators."""
     silent_ns: int
-    """Part of that time in ns in which no operator runs."""
+    """Part of that time in ns that recording hardly makes longer: in no operator, or in one of 0.3 ms or more."""
     operators: int
     """Number of operators that the program calls in it."""
     start_ns: int
@@ -108,7 +108,8 @@ def analyze(context: Context) -> BesideTraining:
     steps = program_steps(context).typical
     found = context.cached(_found)
     calls = context.cached(_calls)
-    working = Intervals.union(calls.start_ns, calls.end_ns)
+    short = calls.end_ns - calls.start_ns < _SILENT_NS
+    working = Intervals.union(calls.start_ns[short], calls.end_ns[short])
     rows = []
     for kind, work in found.items():
         inside = np.searchsorted(calls.start_ns, work.end_ns) - np.searchsorted(calls.start_ns, work.start_ns)

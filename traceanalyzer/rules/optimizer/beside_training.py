@@ -67,7 +67,7 @@ def _garbage(facts: Facts, limits: Limits) -> Drafts:
     what, subject, advice = _TEXTS["garbage-collection"]
     where = (CodePlace("time", "gc.collect", None, time, "ns"),)
     evidence = _PAGE.evidence(limits, "share", share, where, subject=subject())
-    interval = _LEAST * time, host_work.most(facts, 0.0, time)
+    interval = _LEAST * time, host_work.most(facts, 0.0, time / host_work.on_core(facts))
     change = HostTime(interval, _PAGE.text("basis")(least=_LEAST), at=pauses_at())
     params = {"time": time, "step": facts.step_ns, "share": share, "what": what()}
     yield Draft((evidence,), change, params, ceiling="high", advice=advice)
@@ -81,7 +81,7 @@ def _draft(facts: Facts, row: beside_training.WorkBeside, limits: Limits) -> Dra
     evidence = _PAGE.evidence(limits, "share", time / facts.step_ns, (where,), subject=subject())
     least = _LEAST * host_work.without_recording(facts, time, operators)
     silent = facts.per_step(row.silent_ns)
-    interval = least, host_work.most(facts, time - silent, silent)
+    interval = least, host_work.most(facts, time - silent, silent / host_work.on_core(facts))
     change = HostTime(interval, _PAGE.text("basis")(least=_LEAST), at=beside_training.beside_at(row.kind))
     params = {**host_work.figures(facts, time), "what": what()}
     return Draft((evidence,), change, params, ceiling="high", advice=advice)
