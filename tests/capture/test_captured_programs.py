@@ -105,6 +105,18 @@ def test_steps_of_a_trainer_end_where_its_optimizer_has_stepped(tmp_path: Path) 
     assert len(found.loaders or ()) == 2
 
 
+def test_collections_of_garbage_are_recorded_and_told(tmp_path: Path) -> None:
+    """Each step collects once, and Python itself may do so now and then."""
+    run = capture(tmp_path, "collecting.py", options=("--steps", "5"))
+    assert run.code == 0, run.err
+    garbage = facts(only(tmp_path)).garbage
+    assert garbage is not None
+    assert 5 <= garbage.collections <= 6
+    assert garbage.ns > 0
+    (told,) = (found for found in ta.analyze(ta.load(only(tmp_path))).findings if found.rule == "work-beside-training")
+    assert "collecting garbage" in told.summary.text
+
+
 def test_what_loading_took_is_recorded(tmp_path: Path) -> None:
     """Six recorded steps in epochs of four: the ends of epochs are no batches, nor is the loader within a loader."""
     run = capture(tmp_path, "loading.py", options=("--steps", "6"))

@@ -12,6 +12,7 @@ from typing import Any
 
 from traceanalyzer.analyzers.communication import Communication
 from traceanalyzer.analyzers.host import roles_at
+from traceanalyzer.analyzers.host.beside_training import BesideTraining
 from traceanalyzer.analyzers.host.pauses import HostPauses
 from traceanalyzer.analyzers.host.stalls import HostStalls, stalls_at
 from traceanalyzer.analyzers.host.thread_contention import ThreadContention, slow_at
@@ -54,6 +55,8 @@ _LEAST = 0.8
 """Own choice: some printing, logging and sleeping is needed."""
 _LEAST_UNKNOWN = 0.5
 """Own choice: more of a pause may be needed if no name shows its purpose, such as the step of an environment."""
+_QUEUED = 0.1
+"""Share of a step spent waiting for a core from which on reports warn of it."""
 _DISPENSABLE = frozenset({"sleep", "logging"})
 """Roles of host work (`knowledge.host_roles`) that a step can mostly do without."""
 
@@ -172,14 +175,14 @@ def _waits_or_logs(facts: Facts, limits: Limits) -> Drafts:
     host_work.need_cpu_steps(facts)
     pauses = _recurring_pauses(facts, limits)
     printing = 0.0 if reads is None else facts.per_step(reads.printing_ns)
-    waiting = 0.0 if pauses is None else max(0.0, facts.per_step(pauses.time_ns) - host_work.queued_ns(facts))
+    waiting = 0.0 if pauses is None else _waiting(facts, pauses)
     time = printing + waiting
     share = time / facts.step_ns
     if share <= limits["share"]:
         return
     kept = _least(facts, printing, waiting, pauses)
     operators = 0.0 if reads is None else facts.per_step(reads.printing_operators)
-    interval = kept * host_work.without_recording(facts, time, operators), host_work.most(facts, time)
+    interval = kept * host_work.without_recording(facts, time, operators), _most(facts, printing, pauses)
     change = HostTime(
         interval,
         _WAITS_OR_LOGS.text("basis-share")(least=kept),
@@ -190,6 +193,29 @@ def _waits_or_logs(facts: Facts, limits: Limits) -> Drafts:
     # at most "high": a part may be waiting for a core
     draft = Draft((evidence,), change, _parts_of(facts, printing, waiting), ceiling="high")
     yield _told(facts, draft, printing, waiting, pauses)
+
+
+def _waiting(facts: Facts, pauses: HostPauses) -> float:
+    """Time of pauses per step in ns, without waiting for a core, which is in pauses as elsewhere.
+
+    Where that is much, a pause may be nothing else: then what every step has counts.
+    """
+    on_core, found = host_work.on_core(facts), facts.per_step(pauses.time_ns)
+    if 1 - on_core >= _QUEUED:
+        found = min(found, float(pauses.least_ns))
+    return max(0.0, found - _garbage(facts, found)) * on_core
+
+
+def _garbage(facts: Facts, found: float) -> float:
+    """Part of pauses in ns in which garbage is collected, which work-beside-training tells of a training."""
+    return min(found, host_work.garbage(facts)[0]) if facts.find("beside_training", BesideTraining) else 0.0
+
+
+def _most(facts: Facts, printing: float, pauses: HostPauses | None) -> float:
+    """What goes away at most: all code in no operator beyond what the rest has, if waiting for a core is elsewhere."""
+    silent = 0.0 if pauses is None else facts.per_step(max(pauses.time_ns, pauses.beyond_ns))
+    silent -= _garbage(facts, silent)
+    return host_work.most(facts, printing, silent / host_work.on_core(facts))
 
 
 def _prints_beside_device(facts: Facts, reads: ValueReads, limits: Limits) -> Drafts:

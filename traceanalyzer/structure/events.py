@@ -206,10 +206,14 @@ class Occurrences:
         own[nodes] = True
         inner = np.flatnonzero(take_or(own, tree.parent, missing=False) & ~own)
         columns = [np.empty((3, 0), np.int64)]
-        of_thread = rows_by(tree.thread[inner])
+        of_thread, own_of_thread = rows_by(tree.thread[inner]), rows_by(tree.thread[nodes])
         for thread, mine in members(self.place):
-            theirs = inner[of_thread(thread)]
+            theirs, deeper = inner[of_thread(thread)], nodes[own_of_thread(thread)]
             left = Intervals.union(self.start_ns[mine], self.end_ns[mine])
-            left -= Intervals.union(tree.start_ns[theirs], tree.end_ns[theirs])
+            for depth, level in members(tree.depth[theirs]):  # some of the nodes may lie within inner ones again
+                at = theirs[level]
+                deeper = deeper[tree.depth[deeper] > depth]
+                left -= Intervals.union(tree.start_ns[at], tree.end_ns[at])
+                left |= Intervals.union(tree.start_ns[deeper], tree.end_ns[deeper])
             columns.append(np.stack((np.full(len(left), thread), left.start, left.end)))
         return Occurrences(self.kind, self.name, *np.concatenate(columns, axis=1))

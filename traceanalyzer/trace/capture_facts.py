@@ -174,6 +174,15 @@ class CapturedLoader(msgspec.Struct, frozen=True):
     steps, or if unknown."""
 
 
+class CapturedGarbage(msgspec.Struct, frozen=True):
+    """Collections of all garbage by Python, over the recorded steps."""
+
+    collections: int
+    """How often all garbage was collected, by `gc.collect()` or by Python itself."""
+    ns: int
+    """Time in ns that this took."""
+
+
 class Autocast(msgspec.Struct, frozen=True):
     """A kind of automatic mixed precision that the program has entered."""
 
@@ -331,6 +340,8 @@ class CaptureFacts(msgspec.Struct, frozen=True):
     generates: bool | None = None
     """Whether the calls that mark the steps come from a function `generate`, so that each is a token for each row; null
     if unknown."""
+    garbage: CapturedGarbage | None = None
+    """Collections of all garbage over the recorded steps; null if unknown."""
     may_train: bool | None = None
     """Whether the program had computed gradients or made an optimizer when it was last looked at, in recordings of
     inference at its end; null if unknown."""

@@ -3,9 +3,10 @@
 A pause is time of a typical step in which nothing was recorded on any thread but marks of steps and Python frames: no
 operator, no loader, optimizer, collective or range. In a pause, Python code computes, sleeps, or waits for a file, the
 network or another process. Between two functions of autograd no code of the program runs: there a thread that lost its
-core stands still, which is no pause. Neither is time in which a mark or function of the program prepares inputs.
-Stacks, if recorded, name the owner. Recordings with device work are left out, because
-time costs nothing there while the device works (see `step_idle`).
+core stands still, which is no pause. Neither is time in which a mark or function of the program prepares inputs, nor
+that of checkpoints and collections of garbage in most steps of a training, which `beside_training` has. Stacks, if
+recorded, name the owner. Recordings with device work are left out, because time costs nothing there while the device
+works (see `step_idle`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Iterator
 import msgspec
 import numpy as np
 
+from traceanalyzer.analyzers.host import beside_training
 from traceanalyzer.knowledge import compiled_code, marks
 from traceanalyzer.knowledge.host_roles import INPUTS
 from traceanalyzer.report.message import Text
@@ -78,6 +80,10 @@ class HostPauses(msgspec.Struct, frozen=True):
     """Name of the last operator or range before the longest one in its step; null if there is none."""
     owners: tuple[PauseOwner, ...]
     """Owners of the time, those with most first, at most five; empty if unknown."""
+    least_ns: int = 0
+    """Time of the pauses in the step that has the least of them; 0 if a step has none."""
+    beyond_ns: int = 0
+    """Time of these steps in which nothing was recorded, of shorter gaps only what they are longer than usual."""
 
 
 def analyze(context: Context) -> HostPauses:
@@ -95,6 +101,8 @@ def analyze(context: Context) -> HostPauses:
         longest_start_ns=int(found.start[longest]),
         after=_before(context, int(found.start[longest])),
         owners=_owners(context, found),
+        least_ns=int(sum_by(steps.at(found.start), time, len(steps)).min()),
+        beyond_ns=_beyond(context),
     )
 
 
@@ -108,12 +116,29 @@ def pauses_at(context: Context) -> Iterator[Occurrences]:
 
 def _pauses(context: Context) -> Intervals:
     """The long intervals of each typical step in which nothing was recorded."""
+    gaps = context.cached(_gaps)
+    kept = gaps.end - gaps.start >= LEAST_NS
+    return Intervals(gaps.start[kept], gaps.end[kept])
+
+
+def _beyond(context: Context) -> int:
+    """How much longer the time is in which nothing was recorded than if all gaps were as long as the usual one."""
+    gaps = context.cached(_gaps)
+    length = gaps.end - gaps.start
+    short = length[length < LEAST_NS]
+    usual = int(np.median(short)) if len(short) else 0
+    return int(np.maximum(length - usual, 0).sum())
+
+
+def _gaps(context: Context) -> Intervals:
+    """All intervals of each typical step in which nothing was recorded."""
     steps = program_steps(context).typical
     free = Intervals.union(steps.start_ns, steps.end_ns) - _busy(context) - _of_inputs(context)
+    free = free - beside_training.silent_times(context)
     bounds = ascending(np.concatenate((free.start, free.end, steps.start_ns, steps.end_ns)))
     start = bounds[:-1]
     end = bounds[1:]
-    kept = (end - start >= LEAST_NS) & (free.within(start, end) == end - start)
+    kept = (end > start) & (free.within(start, end) == end - start)
     kept &= ~_within_backward(context, start, end)
     return Intervals(start[kept], end[kept])
 

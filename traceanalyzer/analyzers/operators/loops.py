@@ -1,8 +1,9 @@
 """Where does the program do the same few operators over and over, each time on another piece of a tensor?
 
-A repeat is a short sequence of operators that starts by taking a piece (`aten::select`, `aten::slice`, ...) and comes
-ten times or more without anything between, called by the program itself: directly in a step, in a module or in a
-range of the program's own. What operators of PyTorch, its wrappers and autograd repeat inside is theirs.
+A repeat is a short sequence of operators that starts by taking a piece (`aten::select`, `aten::slice`, ...) or with a
+recurrent cell, and comes ten times or more without anything between, called by the program itself: directly in a step,
+in a module or in a range of the program's own. What operators of PyTorch, its wrappers and autograd repeat inside is
+theirs.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ LONGEST = 16
 called per sample)."""
 _TAKING = frozenset(
     {"aten::select", "aten::slice", "aten::index", "aten::unbind", "aten::narrow", "aten::index_select"}
+    | {"aten::lstm_cell", "aten::gru_cell", "aten::rnn_tanh_cell", "aten::rnn_relu_cell"}
 )
 _CARRYING = re.compile(
     r"^aten::(\w*(mm|matmul|bmm|linear|conv\w*|einsum|lstm\w*|gru\w*|rnn\w*)|cat|argmax|multinomial|topk|item|is_nonzero|equal|\w*_cell)$"

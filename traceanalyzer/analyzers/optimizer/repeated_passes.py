@@ -14,12 +14,11 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.knowledge.inputs import Inputs
-from traceanalyzer.structure import autograd, host_activity
-from traceanalyzer.structure.autograd import backward, graph, optimizer_starts
+from traceanalyzer.structure.autograd import backward, graph, optimizer_starts, outermost
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.events import Occurrences, event_set
 from traceanalyzer.structure.host_tree import NodeKind
-from traceanalyzer.structure.module_calls import device_time, owners
+from traceanalyzer.structure.module_calls import device_time
 from traceanalyzer.structure.sums import group
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.table import I64, UNKNOWN, Bool, take_or
@@ -112,7 +111,7 @@ def _found(context: Context) -> tuple[_Calls, list[tuple[int, int]]] | None:
 def _calls(context: Context) -> _Calls:
     """Operators outside of evaluations, optimizers, loaders and other operators."""
     host, table = context.host, context.trace.host
-    nodes = _outermost(context)
+    nodes = outermost(context)
     thread = table.thread[host.row[nodes]]
     trains = thread[table.sequence[host.row[nodes]] != UNKNOWN]
     nodes = nodes[thread == np.bincount(trains).argmax()] if len(trains) else nodes[:0]
@@ -125,22 +124,6 @@ def _calls(context: Context) -> _Calls:
     are_too_many = len(first) + _FIRST > _LAST
     text = "" if are_too_many else "".join(map(chr, letters.tolist()))
     return _Calls(nodes, host.tree.start_ns[nodes], host.tree.end_ns[nodes], letter, records, text)
-
-
-def _outermost(context: Context) -> I64:
-    """Operators in scope that lie in no evaluation, optimizer, loader or other operator."""
-    host, tree, table = context.host, context.host.tree, context.trace.host
-    evaluation = context.cached(owners).is_evaluation
-    around = host.is_row | evaluation | (host.kind == NodeKind.DATALOADER)
-    is_inside = take_or(tree.nearest(around) != NO_PARENT, tree.parent, False)
-    nodes = np.flatnonzero(host.is_row & ~evaluation & ~is_inside)
-    nodes = nodes[context.in_scope(tree.start_ns[nodes])]
-    row = host.row[nodes]
-    autograd_range = host_activity.innermost(
-        table, context.cached(autograd.ranges), table.thread[row], table.start_ns[row]
-    )
-    outermost: I64 = nodes[autograd_range == NO_PARENT]
-    return outermost
 
 
 def _recomputes(context: Context) -> bool:
@@ -210,8 +193,8 @@ def _of_trained_networks(context: Context, calls: _Calls) -> Bool:
         return np.ones(len(calls.node), np.bool_)
     host, tree = context.host, context.host.tree
     modules: Bool = host.kind == NodeKind.MODULE
-    outermost = modules & ~take_or(tree.nearest(modules) != NO_PARENT, tree.parent, False)
-    root = tree.nearest(outermost)[calls.node]
+    roots = modules & ~take_or(tree.nearest(modules) != NO_PARENT, tree.parent, False)
+    root = tree.nearest(roots)[calls.node]
     frame = np.where(root == NO_PARENT, NO_PARENT, take_or(host.row, root, 0))
     network = take_or(context.trace.frames.module_id, frame, UNKNOWN)
     is_trained: Bool = (root == NO_PARENT) | np.isin(network, network[calls.records & (root != NO_PARENT)])

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import gc
 import threading
+import time
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
@@ -15,6 +17,8 @@ from .steps import MODULE
 from .tools import Tools
 
 _STEP_MARK = "ProfilerStep#"
+_OLDEST = 2
+"""The generation that `gc.collect()` collects, and Python by itself only now and then."""
 
 
 class _Depth(threading.local):
@@ -37,6 +41,7 @@ class Hooks:
         self._torch, self._ranges, self._rivals = torch, tools.ranges, tools.rivals
         self._depth = _Depth()
         self._fetches = FetchClock()
+        self._collects_since: int | None = None
         self._undo: list[Callable[[], None]] = []
         self._leave_modules: Callable[[], None] = lambda: None
         self._watches_modules = self._with_stack = False
@@ -60,8 +65,21 @@ class Hooks:
         self._replace(self._torch.autocast, "__enter__", self._enter)
         scaler = getattr(self._torch.amp, "GradScaler", None) or self._torch.cuda.amp.GradScaler
         self._replace(scaler, "step", self._scaler_step)
+        gc.callbacks.append(self._collect)
+        self._undo.append(functools.partial(gc.callbacks.remove, self._collect))
         self._with_stack = with_stack
         self._watch_modules()
+
+    def _collect(self, phase: str, info: Mapping[str, int]) -> None:
+        """Time collections of all garbage; Python calls this when one begins and ends."""
+        if info["generation"] < _OLDEST:
+            return
+        now = time.perf_counter_ns()
+        if phase == "start":
+            self._collects_since = now
+        elif self._collects_since is not None and self.recorder is not None:
+            self.recorder.seen.garbage_collected(now - self._collects_since)
+            self._collects_since = None
 
     def _watch_modules(self) -> None:
         """Install the hook of modules, unless it is installed: without it, calls cost nothing."""

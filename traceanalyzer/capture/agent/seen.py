@@ -125,12 +125,16 @@ class Seen:
         self._rows: deque[int] = deque(maxlen=_KEPT)
         self._fetching: defaultdict[int, Fetching] = defaultdict(Fetching)
         self._fetched: defaultdict[int, Fetching] = defaultdict(Fetching)
+        self._collecting: list[int] = []
+        self._collected: list[int] = []
 
     def step_ended(self, *, counts: bool, is_recorded: bool) -> None:
         """End a step, and add its counts if it is to be counted; what batches cost, if it was recorded."""
         for loader, fetching in self._fetching.items() if is_recorded else ():
             self._fetched[loader].add(fetching)
         self._fetching.clear()
+        self._collected += self._collecting if is_recorded else ()
+        self._collecting.clear()
         if counts:
             self._steps += 1
             self._backwards += self.backwards
@@ -155,6 +159,10 @@ class Seen:
         loader = self._iterators.get(iterator)
         if loader is not None:
             self._fetching[loader].add(fetching)
+
+    def garbage_collected(self, ns: int) -> None:
+        """Record that a collection of all garbage took so long."""
+        self._collecting.append(ns)
 
     def optimizer(self, optimizer: Any) -> None:
         """Record that an optimizer has stepped."""
@@ -185,6 +193,7 @@ class Seen:
             "batches_per_step": _usual(self._batches),
             "rows_per_step": _usual(self._rows) or None,
             "generates": self.generates,
+            "garbage": {"collections": len(self._collected), "ns": sum(self._collected)},
         }
 
 

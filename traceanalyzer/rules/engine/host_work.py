@@ -21,6 +21,8 @@ from traceanalyzer.structure.typical import mean
 
 _MORE = 0.2
 """Greatest share by which a saving may exceed the recorded time (own choice; see `most`)."""
+_MOST_QUEUED = 0.9
+"""Greatest share of a step for which waiting for a core is taken out (own choice: of less, nothing can be told)."""
 _FEWEST = 3
 """Steps of the program from which on something recurs."""
 
@@ -89,21 +91,33 @@ def place(row: ReadLine, steps: int) -> CodePlace:
     )
 
 
-def most(facts: Facts, time_ns: float) -> float:
+def most(facts: Facts, time_ns: float, silent_ns: float = 0.0) -> float:
     """A time as it counts beside the recorded step, at most.
 
     The profiler makes the rest of the step longer, so that without it the same time is a larger part of the step. Only
-    where a capture timed steps without the profiler is it known how much longer; a fifth is granted at most, because
-    some of the time itself is the profiler's.
+    where a capture timed steps without the profiler is it known how much longer. Of time with recorded operators a
+    fifth is granted at most, because some of it is the profiler's; code in no operator takes as long without it.
+
+    Args:
+        facts: The measured run.
+        time_ns: Time in ns with recorded operators.
+        silent_ns: Time in ns beside it in which nothing is recorded.
     """
-    overhead = facts.capture.overhead_share if facts.capture else None
-    return min(time_ns * (1 + min(_MORE, max(0.0, overhead or 0.0))), facts.step_ns)
+    overhead = max(0.0, (facts.capture.overhead_share if facts.capture else None) or 0.0)
+    return min(time_ns * (1 + min(_MORE, overhead)) + silent_ns * (1 + overhead), facts.step_ns)
 
 
-def queued_ns(facts: Facts) -> float:
-    """Time of a recorded step in ns in which its thread was ready, but others had all cores; 0 if unknown."""
+def on_core(facts: Facts) -> float:
+    """Share of a recorded step in which its thread did not wait for a core that others had; 1 if unknown."""
     share = facts.capture.queued_share if facts.capture else None
-    return facts.step_ns * (share or 0.0)
+    return 1.0 - min(share or 0.0, _MOST_QUEUED)
+
+
+def garbage(facts: Facts) -> tuple[float, float]:
+    """Time in ns of a recorded step in which all garbage was collected, and how often; 0 where no capture saw it."""
+    seen = facts.capture.facts.garbage if facts.capture else None
+    steps = facts.capture.facts.steps if facts.capture else 0
+    return (0.0, 0.0) if seen is None else (mean(seen.ns, steps), mean(seen.collections, steps))
 
 
 def asleep_ns(facts: Facts) -> float | None:

@@ -1,7 +1,7 @@
 """Detects operators to call otherwise, elsewhere, or not at all.
 
 The rules here are loop-vectorizable, operators-on-cpu, broadcast-blowup and shape-roofline-gap; `printed` is about rows
-of tables that take most of the host's time.
+of tables that take most of the host's time, `lookups` about rows of matrices, `recurrent` about cells in loops.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from traceanalyzer.rules.engine.facts import OperatorFact
 from traceanalyzer.rules.engine.places import at_line
 from traceanalyzer.rules.engine.processor import FP32_BYTES, Processor, memory_bandwidth
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Facts, Limits, Missing, OfEvents, page
-from traceanalyzer.rules.operators import printed
+from traceanalyzer.rules.operators import lookups, printed, recurrent
 from traceanalyzer.structure.events import ITS_OWN, EventSet
 from traceanalyzer.structure.operator_times import Peer
 
@@ -432,4 +432,6 @@ RULES = (
     _BLOWUP.rule(trace=_blowups, table=_blowups),
     _GAP.rule(trace=_gaps, table=_gaps),
     *printed.RULES,
+    *lookups.RULES,
+    *recurrent.RULES,
 )

@@ -1,7 +1,7 @@
 """Detects faults of trainings: updates of parameters that take too long.
 
 The rules here are optimizer-not-fused and optimizer-expensive. What becomes of gradients in between is in `zero_grad`;
-passes that nothing uses, or that take too long, are in `passes`.
+passes that nothing uses, or that take too long, are in `passes`; other work of each step is in `beside_training`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from traceanalyzer.rules.engine import idle_time, program
 from traceanalyzer.rules.engine.change import DeviceWork, HostTime
 from traceanalyzer.rules.engine.event_times import EventTimes
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Facts, Limits, OfEvents, page
-from traceanalyzer.rules.optimizer import passes, zero_grad
+from traceanalyzer.rules.optimizer import beside_training, passes, zero_grad
 from traceanalyzer.rules.optimizer.zero_grad import places
 from traceanalyzer.structure.events import EventSet
 from traceanalyzer.structure.owners import EVALUATION
@@ -362,4 +362,5 @@ RULES = (
     _EXPENSIVE.rule(trace=_expensive),
     *zero_grad.RULES,
     *passes.RULES,
+    *beside_training.RULES,
 )

@@ -1,12 +1,12 @@
 """Detects passes through the model that cost more than they give.
 
-The rules are redundant-passes, autograd-in-inference, anomaly-mode and activations-recomputed.
+The rules are redundant-passes, autograd-in-inference, anomaly-mode, activations-recomputed and graph-grows.
 """
 
 from __future__ import annotations
 
 from traceanalyzer.analyzers.memory import MemoryUse
-from traceanalyzer.analyzers.optimizer import autograd_passes, backward_pass
+from traceanalyzer.analyzers.optimizer import autograd_passes, backward_pass, kept_graphs
 from traceanalyzer.analyzers.optimizer.repeated_passes import RepeatedForward
 from traceanalyzer.rules.engine.change import DeviceWork, HostTime
 from traceanalyzer.rules.engine.host_work import need_cpu_steps
@@ -20,6 +20,7 @@ _REDUNDANT = page("redundant-passes")
 _AUTOGRAD = page("autograd-in-inference")
 _ANOMALY = page("anomaly-mode")
 _RECOMPUTED = page("activations-recomputed")
+_GROWS = page("graph-grows")
 
 _LEAST = 0.9
 """Least part of the time of redundant passes that is saved (own choice, explained on the rule's page)."""
@@ -43,6 +44,9 @@ _RECOMPUTED_ON_HOST = 0.95, 1.55
 """Least and most that goes away, as a multiple of the recomputation (measured in the lab, explained on the page)."""
 _RECOMPUTED_ON_GPU = 0.9, 1.1
 """Least and most that goes away, as a multiple of the recomputation's kernels (1.07 was measured on an H200)."""
+
+_STALE = 0.9, 1.5
+"""Least and most that goes away, as a multiple of the time of functions of earlier steps (own choice, see the page)."""
 
 
 def _redundant(facts: Facts, limits: Limits) -> Drafts:
@@ -220,6 +224,20 @@ def _kept(time: float, step_ns: float, *, on_device: bool) -> DeviceWork | HostT
     return kind(interval, basis(least=least, more=most - 1), at=backward_pass.recomputed_at(on_device=on_device))
 
 
+def _grows(facts: Facts, limits: Limits) -> Drafts:
+    found = facts.need("kept_graphs", kept_graphs.KeptGraphs)
+    time = mean(found.host_ns, found.steps)
+    if found.growing_steps < limits["steps"] or time <= limits["share"] * facts.step_ns:
+        return
+    least, most = _STALE
+    where = CodePlace("time", "backward", None, time, "ns", found.start_ns, BACKWARD())
+    evidence = _GROWS.evidence(limits, "steps", found.growing_steps, (where,), subject=_GROWS.text("subject")())
+    interval = least * time, min(most * time, facts.step_ns)
+    change = HostTime(interval, _GROWS.text("basis")(least=least, most=most), at=kept_graphs.stale_at())
+    params = {"first": found.first, "last": found.last, "time": OfEvents(time), "step": facts.step_ns}
+    yield Draft((evidence,), change, params)
+
+
 def _used_memory(facts: Facts) -> float | None:
     """Peak of allocated memory over the device's memory, of the device that uses most; None if it is not known."""
     memory = facts.find("memory", MemoryUse)
@@ -231,4 +249,5 @@ RULES = (
     _AUTOGRAD.rule(trace=_autograd),
     _ANOMALY.rule(trace=_anomaly),
     _RECOMPUTED.rule(trace=_recomputed),
+    _GROWS.rule(trace=_grows),
 )

@@ -1,0 +1,312 @@
+"""What do the typical steps of a training do that is not training: evaluations, copies and checkpoints of the model?
+
+A trace without stacks has no names of functions, so each kind is known by the operators that the program calls itself
+on the thread that trains:
+
+* an evaluation: operators in a row for which autograd is off, with layers of a network and a loss, or a comparison of
+  results with targets, among them; passes that choose actions or make targets have neither;
+* a deep copy: each parameter is cloned and detached in turn (`Parameter.__deepcopy__`), and buffers are copied;
+* a checkpoint: a state dict detaches all tensors in a row, and then nothing is recorded for 0.3 ms or longer;
+* linear algebra: decompositions that no backward pass differentiates.
+
+Where names of functions or marks show a checkpoint or a collection of garbage, that counts as well.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.knowledge.inputs import Inputs
+from traceanalyzer.report.message import Text
+from traceanalyzer.structure.analysis import Analysis, Need
+from traceanalyzer.structure.autograd import backward, graph, optimizer_starts, outermost
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.events import Occurrences, event_set
+from traceanalyzer.structure.host_tree import NodeKind
+from traceanalyzer.structure.module_calls import owners
+from traceanalyzer.structure.owners import owner_index
+from traceanalyzer.structure.recording.program_steps import program_steps
+from traceanalyzer.trace.distinct import ascending, distinct
+from traceanalyzer.trace.intervals import Intervals
+from traceanalyzer.trace.table import I64, UNKNOWN, Bool
+from traceanalyzer.trace.tree import NO_PARENT
+
+FEWEST = 4
+"""Tensors of a state dict or a copied model at least (own choice: two layers have four)."""
+_SILENT_NS = 300_000
+"""Own choice: Python code between two operators takes some ten microseconds."""
+_LAYERS = re.compile(
+    r"^aten::(?:linear|conv\d?d?\w*|matmul|addmm|bmm|mm|embedding\w*|batch_norm|layer_norm|group_norm|lstm|gru"
+    r"|scaled_dot_product_attention)$"
+)
+_JUDGES = re.compile(r"^aten::(?:\w*_loss(?:_nd|2d)?|binary_cross_entropy\w*|eq|kl_div)$")
+"""Losses, and comparisons with targets."""
+_COPYING = frozenset({"aten::clone", "aten::detach", "aten::empty", "aten::set_", "aten::copy_", "aten::new_empty"})
+_DECOMPOSITIONS = re.compile(
+    r"^aten::(?:linalg_(?:matrix_rank|svd|svdvals|eigh?|eigvalsh?|pinv|cond|qr|lstsq|cholesky|slogdet|det|inv|expm)"
+    r"|svd|pinverse|matrix_rank|matrix_exp|logdet|slogdet|det|cholesky|inverse|qr)$"
+)
+
+
+class BesideTraining(msgspec.Struct, frozen=True):
+    """What typical steps do besides training; times in ns are sums over them."""
+
+    steps: int
+    """Number of typical steps."""
+    rows: tuple[WorkBeside, ...]
+    """Kinds of work, the one that takes longest first."""
+
+
+class WorkBeside(msgspec.Struct, frozen=True):
+    """Work of one kind."""
+
+    kind: str
+    """`evaluation`, `checkpoint`, `copy`, `linear-algebra` or `garbage-collection`."""
+    name: str
+    """What shows it: the first layer of an evaluation, an operator, or the function or mark."""
+    steps: int
+    """Number of typical steps with such work."""
+    runs: int
+    """How often it is done."""
+    host_ns: int
+    """Its time in ns, with code between its operators."""
+    silent_ns: int
+    """Part of that time in ns that recording hardly makes longer: in no operator, or in one of 0.3 ms or more."""
+    operators: int
+    """Number of operators that the program calls in it."""
+    start_ns: int
+    """Start of the first in ns since the first event."""
+
+
+class _Calls(NamedTuple):
+    """Operators that the program calls itself on the thread that trains, in the order of their start."""
+
+    node: I64
+    start_ns: I64
+    end_ns: I64
+    segment: I64
+    """A number that grows with each backward pass, optimizer and step between them."""
+    records: Bool
+    """Whether autograd records."""
+
+
+class _Work(msgspec.Struct, frozen=True):
+    """Occurrences of one kind of work, in the order of time."""
+
+    name: str
+    start_ns: I64
+    end_ns: I64
+
+
+def analyze(context: Context) -> BesideTraining:
+    """Add up the work of each kind in the typical steps."""
+    steps = program_steps(context).typical
+    found = context.cached(_found)
+    calls = context.cached(_calls)
+    short = calls.end_ns - calls.start_ns < _SILENT_NS
+    working = Intervals.union(calls.start_ns[short], calls.end_ns[short])
+    rows = []
+    for kind, work in found.items():
+        inside = np.searchsorted(calls.start_ns, work.end_ns) - np.searchsorted(calls.start_ns, work.start_ns)
+        length = work.end_ns - work.start_ns
+        rows.append(
+            WorkBeside(
+                kind=kind,
+                name=work.name,
+                steps=len(distinct(steps.at(work.start_ns))),
+                runs=len(work.start_ns),
+                host_ns=int(length.sum()),
+                silent_ns=int((length - working.within(work.start_ns, work.end_ns)).sum()),
+                operators=int(inside.sum()),
+                start_ns=int(work.start_ns[0]),
+            )
+        )
+    return BesideTraining(len(steps), tuple(sorted(rows, key=lambda row: (-row.host_ns, row.kind))))
+
+
+@event_set
+def beside_at(context: Context, kind: str) -> Iterator[Occurrences]:
+    """When work of one kind is done."""
+    work = context.cached(_found).get(kind)
+    if work is not None:
+        main = context.cached(owner_index).critical.main
+        yield Occurrences("host", kind, np.full(len(work.start_ns), main), work.start_ns, work.end_ns)
+
+
+def silent_times(context: Context) -> Intervals:
+    """When a checkpoint is written or garbage collected in most of the typical steps of a training."""
+    steps = program_steps(context).typical
+    found = Intervals.none()
+    if not _TRAINS.is_met(context):
+        return found
+    for kind in ("checkpoint", "garbage-collection"):
+        work = context.cached(_found).get(kind)
+        if work is not None and 2 * len(distinct(steps.at(work.start_ns))) >= len(steps):
+            found = found | Intervals.union(work.start_ns, work.end_ns)
+    return found
+
+
+def _found(context: Context) -> dict[str, _Work]:
+    """The work of each kind in the typical steps."""
+    calls = context.cached(_calls)
+    named = {"checkpoint": "checkpointing", "garbage-collection": "garbage-collection"}
+    found = {
+        "evaluation": _evaluations(context, calls),
+        "checkpoint": _checkpoints(context, calls),
+        "copy": _copies(context, calls),
+        "linear-algebra": _linear_algebra(context, calls),
+    }
+    for kind, role in named.items():
+        found[kind] = _with_role(context, found.get(kind), role)
+    steps = program_steps(context).typical
+    kept = {}
+    for kind, work in found.items():
+        if work is not None:
+            inside = steps.at(work.start_ns) >= 0
+            if inside.any():
+                kept[kind] = _Work(work.name, work.start_ns[inside], work.end_ns[inside])
+    return kept
+
+
+def _calls(context: Context) -> _Calls:
+    """Operators outside of evaluations, optimizers, loaders and other operators."""
+    host, table = context.host, context.trace.host
+    nodes = outermost(context)
+    thread = table.thread[host.row[nodes]]
+    trains = thread[table.sequence[host.row[nodes]] != UNKNOWN]
+    nodes = nodes[thread == np.bincount(trains).argmax()] if len(trains) else nodes[:0]
+    nodes = nodes[np.argsort(host.tree.start_ns[nodes], kind="stable")]
+    start = host.tree.start_ns[nodes]
+    steps = program_steps(context).every
+    bounds = np.concatenate((context.cached(backward).start_ns, *context.cached(optimizer_starts), steps.start_ns))
+    segment = np.searchsorted(ascending(bounds), start, side="right")
+    return _Calls(nodes, start, host.tree.end_ns[nodes], segment, table.sequence[host.row[nodes]] != UNKNOWN)
+
+
+def _runs(calls: _Calls, belongs: Bool) -> list[tuple[int, int]]:
+    """First and last call of each run of calls that belong to something, within one segment."""
+    opens = belongs & ~np.append(False, belongs[:-1] & (calls.segment[1:] == calls.segment[:-1]))[: len(belongs)]
+    closes = belongs & ~np.append(belongs[1:] & (calls.segment[1:] == calls.segment[:-1]), False)[: len(belongs)]
+    return list(zip(np.flatnonzero(opens).tolist(), np.flatnonzero(closes).tolist(), strict=True))
+
+
+def _named(context: Context, calls: _Calls, pattern: re.Pattern[str]) -> Bool:
+    names: Bool = context.trace.names.where(lambda name: pattern.match(name) is not None)[context.host.name[calls.node]]
+    return names
+
+
+def _evaluations(context: Context, calls: _Calls) -> _Work | None:
+    layers, judges = _named(context, calls, _LAYERS), _named(context, calls, _JUDGES)
+    runs = [
+        (first, last)
+        for first, last in _runs(calls, ~calls.records)
+        if layers[first : last + 1].any() and judges[first : last + 1].any()
+    ]
+    if not runs:
+        return None
+    first_layer = runs[0][0] + int(np.flatnonzero(layers[runs[0][0] : runs[0][1] + 1])[0])
+    return _of_runs(context, calls, runs, first_layer)
+
+
+def _copies(context: Context, calls: _Calls) -> _Work | None:
+    names = [context.trace.names[name] for name in context.host.name[calls.node].tolist()]
+    shapes = context.trace.host.shapes[context.host.row[calls.node]]
+    copying = np.array([name in _COPYING for name in names], np.bool_)
+    runs = []
+    for first, last in _runs(calls, copying):
+        if names[first] == "aten::detach":
+            continue
+        pairs = sum(names[at : at + 2] == ["aten::clone", "aten::detach"] for at in range(first, last))
+        if pairs >= FEWEST and _in_pairs(context, names[first : last + 1], shapes[first : last + 1].tolist()):
+            runs.append((first, last))
+    return _of_runs(context, calls, runs, runs[0][0]) if runs else None
+
+
+def _in_pairs(context: Context, names: list[str], shapes: list[int]) -> bool:
+    """Whether each clone is followed by a detach of the same shape."""
+    texts = [Inputs(context.trace.shapes[shape]).shape(0) for shape in shapes]
+    after = zip(names, texts, [*names[1:], ""], [*texts[1:], None], strict=True)
+    return all(
+        other == "aten::detach" and shape == other_shape
+        for name, shape, other, other_shape in after
+        if name == "aten::clone"
+    )
+
+
+def _of_runs(context: Context, calls: _Calls, runs: list[tuple[int, int]], shown: int) -> _Work:
+    firsts, lasts = (np.array(ends, np.int64) for ends in zip(*runs, strict=True))
+    name = context.trace.names[int(context.host.name[calls.node[shown]])]
+    return _Work(name, calls.start_ns[firsts], calls.end_ns[lasts])
+
+
+def _checkpoints(context: Context, calls: _Calls) -> _Work | None:
+    """Tensors that are detached in a row, and the time after them in which nothing is recorded."""
+    detaches = context.trace.names.where(lambda name: name == "aten::detach")[context.host.name[calls.node]]
+    runs = [(first, last) for first, last in _runs(calls, detaches) if last - first + 1 >= FEWEST]
+    if not runs:
+        return None
+    firsts, lasts = (np.array(ends, np.int64) for ends in zip(*runs, strict=True))
+    until = _next_event(context, calls.end_ns[lasts])
+    silent = until - calls.end_ns[lasts] >= _SILENT_NS
+    if not silent.any():
+        return None
+    return _Work("aten::detach", calls.start_ns[firsts][silent], until[silent])
+
+
+def _next_event(context: Context, times: I64) -> I64:
+    """When the next event after each time begins, or its step ends."""
+    host, tree, steps = context.host, context.host.tree, program_steps(context).every
+    works = np.isin(host.kind, (NodeKind.OPERATOR, NodeKind.PYTHON, NodeKind.DATALOADER, NodeKind.OPTIMIZER))
+    moments = ascending(np.concatenate((tree.start_ns[works], steps.end_ns, *context.cached(optimizer_starts))))
+    after = np.searchsorted(moments, times, side="left")
+    return np.where(after < len(moments), np.append(moments, 0)[after], times)
+
+
+def _linear_algebra(context: Context, calls: _Calls) -> _Work | None:
+    """Decompositions within which no function of the graph is created that a backward pass evaluates."""
+    rows = np.flatnonzero(_named(context, calls, _DECOMPOSITIONS))
+    if not len(rows):
+        return None
+    created = context.cached(graph)
+    numbers = context.trace.host.sequence[context.host.row[np.flatnonzero(context.cached(owners).is_evaluation)]]
+    used = created.start_ns[np.isin(created.sequence, numbers)]
+    is_used = np.searchsorted(used, calls.end_ns[rows]) > np.searchsorted(used, calls.start_ns[rows])
+    rows = rows[~is_used]
+    if not len(rows):
+        return None
+    longest = rows[int((calls.end_ns[rows] - calls.start_ns[rows]).argmax())]
+    name = context.trace.names[int(context.host.name[calls.node[longest]])]
+    return _Work(name, calls.start_ns[rows], calls.end_ns[rows])
+
+
+def _with_role(context: Context, found: _Work | None, role: str) -> _Work | None:
+    """The work, with the time whose owner has a role by its name."""
+    index = context.cached(owner_index)
+    roles = np.array([own.role == role for own in index.owners] + [False], np.bool_)
+    if not roles.any():
+        return found
+    parts = index.timeline
+    rows = np.flatnonzero(roles[parts.owner] & (parts.owner != NO_PARENT))
+    if not len(rows):
+        return found
+    times = Intervals.union(parts.start_ns[rows], parts.end_ns[rows])
+    if found is not None:
+        times = times | Intervals.union(found.start_ns, found.end_ns)
+    own = index.owners[int(parts.owner[rows[0]])]
+    return _Work(index.places[int(parts.owner[rows[0]])] or own.name, times.start, times.end)
+
+
+_TRAINS = Need(
+    Text("skip-beside-no-training", "the trace has no backward pass or no step of an optimizer: it does not train"),
+    lambda context: bool(len(context.cached(backward)) and len(context.cached(optimizer_starts)[0])),
+)
+_STEPS = Need(
+    Text("skip-beside-no-steps", "the trace has no steps of a program"),
+    lambda context: len(program_steps(context).typical) > 0,
+)
+ANALYSES = (Analysis(435, "beside_training", BesideTraining, analyze, needs=(_TRAINS, _STEPS)),)

@@ -1,0 +1,144 @@
+"""Detects costly ways to take rows of a matrix: embedding-gradient-dense and one-hot-product."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+
+from traceanalyzer.analyzers.operators import operators_at
+from traceanalyzer.report.message import Text
+from traceanalyzer.rules.engine.change import DeviceWork, HostTime, Interval
+from traceanalyzer.rules.engine.event_times import EventTimes
+from traceanalyzer.rules.engine.facts import OperatorFact
+from traceanalyzer.rules.engine.processor import Processor
+from traceanalyzer.rules.engine.rule import Draft, Drafts, Facts, Limits, page
+
+_DENSE = page("embedding-gradient-dense")
+_ONE_HOT = page("one-hot-product")
+
+_OF_TABLE = 0.9, 1.3
+_OF_ONE_HOT = 0.9, 1.2
+"""Least and most that goes away, as a multiple of the time (measured in the lab, explained on the rules' pages)."""
+_Table = tuple[int, int]
+"""Rows and width of a matrix."""
+_SHAPE = re.compile(r"\[\d+(?:, ?\d+)*\]")
+_LOOKUPS = re.compile(r"^aten::_?embedding(?:_bag)?$")
+_DENSE_GRADIENT = re.compile(r"^aten::_?embedding(?:_bag)?_dense_backward$")
+_PRODUCTS = frozenset({"aten::matmul", "aten::mm", "aten::addmm", "aten::linear", "aten::bmm", "aten::t"})
+_READING = frozenset({"aten::index_select", "aten::embedding", "aten::_embedding_bag", "aten::detach", "aten::view"})
+_MULTIPLIES = frozenset({"aten::matmul", "aten::mm", "aten::linear"})
+_ON_ONE_HOT = _MULTIPLIES | {
+    f"aten::{name}"
+    for name in (
+        *("zeros", "zero_", "fill_", "new_zeros", "scatter_", "eq"),
+        *("to", "_to_copy", "copy_", "addmm", "bmm"),
+    )
+}
+"""Operators that make one-hot vectors, convert and multiply them."""
+
+
+def _dense(facts: Facts, limits: Limits) -> Drafts:
+    """One finding for each embedding of which a step uses few rows, and whose gradient has all of them."""
+    processor = Processor.of(facts)
+    rows = [row for row in facts.shaped if row.calls and row.shapes]
+    gradients = [row for row in rows if _DENSE_GRADIENT.match(row.name)]
+    for table, used in _lookups(facts, rows, limits):
+        own = {row: 1.0 for row in gradients if _shape_of(row, 0)[-1:] == table[1:]}
+        times = own | _on_table(rows, table)
+        work = EventTimes.of(processor, ((row.events, processor.self_ns(row) * part) for row, part in times.items()))
+        if own and not _is_multiplied(rows, table) and work.share > processor.limit(limits):
+            yield _table(work.longest_first, list(times), table, used, limits)
+
+
+def _table(work: EventTimes, rows: Sequence[OperatorFact], table: _Table, used: float, limits: Limits) -> Draft:
+    params = {"rows": table[0], "used": used, "width": table[1], **work.figures()}
+    evidence = _DENSE.evidence(limits, "rows_per_used", table[0] / used, work.places[:5])
+    return Draft((evidence,), _gone(work, rows, _OF_TABLE, _DENSE.text("basis")), params)
+
+
+def _on_table(rows: Sequence[OperatorFact], table: _Table) -> dict[OperatorFact, float]:
+    """Operators on matrices of some sizes that do more than read rows, each with the share of these in its inputs."""
+    return {row: part for row in rows if row.name not in _READING and (part := _part(row, table))}
+
+
+def _is_multiplied(rows: Sequence[OperatorFact], table: _Table) -> bool:
+    """Whether a product has the same matrix, which makes its gradient dense anyway."""
+    return any(row.name in _PRODUCTS and _has(row, table) for row in rows)
+
+
+def _gone(work: EventTimes, rows: Sequence[OperatorFact], parts: Interval, basis: Text) -> DeviceWork | HostTime:
+    """The change without the time of some operators."""
+    at = operators_at(rows=tuple((row.name, row.shapes, row.types) for row in rows))
+    return work.shorter(parts, basis(least=parts[0], most=parts[1]), at=at if work.processor.is_cpu else None)
+
+
+def _lookups(facts: Facts, rows: list[OperatorFact], limits: Limits) -> Iterator[tuple[_Table, float]]:
+    """Sizes of matrices of which a step looks up few rows, and how many it looks up at most."""
+    used: dict[_Table, float] = {}
+    for row in rows:
+        table, indices = _shape_of(row, 0), _shape_of(row, 1)
+        if _LOOKUPS.match(row.name) and len(table) == 2 and indices:
+            key = table[0], table[1]
+            used[key] = used.get(key, 0.0) + facts.per_step(math.prod(indices) * row.calls)
+    for key, count in used.items():
+        if count and key[0] >= limits["rows_per_used"] * count:
+            yield key, count
+
+
+def _shape_of(row: OperatorFact, position: int) -> tuple[int, ...]:
+    return tuple(row.inputs.shape(position) or ())
+
+
+def _has(row: OperatorFact, table: _Table) -> bool:
+    """Whether an operator has a matrix of these sizes, or it transposed, among its inputs."""
+    return any(shape in (table, table[::-1]) for shape in row.inputs.tensors)
+
+
+def _part(row: OperatorFact, table: _Table) -> float:
+    """Share of the elements of an operator's inputs that are matrices of these sizes; lists of tensors included."""
+    shapes = [tuple(map(int, text.strip("[]").split(","))) for text in _SHAPE.findall(row.shapes or "")]
+    total = sum(map(math.prod, shapes))
+    own = sum(math.prod(shape) for shape in shapes if shape == table)
+    return own / total if total else 0.0
+
+
+def _one_hot(facts: Facts, limits: Limits) -> Drafts:
+    """One finding for each product with one-hot vectors."""
+    processor = Processor.of(facts)
+    rows = [row for row in facts.shaped if row.calls and row.shapes]
+    for made, product, (classes, width) in _with_one_hot(rows):
+        indices = _shape_of(made, 0)
+        count = math.prod(indices)
+        shapes = {(*indices, classes), (count, classes), (classes, count)}
+        members = [row for row in rows if row.name in _ON_ONE_HOT and shapes & set(row.inputs.tensors)]
+        members = [made, *(row for row in members if row is not made)]
+        work = EventTimes.of(processor, ((row.events, processor.self_ns(row)) for row in members)).longest_first
+        if work.share > processor.limit(limits) and classes >= limits["classes"] and product.calls <= made.calls:
+            params = {"rows": count, "classes": classes, "width": width, **work.figures()}
+            evidence = _ONE_HOT.evidence(limits, "classes", classes, work.places[:5])
+            yield Draft((evidence,), _gone(work, members, _OF_ONE_HOT, _ONE_HOT.text("basis")), params)
+
+
+def _with_one_hot(rows: list[OperatorFact]) -> Iterator[tuple[OperatorFact, OperatorFact, tuple[int, int]]]:
+    """Calls of one_hot, the product with what they made, and its classes and width; once for each shape of indices."""
+    for made in rows:
+        if made.name == "aten::one_hot":
+            products = ((row, _product_of(row, _shape_of(made, 0))) for row in rows)
+            found = next(((row, sizes) for row, sizes in products if sizes is not None), None)
+            if found is not None:
+                yield made, *found
+
+
+def _product_of(row: OperatorFact, indices: tuple[int, ...]) -> tuple[int, int] | None:
+    """Classes and width, if a product has one-hot vectors of some indices on its left side."""
+    left, right = _shape_of(row, 0), _shape_of(row, 1)
+    if row.name not in _MULTIPLIES or len(right) != 2 or not indices:
+        return None
+    rows, width = (right[1], right[0]) if row.name == "aten::linear" else right
+    if left[:-1] != indices or left[-1] != rows:
+        return None
+    return rows, width
+
+
+RULES = (_DENSE.rule(trace=_dense), _ONE_HOT.rule(trace=_one_hot))

@@ -1,0 +1,90 @@
+"""Detects work of each step that does not train: work-beside-training."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from traceanalyzer.analyzers.host import beside_training
+from traceanalyzer.analyzers.host.pauses import pauses_at
+from traceanalyzer.analyzers.optimizer.autograd_passes import Passes
+from traceanalyzer.report.message import Text
+from traceanalyzer.rules.engine import host_work
+from traceanalyzer.rules.engine.change import HostTime
+from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Facts, Limits, page
+
+_PAGE = page("work-beside-training")
+
+_LEAST = 0.8
+"""Own choice: now and then it is still done."""
+_FEWEST = 2
+"""Steps with such work from which on it is work of each step."""
+_TEXTS: Mapping[str, tuple[Text, Text, Text]] = {
+    "evaluation": (
+        _PAGE.text("what-evaluation"),
+        _PAGE.text("subject-evaluation"),
+        _PAGE.text("advice-evaluation"),
+    ),
+    "checkpoint": (
+        _PAGE.text("what-checkpoint"),
+        _PAGE.text("subject-checkpoint"),
+        _PAGE.text("advice-checkpoint"),
+    ),
+    "copy": (_PAGE.text("what-copy"), _PAGE.text("subject-copy"), _PAGE.text("advice-copy")),
+    "linear-algebra": (
+        _PAGE.text("what-linear-algebra"),
+        _PAGE.text("subject-linear-algebra"),
+        _PAGE.text("advice-linear-algebra"),
+    ),
+    "garbage-collection": (
+        _PAGE.text("what-garbage-collection"),
+        _PAGE.text("subject-garbage-collection"),
+        _PAGE.text("advice-garbage-collection"),
+    ),
+}
+"""What is done, what was measured, and what to change, by kind."""
+
+
+def _beside(facts: Facts, limits: Limits) -> Drafts:
+    found = facts.need("beside_training", beside_training.BesideTraining)
+    host_work.need_cpu_steps(facts)
+    passes = facts.find("passes", Passes)
+    for row in found.rows:
+        if row.kind == "evaluation" and passes is not None and passes.repeated is not None:
+            continue  # redundant-passes tells of the same pass on the same shapes
+        share = facts.per_step(row.host_ns) / facts.step_ns
+        if row.steps >= max(_FEWEST, limits["steps_share"] * found.steps) and share > limits["share"]:
+            yield _draft(facts, row, limits)
+    if all(row.kind != "garbage-collection" for row in found.rows):
+        yield from _garbage(facts, limits)
+
+
+def _garbage(facts: Facts, limits: Limits) -> Drafts:
+    """Collections of garbage that a capture saw, where no name shows them."""
+    time, per_step = host_work.garbage(facts)
+    share = time / facts.step_ns
+    if per_step < limits["steps_share"] or share <= limits["share"]:
+        return
+    what, subject, advice = _TEXTS["garbage-collection"]
+    where = (CodePlace("time", "gc.collect", None, time, "ns"),)
+    evidence = _PAGE.evidence(limits, "share", share, where, subject=subject())
+    interval = _LEAST * time, host_work.most(facts, 0.0, time / host_work.on_core(facts))
+    change = HostTime(interval, _PAGE.text("basis")(least=_LEAST), at=pauses_at())
+    params = {"time": time, "step": facts.step_ns, "share": share, "what": what()}
+    yield Draft((evidence,), change, params, ceiling="high", advice=advice)
+
+
+def _draft(facts: Facts, row: beside_training.WorkBeside, limits: Limits) -> Draft:
+    time, operators = facts.per_step(row.host_ns), facts.per_step(row.operators)
+    kind = "time" if ":" in row.name else "operator"
+    where = CodePlace(kind, row.name, None, time, "ns", row.start_ns)
+    what, subject, advice = _TEXTS[row.kind]
+    evidence = _PAGE.evidence(limits, "share", time / facts.step_ns, (where,), subject=subject())
+    least = _LEAST * host_work.without_recording(facts, time, operators)
+    silent = facts.per_step(row.silent_ns)
+    interval = least, host_work.most(facts, time - silent, silent / host_work.on_core(facts))
+    change = HostTime(interval, _PAGE.text("basis")(least=_LEAST), at=beside_training.beside_at(row.kind))
+    params = {**host_work.figures(facts, time), "what": what()}
+    return Draft((evidence,), change, params, ceiling="high", advice=advice)
+
+
+RULES = (_PAGE.rule(trace=_beside),)
