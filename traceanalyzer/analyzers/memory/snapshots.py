@@ -14,9 +14,10 @@ import numpy as np
 
 from traceanalyzer.analyzers.memory import snapshot_history, snapshot_peak
 from traceanalyzer.analyzers.memory.levels import Curve, curve
-from traceanalyzer.analyzers.memory.snapshot_history import I64, Levels
+from traceanalyzer.analyzers.memory.snapshot_history import Levels
 from traceanalyzer.analyzers.memory.snapshot_peak import HeldKind, HeldLine, HeldSize, KeptLine, StackNames
 from traceanalyzer.trace.memory_snapshot import ACTIONS, DeviceMemory, MemoryAnnotation, MemorySnapshot
+from traceanalyzer.trace.table import I64
 
 _STEP = "Optimizer.step#"
 """How torch annotates the update of an optimizer (`torch/optim/optimizer.py`)."""
@@ -189,7 +190,7 @@ def _device(device: DeviceMemory, snapshot: MemorySnapshot, names: StackNames) -
     time = _times(history.time_us)
     peak = level.peak_entry if level.peak_entry >= 0 else None
     at_steps = _at_steps(device, level, snapshot.annotations)
-    contents = snapshot_peak.contents(device, level, names)
+    contents = snapshot_peak.contents(level, names)
     return SnapshotDevice(
         device=device.device,
         segments=len(segments),
@@ -298,7 +299,7 @@ def _failure(device: DeviceMemory, level: Levels, names: StackNames, largest: in
     active = int(device.blocks.size[snapshot_history.is_active(device)].sum()) if is_last else held
     inactive = None if reserved is None else max(0, reserved - active)
     asked = int(history.size[last])
-    free = -1 if history.device_free is None else int(history.device_free[last])
+    free = int(history.device_free[last])
     enough = inactive is not None and inactive + max(0, free) >= asked
     return FailedAllocation(
         asked_bytes=asked,
