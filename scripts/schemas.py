@@ -20,6 +20,7 @@ from traceanalyzer.analyzers.ranks.model import Ranks
 from traceanalyzer.analyzers.ranks.stragglers import Stragglers
 from traceanalyzer.report.difference import Difference
 from traceanalyzer.report.model import Report
+from traceanalyzer.simulation.memory_replay import MemoryReplay
 from traceanalyzer.trace.capture_facts import CaptureFacts
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -28,8 +29,9 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 def report() -> str:
     """Schema of a report, with the result of every analysis of traces, printed tables and ranks under its key."""
     of_model = {analyzer.key: analyzer.result for analyzer in simulation.ANALYSES}
-    of_runs = {"ranks": Ranks, "stragglers": Stragglers, "hangs": Hangs, "memory_snapshot": MemorySnapshotUse}
-    results = analyzers.RESULTS | of_model | tables.RESULTS | of_runs
+    of_runs = {"ranks": Ranks, "stragglers": Stragglers, "hangs": Hangs}
+    of_snapshots = {"memory_snapshot": MemorySnapshotUse, "memory_replay": MemoryReplay}
+    results = analyzers.RESULTS | of_model | tables.RESULTS | of_runs | of_snapshots
     (whole, *parts), components = described([Report, *results.values()])
     keys = {key: part | {"description": question(key, results[key])} for key, part in zip(results, parts, strict=True)}
     keys["stragglers"] = _or_null(keys["stragglers"])  # null for ranks that cannot be replayed together

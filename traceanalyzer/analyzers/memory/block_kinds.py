@@ -83,15 +83,28 @@ def late_gradients(blocks: Lifetimes, kinds: U8, stacks: Sequence[Frames]) -> tu
     Those that the next backward pass adds to are none of them.
     """
     phases = _Phases(blocks, stacks)
-    begins = np.append(True, phases.place[1:] != phases.place[:-1])[: len(phases.entry)]
-    forward, backward = (
-        phases.entry[begins & (phases.place == one)] for one in (AllocationPlace.FORWARD, AllocationPlace.BACKWARD)
-    )
+    forward, backward = phases.begins(AllocationPlace.FORWARD), phases.begins(AllocationPlace.BACKWARD)
     rows = np.flatnonzero((kinds == BlockKind.GRADIENTS) & (blocks.died < blocks.entries))
     start = take_or(forward, np.searchsorted(forward, blocks.born[rows], side="right"), blocks.entries)
     added = take_or(backward, np.searchsorted(backward, start, side="right"), blocks.entries)
     is_late = (start < blocks.died[rows]) & (blocks.died[rows] < added)
     return rows[is_late], start[is_late]
+
+
+def forward_passes(blocks: Lifetimes, kinds: U8, stacks: Sequence[Frames]) -> tuple[I64, ...]:
+    """The activations of each forward pass that a backward pass frees; of the last one those that are left, too.
+
+    None if the history has no backward pass: then it is not known what would be computed again.
+    """
+    phases = _Phases(blocks, stacks)
+    backward = phases.begins(AllocationPlace.BACKWARD)
+    if not len(backward):
+        return ()
+    is_left = (blocks.died == blocks.entries) & (blocks.born > backward[-1])
+    is_freed = (blocks.died < blocks.entries) & (phases.at(blocks.died) == AllocationPlace.BACKWARD)
+    rows = np.flatnonzero((kinds == BlockKind.ACTIVATIONS) & (is_freed | is_left))
+    number = np.searchsorted(backward, blocks.born[rows], side="right")
+    return tuple(rows[number == one] for one in np.unique(number))
 
 
 def bytes_by_kind(blocks: Lifetimes, kinds: U8, entry: int) -> Mapping[BlockKind, int]:
@@ -115,6 +128,12 @@ class _Phases:
         self.own: I64 = place[shown]
         """The part that each allocation shows, which is the forward pass where activations are computed again."""
         self.place: I64 = np.where(is_backward[shown] == 1, int(AllocationPlace.BACKWARD), place[shown])
+
+    def begins(self, place: AllocationPlace) -> I64:
+        """The entries at which a part of the program begins to run."""
+        is_first = np.append(True, self.place[1:] != self.place[:-1])[: len(self.entry)]
+        found: I64 = self.entry[is_first & (self.place == place)]
+        return found
 
     def at(self, entry: I64) -> I64:
         """The part that runs at each entry; `AllocationPlace.UNKNOWN` before the first."""

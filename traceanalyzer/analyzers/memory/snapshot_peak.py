@@ -15,7 +15,7 @@ from traceanalyzer.knowledge import allocation_places
 from traceanalyzer.knowledge.allocation_places import AllocationPlace
 from traceanalyzer.structure.block_lifetimes import BEFORE, Lifetimes
 from traceanalyzer.trace.memory_snapshot import Frame
-from traceanalyzer.trace.table import I64
+from traceanalyzer.trace.table import I32, I64, U8
 
 _MOST_LINES, _MOST_SIZES = 200, 50
 """Lines and sizes that a result keeps, the largest first."""
@@ -123,18 +123,28 @@ class _Block(NamedTuple):
 
 def contents(level: Levels, names: StackNames) -> SnapshotPeak:
     """What lives at the peak of a device."""
-    lifetimes, rows = level.lifetimes, level.alive_at_peak()
-    kinds = kinds_of(lifetimes, names.stacks)[rows].tolist()
-    columns = (lifetimes.frames[rows], lifetimes.requested[rows], lifetimes.born[rows] == BEFORE)
-    blocks = [
-        _Block(stack, _NAMES[BlockKind(kind)], size, is_older)
-        for kind, stack, size, is_older in zip(kinds, *(column.tolist() for column in columns), strict=True)
-    ]
+    lifetimes = level.lifetimes
+    blocks = _blocks(lifetimes, level.alive_at_peak(), kinds_of(lifetimes, names.stacks), lifetimes.frames)
     older = level.peak - sum(block.size for block in blocks if not block.is_older)
     unnamed = older - sum(block.size for block in blocks if block.is_older)
     if unnamed > 0:  # of a history with gaps
         blocks.append(_Block(-1, "unknown", unnamed, is_older=True))
     return SnapshotPeak(older, _unused_graph(level, names), _by_kind(blocks), _by_line(blocks, names), _by_size(blocks))
+
+
+def lines_of(
+    blocks: Lifetimes, rows: I64, kinds: U8, names: StackNames, *, frees: bool = False
+) -> tuple[HeldLine, ...]:
+    """What some blocks hold by line of the program that allocates them, or that frees them, the largest first."""
+    return _by_line(_blocks(blocks, rows, kinds, blocks.freed_frames if frees else blocks.frames), names)
+
+
+def _blocks(lifetimes: Lifetimes, rows: I64, kinds: U8, stacks: I32) -> list[_Block]:
+    columns = (stacks[rows], kinds[rows], lifetimes.requested[rows], lifetimes.born[rows] == BEFORE)
+    return [
+        _Block(stack, _NAMES[BlockKind(kind)], size, is_older)
+        for stack, kind, size, is_older in zip(*(column.tolist() for column in columns), strict=True)
+    ]
 
 
 def _unused_graph(level: Levels, names: StackNames) -> int | None:

@@ -9,6 +9,7 @@
     changes        changes of a program as data
     replaying      a history through the allocator: peaks of requested and of reserved bytes
     savings        what changes save, alone and together
+    ideas          what could be changed in a program, by its blocks
     checkpointing  the layers of a model, and what it saves to compute their activations again
 
 History records requested bytes, from which follow the peaks of what tensors need. What the allocator holds from the

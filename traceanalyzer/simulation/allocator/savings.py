@@ -23,16 +23,20 @@ class SavedBytes(msgspec.Struct, frozen=True):
     """By how many bytes peaks get lower, from least to most."""
 
     requested_least: int
+    """Bytes by which the peak of what the program asks for gets lower at least."""
     requested_most: int
+    """Bytes by which it gets lower at most."""
     reserved_least: int
+    """Bytes by which the peak of what the allocator holds from the driver gets lower at least."""
     reserved_most: int
+    """Bytes by which that gets lower at most."""
 
 
 class MemorySavings(msgspec.Struct, frozen=True):
     """What proposals save of one device's peaks."""
 
     each: tuple[SavedBytes, ...]
-    """Of each proposal: from the lower to the higher of what it saves alone, and after all others."""
+    """Of each proposal alone: by its cautious estimate, and by the other."""
     together: SavedBytes
     """Of all proposals; the sum of what each saves can be more or less."""
     unchanged: ReplayedMemory
@@ -47,33 +51,30 @@ def savings(memory: RecordedMemory, proposals: Sequence[MemoryProposal]) -> Memo
     unchanged = replay(memory, keeps_cached=False)
     error = abs(replay(memory).reserved_peak - memory.reserved_peak)
 
-    def peaks(changes: Sequence[MemoryChange]) -> ReplayedMemory:
-        return replay(memory, changes, keeps_cached=False)
+    def saved(variants: Sequence[tuple[MemoryChange, ...]]) -> SavedBytes:
+        after = [replay(memory, changes, keeps_cached=False) for changes in variants]
+        return _saved(unchanged, after, error)
 
     bold = [one.changes for one in proposals]
     cautious = [one.changes if one.cautious is None else one.cautious for one in proposals]
-    everything = peaks(_joined(bold))
-    each = []
-    for number, (most, least) in enumerate(zip(bold, cautious, strict=True)):
-        others = peaks(_joined([*bold[:number], *bold[number + 1 :]]))
-        pairs = [(unchanged, peaks(most)), (others, everything)]
-        if least is not most:
-            pairs += [(unchanged, peaks(least)), (others, peaks(_joined([*bold[:number], least, *bold[number + 1 :]])))]
-        each.append(_saved(pairs, error))
-    together = [(unchanged, everything)]
-    if any(one.cautious is not None for one in proposals):
-        together.append((unchanged, peaks(_joined(cautious))))
-    return MemorySavings(each=tuple(each), together=_saved(together, error), unchanged=unchanged, reserved_error=error)
+    return MemorySavings(
+        each=tuple(
+            saved((least, most) if least is not most else (most,)) for least, most in zip(cautious, bold, strict=True)
+        ),
+        together=saved((_joined(cautious), _joined(bold))),
+        unchanged=unchanged,
+        reserved_error=error,
+    )
 
 
 def _joined(parts: Sequence[tuple[MemoryChange, ...]]) -> tuple[MemoryChange, ...]:
     return tuple(change for part in parts for change in part)
 
 
-def _saved(pairs: Sequence[tuple[ReplayedMemory, ReplayedMemory]], error: int) -> SavedBytes:
-    """The range of what peaks lose from the first to the second replay of each pair; nothing saves less than 0."""
-    requested = [max(before.requested_peak - after.requested_peak, 0) for before, after in pairs]
-    reserved = [before.reserved_peak - after.reserved_peak for before, after in pairs]
+def _saved(unchanged: ReplayedMemory, after: Sequence[ReplayedMemory], error: int) -> SavedBytes:
+    """The range of what peaks lose; nothing saves less than 0."""
+    requested = [max(unchanged.requested_peak - one.requested_peak, 0) for one in after]
+    reserved = [unchanged.reserved_peak - one.reserved_peak for one in after]
     return SavedBytes(
         requested_least=min(requested),
         requested_most=max(requested),
