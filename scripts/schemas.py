@@ -15,6 +15,7 @@ import msgspec
 from traceanalyzer import analyzers, simulation
 from traceanalyzer.analyzers import tables
 from traceanalyzer.analyzers.hangs import Hangs
+from traceanalyzer.analyzers.memory.snapshot_changes import MemorySnapshotChange
 from traceanalyzer.analyzers.memory.snapshots import MemorySnapshotUse
 from traceanalyzer.analyzers.ranks.model import Ranks
 from traceanalyzer.analyzers.ranks.stragglers import Stragglers
@@ -30,7 +31,11 @@ def report() -> str:
     """Schema of a report, with the result of every analysis of traces, printed tables and ranks under its key."""
     of_model = {analyzer.key: analyzer.result for analyzer in simulation.ANALYSES}
     of_runs = {"ranks": Ranks, "stragglers": Stragglers, "hangs": Hangs}
-    of_snapshots = {"memory_snapshot": MemorySnapshotUse, "memory_replay": MemoryReplay}
+    of_snapshots = {
+        "memory_snapshot": MemorySnapshotUse,
+        "memory_replay": MemoryReplay,
+        "memory_change": MemorySnapshotChange,
+    }
     results = analyzers.RESULTS | of_model | tables.RESULTS | of_runs | of_snapshots
     (whole, *parts), components = described([Report, *results.values()])
     keys = {key: part | {"description": question(key, results[key])} for key, part in zip(results, parts, strict=True)}

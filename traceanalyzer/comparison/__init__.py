@@ -11,6 +11,7 @@
     findings        which are fixed, which are new
     runs            what changed between the ranks of two runs
     views           what people see of each side
+    snapshots       two snapshots of memory, which have no steps
 
 The result is a `Difference` (`report/difference.py`), plain data like a report.
 """

@@ -8,6 +8,7 @@
     clocks           clocks of GPUs, power and temperature
     memory_snapshot  what a snapshot of memory holds, and who holds the peak
     memory_savings   what would free memory, by the replay of a snapshot
+    memory_change    what grew from one snapshot to another
     trust            the file, losses while reading, skipped analyses
     story            several measurements of one program
     columns          what sections are made of: tables and facts, whose columns are data
@@ -46,6 +47,7 @@ from traceanalyzer.sections import (
     kernels,
     launches,
     memory,
+    memory_change,
     memory_savings,
     memory_snapshot,
     modules,
@@ -73,6 +75,7 @@ _BUILDERS: tuple[Callable[[Report, int], Iterator[Section]], ...] = (
     hangs.build,
     memory_snapshot.build,
     memory_savings.build,
+    memory_change.build,
     capture.build,
     tables.build,
     throughput.build,

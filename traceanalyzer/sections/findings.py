@@ -85,6 +85,8 @@ def build(report: Report, top: int) -> Iterator[Section]:
             topic=Topic.SUMMARY,
             is_essential=True,
         )
+    if report.source.format == "memory_snapshots":  # no rule compares two of them
+        return
     several = [(h, h.combined) for h in several_runs.advised(report) if h.combined and len(h.combined.fixes) > 1]
     combined = tuple(_of_run(headline, _together(headline, combined)) for headline, combined in several)
     shown = several_runs.findings(report).findings

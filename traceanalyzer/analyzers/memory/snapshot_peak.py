@@ -88,6 +88,18 @@ class KeptLine(msgspec.Struct, frozen=True):
     """Whether the stack shows a forward pass, so that a graph of autograd may hold them."""
 
 
+class GrowingLine(msgspec.Struct, frozen=True):
+    """A line whose blocks take more from step to step."""
+
+    line: str | None
+    """Innermost line of the program; null where the stack has none."""
+    growth_bytes_per_step: float
+    """Median change of what its blocks hold from the end of one update of an optimizer to the next, without the first
+    one."""
+    held_bytes: int
+    """Bytes that it holds at the end of the last one."""
+
+
 class SnapshotPeak(NamedTuple):
     """What lives at the peak."""
 
@@ -232,3 +244,26 @@ def unfreed(blocks: Lifetimes, names: StackNames) -> dict[str, list[int]]:
         if line is not None and names.place(stack) in (AllocationPlace.FORWARD, AllocationPlace.OTHER):
             by_line[line].append(row)
     return by_line
+
+
+def growing(level: Levels, names: StackNames, ends: I64) -> tuple[GrowingLine, ...]:
+    """Lines that hold more and more at some places of the history, the one that grows most first.
+
+    Args:
+        level: Of the device.
+        names: The stacks of the snapshot.
+        ends: Numbers of entries before each place, ascending; the first one does not count.
+    """
+    blocks = level.lifetimes
+    lines = [names.line(stack) for stack in blocks.frames.tolist()]
+    number = {line: place for place, line in enumerate(dict.fromkeys(lines))}
+    rows = np.array([number[line] for line in lines], dtype=np.int64)
+    changes = np.zeros((len(number), len(ends) + 1), dtype=np.int64)
+    np.add.at(changes, (rows, np.searchsorted(ends, blocks.born, side="right")), blocks.requested)
+    np.add.at(changes, (rows, np.searchsorted(ends, blocks.died, side="right")), -blocks.requested)
+    held = np.cumsum(changes, axis=1)[:, : len(ends)]
+    growth = np.median(np.diff(held[:, 1:], axis=1), axis=1)
+    found = [
+        GrowingLine(line, float(growth[row]), int(held[row, -1])) for line, row in number.items() if growth[row] > 0
+    ]
+    return tuple(sorted(found, key=lambda row: (-row.growth_bytes_per_step, row.line or ""))[:_MOST_LINES])
