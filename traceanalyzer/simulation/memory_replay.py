@@ -14,14 +14,14 @@ from traceanalyzer.analyzers.memory.snapshot_peak import HeldLine, StackNames, l
 from traceanalyzer.analyzers.memory.snapshots import MemorySnapshotUse, SnapshotDevice
 from traceanalyzer.simulation.allocator.ideas import MemoryIdea, ProposedChange, proposed
 from traceanalyzer.simulation.allocator.recording import RecordedMemory, recorded_memory
-from traceanalyzer.simulation.allocator.replaying import replay, requested_peak
+from traceanalyzer.simulation.allocator.replaying import ReplayedMemory, replay, requested_peak
 from traceanalyzer.simulation.allocator.savings import MemoryProposal, SavedBytes, savings
 from traceanalyzer.simulation.allocator.sizes import settings_of
 from traceanalyzer.structure.block_lifetimes import Obstacle
 from traceanalyzer.trace.memory_snapshot import DeviceMemory, MemorySnapshot
 from traceanalyzer.trace.table import U8
 
-_MOST_BLOCKS = 200_000
+_MOST_BLOCKS = 100_000
 """Blocks of a history that is replayed (own choice: it takes seconds each time)."""
 _WORTH = 0.005
 """Share of the peak that a change must save to be replayed (own choice)."""
@@ -113,24 +113,13 @@ def _replayed(device: DeviceMemory, memory: RecordedMemory, shown: SnapshotDevic
     unchanged = replay(memory)
     kinds = kinds_of(memory.blocks, names.stacks)
     peak = unchanged.requested_peak
-    worth = [
+    kept = [
         one
         for one in proposed(memory, kinds, names, [row.line for row in shown.kept])
-        if one.idea is MemoryIdea.EXPANDABLE or peak - requested_peak(memory, one.proposal.changes) >= _WORTH * peak
+        if _is_worth(memory, one, unchanged)
     ]
-    saved = savings(memory, [one.proposal for one in worth])
-    fits = [_fits(memory, one.proposal) if unchanged.failures else None for one in worth]
-    kept = [
-        (one, fit)
-        for one, own, fit in zip(worth, saved.each, fits, strict=True)
-        if fit or max(own.requested_most, own.reserved_most) >= _WORTH * peak
-    ]
-    if len(kept) < len(worth):
-        saved = savings(memory, [one.proposal for one, _ in kept])
-    at = unchanged.requested_peak_entry
-    changes = [
-        _saving(one, own, fit, memory, kinds, names, at) for (one, fit), own in zip(kept, saved.each, strict=True)
-    ]
+    saved = savings(memory, [one.proposal for one in kept])
+    changes = [_saving(one, own, memory, kinds, names, unchanged) for one, own in zip(kept, saved.each, strict=True)]
     changes.sort(key=lambda one: -max(one.saved.requested_most, one.saved.reserved_most))
     return ReplayedDevice(
         device=device.device,
@@ -145,16 +134,24 @@ def _replayed(device: DeviceMemory, memory: RecordedMemory, shown: SnapshotDevic
     )
 
 
+def _is_worth(memory: RecordedMemory, change: ProposedChange, unchanged: ReplayedMemory) -> bool:
+    """Whether a change saves anything to speak of, by the cheapest way to know."""
+    least, changes = _WORTH * unchanged.requested_peak, change.proposal.changes
+    if change.idea is not MemoryIdea.EXPANDABLE:
+        return unchanged.requested_peak - requested_peak(memory, changes) >= least
+    before, after = (replay(memory, own, keeps_cached=False) for own in ((), changes))
+    return before.reserved_peak - after.reserved_peak >= least or after.failures < before.failures
+
+
 def _saving(
     change: ProposedChange,
     saved: SavedBytes,
-    fits: bool | None,
     memory: RecordedMemory,
     kinds: U8,
     names: StackNames,
-    entry: int,
+    unchanged: ReplayedMemory,
 ) -> MemorySaving:
-    rows = change.rows[np.isin(change.rows, memory.blocks.alive_at(entry))]
+    rows = change.rows[np.isin(change.rows, memory.blocks.alive_at(unchanged.requested_peak_entry))]
     lines = lines_of(memory.blocks, rows, kinds, names, frees=change.idea is MemoryIdea.GRADIENTS_FREED)
     return MemorySaving(
         idea=str(change.idea),
@@ -162,7 +159,7 @@ def _saving(
         held_bytes=int(memory.blocks.requested[rows].sum()),
         parts=change.parts,
         saved=saved,
-        fits=fits,
+        fits=_fits(memory, change.proposal) if unchanged.failures else None,
         lines=lines[:_MOST_LINES],
     )
 
