@@ -15,12 +15,14 @@ import msgspec
 from traceanalyzer import analyzers, simulation
 from traceanalyzer.analyzers import tables
 from traceanalyzer.analyzers.hangs import Hangs
+from traceanalyzer.analyzers.memory.snapshot_changes import MemorySnapshotChange
 from traceanalyzer.analyzers.memory.snapshots import MemorySnapshotUse
 from traceanalyzer.analyzers.ranks.model import Ranks
 from traceanalyzer.analyzers.ranks.stragglers import Stragglers
 from traceanalyzer.report.difference import Difference
 from traceanalyzer.report.model import Report
 from traceanalyzer.report.verification import Verification
+from traceanalyzer.simulation.memory_replay import MemoryReplay
 from traceanalyzer.trace.capture_facts import CaptureFacts
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -29,8 +31,13 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 def report() -> str:
     """Schema of a report, with the result of every analysis of traces, printed tables and ranks under its key."""
     of_model = {analyzer.key: analyzer.result for analyzer in simulation.ANALYSES}
-    of_runs = {"ranks": Ranks, "stragglers": Stragglers, "hangs": Hangs, "memory_snapshot": MemorySnapshotUse}
-    results = analyzers.RESULTS | of_model | tables.RESULTS | of_runs
+    of_runs = {"ranks": Ranks, "stragglers": Stragglers, "hangs": Hangs}
+    of_snapshots = {
+        "memory_snapshot": MemorySnapshotUse,
+        "memory_replay": MemoryReplay,
+        "memory_change": MemorySnapshotChange,
+    }
+    results = analyzers.RESULTS | of_model | tables.RESULTS | of_runs | of_snapshots
     (whole, *parts), components = described([Report, *results.values()])
     keys = {key: part | {"description": question(key, results[key])} for key, part in zip(results, parts, strict=True)}
     keys["stragglers"] = _or_null(keys["stragglers"])  # null for ranks that cannot be replayed together

@@ -80,7 +80,8 @@ def write_files(folder: Path) -> None:
     hung.write(folder / "dumps")
     memory = MemoryRecorder()
     memory.free(memory.alloc(20 << 20))
-    memory.write(folder / "snapshot.pickle")
+    for name in ("snapshot", "before", "after"):
+        memory.write(folder / f"{name}.pickle")
     (folder / "logs").mkdir()
     for rank in (0, 1, 3):
         (folder / "logs" / f"rank{rank}.log").write_text(caught(rank, 77))

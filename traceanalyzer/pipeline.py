@@ -33,6 +33,7 @@ from traceanalyzer.report.warnings import warning
 from traceanalyzer.rules.engine import selection
 from traceanalyzer.rules.engine.facts import sources
 from traceanalyzer.rules.engine.runner import Advice, judge
+from traceanalyzer.simulation import memory_replay
 from traceanalyzer.simulation import model as causal_model
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.steps import Steps
@@ -287,9 +288,10 @@ def _analyze_log(log: CompileLog, config: Config) -> model.Report:
 
 def _analyze_snapshot(snapshot: MemorySnapshot, config: Config) -> model.Report:
     found = snapshots.analyze(snapshot)
-    advice = judge(sources.of_snapshot(found), selection.choose(config))
+    results = {"memory_snapshot": found, "memory_replay": memory_replay.analyze(snapshot, found)}
+    advice = judge(sources.of_snapshot(results), selection.choose(config))
     source = ReportSource(snapshot.name, "memory_snapshot", snapshot.size_bytes)
-    return report_of(source, None, {"memory_snapshot": found}, {}, snapshot.losses, advice)
+    return report_of(source, None, results, {}, snapshot.losses, advice)
 
 
 def analyze_dumps(dumps: Mapping[int, FlightDump], name: str, config: Config | None = None) -> model.Report:

@@ -11,6 +11,8 @@ from traceanalyzer.cli import card, delivery, parameters
 from traceanalyzer.cli.parameters import Share
 from traceanalyzer.cli.progress import reading_each
 from traceanalyzer.comparison import diff
+from traceanalyzer.comparison.snapshots import are_snapshots, diff_snapshots
+from traceanalyzer.errors import UsageError
 from traceanalyzer.formats.difference import FORMATS, answer
 from traceanalyzer.pipeline import StepChoice
 
@@ -67,7 +69,7 @@ def command(
 
     All traces of a folder form one side (several captures and ranks; ranks are matched). To choose one run of a
     document with printed tables, add its id: notes.md#run-1. If HEAD is left out, the two runs of one document are
-    compared.
+    compared. Of two memory snapshots it says what grew.
 
     The answer is faster, slower, no change, or inconclusive: fewer than 5 steps on a side, noise larger than the
     change, or sides that cannot be compared.
@@ -80,6 +82,7 @@ def command(
       traceanalyzer diff runs/main/ runs/branch/ --format json -o -
       traceanalyzer diff base.json head.json -o writeup.md --story
       traceanalyzer diff profiling.md#run-1 profiling.md#run-2
+      traceanalyzer diff before.pickle after.pickle
 
     \b
     Exit codes:
@@ -97,6 +100,12 @@ def command(
     top = top or settings.top
     first, last = steps or (None, None)
     choice = StepChoice(first, last, skip_warmup)
+    if head is not None and are_snapshots(base, head):
+        _require_no_steps(limit, choice, card_file, story=story)
+        with reading_each(quiet=quiet) as progress:
+            changed = diff_snapshots(base, head, progress)
+        delivery.Delivery(spoken, top, force=force, quiet=quiet).deliver(changed, targets, {})
+        return
     with reading_each(quiet=quiet) as progress:
         difference = diff(base, head, limit=limit, steps=choice, config=settings, progress=progress, jobs=jobs)
     told = answer(difference, spoken, is_story=story, page_url=page_url)
@@ -104,3 +113,20 @@ def command(
     card.draw(difference, card_file, delivery.Delivery(spoken, force=force, quiet=quiet))
     if difference.gate is not None and (code := _CODES[difference.gate.outcome]):
         sys.exit(code)
+
+
+def _require_no_steps(limit: float | None, choice: StepChoice, card_file: str | None, *, story: bool) -> None:
+    """Refuse what only measurements with steps have.
+
+    Raises:
+        UsageError: Something of it was given.
+    """
+    given = {
+        "--fail-on-regression": limit is not None,
+        "--steps": not choice.is_everything,
+        "--card": card_file is not None,
+        "--story": story,
+    }
+    for name, is_given in given.items():
+        if is_given:
+            raise UsageError(f"{name} is about steps, which memory snapshots do not have")

@@ -12,6 +12,7 @@
     runs            what changed between the ranks of two runs
     verification    what became of each finding of the base
     views           what people see of each side
+    snapshots       two snapshots of memory, which have no steps
 
 The result is a `Difference` (`report/difference.py`), plain data like a report.
 """

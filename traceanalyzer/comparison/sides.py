@@ -157,7 +157,7 @@ def _read(location: str, reading: Reading) -> Report:
     if isinstance(content, LoggedHang):
         raise UnusableInputError(f"{location}: is the log of a hang, which has no steps to compare")
     if isinstance(content, MemorySnapshot):
-        raise UnusableInputError(f"{location}: is a memory snapshot, which has no steps to compare")
+        raise UnusableInputError(f"{location}: is a memory snapshot, which has no steps; name two snapshots")
     if isinstance(content, CompileLog):
         raise UnusableInputError(f"{location}: is a compile log, which has no steps to compare; name traces or tables")
     return report_on(content, location, reading.steps, reading.config, jobs=reading.jobs)

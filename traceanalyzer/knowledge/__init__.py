@@ -13,6 +13,7 @@
     framework_marks     the marks of steps that each writes
     loaders             libraries that create loaders, and what their workers cost
     python_frames       which package a frame belongs to
+    allocation_places   which part of a training program a stack of the allocator belongs to
     host_roles          the purpose of host work, as names show it
     first_match         tables of patterns, of which only those are tried that can match
     inputs              the recorded inputs of a call: the one parser of these texts

@@ -23,7 +23,7 @@ class ReportSource(msgspec.Struct, frozen=True):
     format: str
     """Format of the input: `kineto` for a trace, `key_averages` for printed tables, `compile_log` for a compile log,
     `kineto-ranks` for all traces of a run, `flight_recorder` for dumps of the flight recorder, `watchdog` for the log
-    of a job that hangs, `memory_snapshot` for one of these."""
+    of a job that hangs, `memory_snapshot`, `memory_snapshots` for two of them."""
     size_bytes: int | None
     """Size of the file as stored, compressed or not, in bytes; null for a stream."""
 

@@ -7,6 +7,8 @@
     accelerators     devices that write no kernels
     clocks           clocks of GPUs, power and temperature
     memory_snapshot  what a snapshot of memory holds, and who holds the peak
+    memory_savings   what would free memory, by the replay of a snapshot
+    memory_change    what grew from one snapshot to another
     trust            the file, losses while reading, skipped analyses
     story            several measurements of one program
     columns          what sections are made of: tables and facts, whose columns are data
@@ -45,6 +47,8 @@ from traceanalyzer.sections import (
     kernels,
     launches,
     memory,
+    memory_change,
+    memory_savings,
     memory_snapshot,
     modules,
     operators,
@@ -70,6 +74,8 @@ _BUILDERS: tuple[Callable[[Report, int], Iterator[Section]], ...] = (
     ranks.build,
     hangs.build,
     memory_snapshot.build,
+    memory_savings.build,
+    memory_change.build,
     capture.build,
     tables.build,
     throughput.build,

@@ -120,6 +120,8 @@ def build(report: Report, top: int) -> Iterator[Section]:
         yield Section(
             "headline", _HEADLINE, messages=tuple(_opening(report, headlines)), topic=Topic.SUMMARY, is_essential=True
         )
+    if report.source.format == "memory_snapshots":  # no rule compares two of them
+        return
     shown = several_runs.findings(report).findings
     yield Section(
         "findings",

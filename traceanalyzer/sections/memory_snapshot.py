@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from traceanalyzer.analyzers.memory.snapshot_peak import HeldKind, HeldLine, KeptLine
+from traceanalyzer.analyzers.memory.snapshot_peak import GrowingLine, HeldKind, HeldLine, KeptLine
 from traceanalyzer.analyzers.memory.snapshots import FailedAllocation, MemorySnapshotUse, SnapshotDevice
 from traceanalyzer.knowledge import python_frames
 from traceanalyzer.report.message import Message, Text
@@ -49,7 +49,7 @@ _RETRIES = Text(
 )
 _WORTH = 0.01
 """Share of the peak from before the history from which on it is said (own choice)."""
-_KINDS = {
+KIND_LABELS = {
     "parameters": Text("snapshot-kind-parameters", "parameters", "what holds memory"),
     "gradients": Text("snapshot-kind-gradients", "gradients", "what holds memory"),
     "optimizer": Text("snapshot-kind-optimizer", "optimizer state", "what holds memory"),
@@ -59,7 +59,7 @@ _KINDS = {
 }
 
 
-def _line(row: HeldLine | KeptLine | FailedAllocation) -> str | None:
+def _line(row: HeldLine | KeptLine | GrowingLine | FailedAllocation) -> str | None:
     """A line as people find it: the end of its path, and the function."""
     frame = None if row.line is None else python_frames.parse(row.line)
     return row.line if frame is None else named_code(frame.function, frame.path, frame.line)
@@ -157,7 +157,14 @@ _TERMS = (
         ),
     ),
 )
+_GROWING_COLUMNS = (
+    _DEVICE,
+    Column(Text("snapshot-growing-line", "Grows from step to step"), "", lambda row: _line(row.part), is_name=True),
+    Column(Text("snapshot-growing", "Growth per step"), "bytes", "part.growth_bytes_per_step"),
+    _HELD,
+)
 _MORE = (
+    ("memory_growing", _GROWING_COLUMNS, "growing"),
     ("memory_kept", _KEPT_COLUMNS, "kept"),
     ("memory_sizes", _SIZE_COLUMNS, "sizes"),
     ("memory_parts", _PART_COLUMNS, "parts"),
@@ -222,7 +229,7 @@ def _figures(found: MemorySnapshotUse) -> Section:
 
 
 def _said(devices: tuple[SnapshotDevice, ...]) -> Iterator[Message]:
-    if not any(device.history_entries for device in devices):
+    if not any(device.has_history for device in devices):
         yield _NO_HISTORY()
     if any(device.stopped_before_dump for device in devices):
         yield _STOPPED()
@@ -236,4 +243,4 @@ def _said(devices: tuple[SnapshotDevice, ...]) -> Iterator[Message]:
 
 
 def _kind(row: HeldKind | HeldLine) -> Message | str:
-    return _KINDS[row.kind]() if row.kind in _KINDS else row.kind
+    return KIND_LABELS[row.kind]() if row.kind in KIND_LABELS else row.kind

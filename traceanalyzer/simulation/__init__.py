@@ -23,6 +23,8 @@
     back_pointers    finds the critical path
     path_parts       describes it
     variation        how much steps differ
+    allocator        the model of the caching allocator
+    memory_replay    what changes of a program save of its memory
 
 The graph has points of host threads (starts and ends of calls, marks) and device events. Time between two points of a
 thread is a fixed cost, device events run for a fixed time, and every start has up to three causes: the point before it

@@ -46,8 +46,8 @@ class MemoryHistory:
     """Since 1970; 0 where unknown."""
     frames: NDArray[np.int32]
     """Position in `MemorySnapshot.stacks`; -1 is unknown."""
-    device_free: NDArray[np.int64] | None = None
-    """Bytes that the device had free when an allocation failed, -1 for all else; None if that is unknown."""
+    device_free: NDArray[np.int64]
+    """Bytes that the device had free when an allocation failed; -1 where unknown, and for all else."""
 
     def __len__(self) -> int:
         return len(self.action)

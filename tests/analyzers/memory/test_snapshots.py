@@ -213,3 +213,23 @@ def test_every_figure_of_the_references(name: str, corpus: Path) -> None:
         lines = {_named(row.line): row.held_bytes - row.older_bytes for row in device.lines}
         named = dict(reference["peak_by_line"])
         assert {line: lines[line] for line in named} == named
+
+
+def test_which_line_grows() -> None:
+    """A log of 3 MiB a step; the state of the optimizer is made once, and scratch is freed."""
+    log = (("/home/me/train.py", 33, "log"), *TRAIN)
+    memory = MemoryRecorder()
+    memory.alloc(40 * MIB)
+    for _ in range(6):
+        memory.free(memory.alloc(8 * MIB, FORWARD))
+        with memory.part("Optimizer.step#SGD.step"):
+            memory.free(memory.alloc(8 * MIB, OPTIMIZER))
+        memory.alloc(3 * MIB, log)
+    (line,) = of(memory).growing
+    assert (line.line, line.growth_bytes_per_step, line.held_bytes) == ("/home/me/train.py(33): log", 3 * MIB, 15 * MIB)
+    assert of(training(6)).growing == ()
+
+
+def test_growth_of_a_ring_that_lost_its_beginning() -> None:
+    memory = training(6, ring=60)
+    assert of(memory).growing == ()

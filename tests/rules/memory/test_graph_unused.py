@@ -41,3 +41,10 @@ def test_bytes() -> None:
     (found,) = findings(fires(), RULE)
     assert found.summary.params["unused"] == 10 * 8 * MIB
     assert found.summary.params["peak"] == 100 * MIB
+
+
+def test_what_the_peak_loses() -> None:
+    """At most all of the 80 MiB; at least all but a block whose two successors have just been made, and these."""
+    (found,) = findings(fires(), RULE)
+    assert found.advice.id == "graph-unused-advice-replayed"
+    assert found.advice.params["saved"]["params"] == {"least": (80 - 3 * 8) * MIB, "most": 80 * MIB}

@@ -60,3 +60,23 @@ def test_what_is_said() -> None:
     assert found.summary.params["unusable"] == sum(size for size in free if size < 100 * MIB)
     assert found.summary.params["largest"] == 100 * MIB
     assert found.evidence[0].where[0].name == "/home/me/train.py(55): attend"
+
+
+def test_the_request_fits_into_segments_that_grow() -> None:
+    (found,) = findings(fires(), RULE)
+    assert found.advice.id == "memory-fragmented-advice-fits"
+
+
+def test_what_is_reserved_less() -> None:
+    """Ten requests, each larger than what the ones before left: 40 to 76 MiB, one at a time, in pages of 20 MiB.
+
+    Segments that grow hold at most the 102 MiB that are in use at the end.
+    """
+    memory = MemoryRecorder(limit=640 * MIB)
+    for number in range(10):
+        memory.free(memory.alloc((40 + 4 * number) * MIB))
+    memory.alloc(2 * MIB)
+    memory.alloc(100 * MIB)
+    (found,) = findings(memory, RULE)
+    assert found.advice.id == "memory-fragmented-advice-replayed"
+    assert found.advice.params["reserved_saved"]["params"] == {"size": (580 - 120) * MIB}

@@ -61,3 +61,10 @@ def test_which_line_and_how_much() -> None:
 def test_edge_blocks() -> None:
     assert findings(steps(6), RULE)
     assert not findings(steps(5), RULE)
+
+
+def test_what_the_peak_loses() -> None:
+    """The peak is in the last step, when all of them are held."""
+    (found,) = findings(fires(), RULE)
+    assert found.advice.id == "tensors-kept-advice-replayed"
+    assert found.advice.params["saved"]["params"] == {"size": 20 * 2 * MIB}

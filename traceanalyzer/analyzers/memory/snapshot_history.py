@@ -10,38 +10,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from traceanalyzer.structure.block_lifetimes import BEFORE, Lifetimes, lifetimes
 from traceanalyzer.trace.memory_snapshot import ACTIONS, STATES, DeviceMemory
-
-I64 = NDArray[np.int64]
-Bool = NDArray[np.bool_]
+from traceanalyzer.trace.table import I64, Bool
 
 _ALLOC, _FREED = ACTIONS.index("alloc"), ACTIONS.index("free_completed")
 _GROWING = tuple(ACTIONS.index(name) for name in ("segment_alloc", "segment_map"))
 _SHRINKING = tuple(ACTIONS.index(name) for name in ("segment_free", "segment_unmap"))
 ACTIVE = tuple(STATES.index(name) for name in ("active_allocated", "active_pending_free"))
 """States of blocks that the allocator cannot give to anyone else."""
-
-
-@dataclass(frozen=True)
-class Lifetimes:
-    """The allocations of a history, in its order."""
-
-    entry: I64
-    """The entry that allocates."""
-    end: I64
-    """The entry that ends it: that of the next allocation or completed free of its address; the number of entries if
-    there is none."""
-    size: I64
-    """Bytes that the program asked for."""
-    frames: I64
-    freed_by: I64
-    """Stack of the free that was asked for; -1 is unknown."""
-
-    def living(self, entry: int) -> Bool:
-        """Which of them live after an entry."""
-        return (self.entry <= entry) & (self.end > entry)
 
 
 @dataclass(frozen=True)
@@ -59,8 +37,13 @@ class Levels:
     """-1: before the first one."""
     reserved: I64 | None
     """What the allocator reserved after each entry; None if the history does not show that."""
-    older: I64
-    """Active blocks at the dump that were allocated before the history, as places in the blocks."""
+
+    def alive_at_peak(self) -> I64:
+        """Rows of the lifetimes that live at the peak, and are sure to."""
+        blocks = self.lifetimes
+        rows = blocks.alive_at(self.peak_entry)
+        is_of_dump = (blocks.born[rows] == BEFORE) & (blocks.died[rows] == blocks.entries)
+        return rows[~is_of_dump] if self.stopped_before_dump else rows
 
 
 def is_active(device: DeviceMemory) -> Bool:
@@ -70,47 +53,27 @@ def is_active(device: DeviceMemory) -> Bool:
 
 def levels(device: DeviceMemory) -> Levels:
     """The level of a device over its history."""
-    history, active = device.history, np.flatnonzero(is_active(device))
-    is_alloc, is_freed = history.action == _ALLOC, history.action == _FREED
-    change = np.where(is_alloc, history.size, 0) - np.where(is_freed, history.size, 0)
-    lifetimes, unseen = _lifetimes(device, is_alloc, is_freed)
-    at_end = history.address[lifetimes.entry[lifetimes.end == len(history)]]
-    stopped = not np.isin(at_end, device.blocks.address[active]).all()
-    asked = int(device.blocks.requested[active].sum())
+    history, is_used = device.history, is_active(device)
+    signs = (history.action == _ALLOC).astype(np.int64) - (history.action == _FREED)
+    change = signs * history.size
+    blocks = lifetimes(device)
+    at_end = blocks.address[(blocks.born > BEFORE) & (blocks.died == blocks.entries)]
+    stopped = not np.isin(at_end, device.blocks.address[is_used]).all()
+    unseen = int(blocks.requested[(blocks.born == BEFORE) & (blocks.died < blocks.entries)].sum())
+    asked = int(device.blocks.requested[is_used].sum())
     start = unseen if stopped else asked - int(change.sum())
     after = start + np.cumsum(change)
     place = int(after.argmax()) if len(after) else -1
     is_higher = place >= 0 and after[place] > start
-    older = active[~np.isin(device.blocks.address[active], at_end)]
     return Levels(
-        lifetimes=lifetimes,
+        lifetimes=blocks,
         start=start,
         after=after,
         stopped_before_dump=stopped,
         peak=int(after[place]) if is_higher else start,
         peak_entry=place if is_higher else -1,
         reserved=_reserved(device, is_known=not stopped),
-        older=older,
     )
-
-
-def _lifetimes(device: DeviceMemory, is_alloc: Bool, is_freed: Bool) -> tuple[Lifetimes, int]:
-    """The allocations, and the bytes of completed frees whose allocation was not seen."""
-    history = device.history
-    rows = np.flatnonzero(is_alloc | is_freed)
-    order = rows[np.argsort(history.address[rows], kind="stable")]
-    address, alloc = history.address[order], is_alloc[order]
-    same = np.append(address[1:] == address[:-1], np.False_)[: len(order)]
-    following = np.where(same, np.append(order[1:], 0)[: len(order)], len(history))
-    after_alloc = np.append(np.False_, alloc[:-1] & same[:-1])[: len(order)]
-    unseen = int(history.size[order[~alloc & ~after_alloc]].sum())
-    entry, end = order[alloc], following[alloc]
-    in_time = np.argsort(entry)
-    entry, end = entry[in_time], end[in_time]
-    frees = np.append(history.frames, np.int32(-1))[end]
-    frees = np.where(np.append(is_freed, np.False_)[end], frees, -1)
-    found = Lifetimes(entry, end, history.size[entry], history.frames[entry].astype(np.int64), frees.astype(np.int64))
-    return found, unseen
 
 
 def _reserved(device: DeviceMemory, *, is_known: bool) -> I64 | None:

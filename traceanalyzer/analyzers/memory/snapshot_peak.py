@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers.memory import snapshot_stacks
-from traceanalyzer.analyzers.memory.snapshot_history import I64, Bool, Levels, Lifetimes
-from traceanalyzer.analyzers.memory.snapshot_stacks import Origin
-from traceanalyzer.trace.memory_snapshot import DeviceMemory, Frame
+from traceanalyzer.analyzers.memory.block_kinds import BlockKind, kinds_of
+from traceanalyzer.analyzers.memory.snapshot_history import Levels
+from traceanalyzer.knowledge import allocation_places
+from traceanalyzer.knowledge.allocation_places import AllocationPlace
+from traceanalyzer.structure.block_lifetimes import BEFORE, Lifetimes
+from traceanalyzer.trace.memory_snapshot import Frame
+from traceanalyzer.trace.table import I32, I64, U8
 
 _MOST_LINES, _MOST_SIZES = 200, 50
 """Lines and sizes that a result keeps, the largest first."""
@@ -20,6 +23,15 @@ _LEAST_KEPT = 4
 """Blocks of a line that must be kept, one after the other (own choice: fewer may be a cache that fills)."""
 _SPREAD = 0.5
 """Share of the history over which they are spread at least (own choice: a model is built at once, and so is state)."""
+
+_NAMES = {
+    BlockKind.PARAMETERS: "parameters",
+    BlockKind.GRADIENTS: "gradients",
+    BlockKind.OPTIMIZER_STATE: "optimizer",
+    BlockKind.ACTIVATIONS: "activations",
+    BlockKind.TEMPORARY: "temporary",
+    BlockKind.UNKNOWN: "unknown",
+}
 
 
 class HeldKind(msgspec.Struct, frozen=True):
@@ -76,6 +88,18 @@ class KeptLine(msgspec.Struct, frozen=True):
     """Whether the stack shows a forward pass, so that a graph of autograd may hold them."""
 
 
+class GrowingLine(msgspec.Struct, frozen=True):
+    """A line whose blocks take more from step to step."""
+
+    line: str | None
+    """Innermost line of the program; null where the stack has none."""
+    growth_bytes_per_step: float
+    """Median change of what its blocks hold from the end of one update of an optimizer to the next, without the first
+    one."""
+    held_bytes: int
+    """Bytes that it holds at the end of the last one."""
+
+
 class SnapshotPeak(NamedTuple):
     """What lives at the peak."""
 
@@ -87,24 +111,19 @@ class SnapshotPeak(NamedTuple):
 
 
 class StackNames:
-    """Lines and origins of stacks by number, found once."""
+    """What stacks say, by their number, found once."""
 
-    def __init__(self, stacks: Sequence[Sequence[Frame]]) -> None:
-        self._lines = [snapshot_stacks.line_of(stack) for stack in stacks]
-        self._origins = [snapshot_stacks.origin_of(stack) for stack in stacks]
-        self._frees_saved = [snapshot_stacks.frees_saved(stack) for stack in stacks]
+    def __init__(self, stacks: Sequence[tuple[Frame, ...]]) -> None:
+        self.stacks = stacks
+        self._lines = [allocation_places.line_of(stack) for stack in stacks]
 
     def line(self, stack: int) -> str | None:
         """The innermost line of the program; None if there is none."""
         return self._lines[stack] if stack >= 0 else None
 
-    def origin(self, stack: int) -> Origin:
-        """Which part of a training made a block."""
-        return self._origins[stack] if stack >= 0 else Origin.OTHER
-
-    def frees_saved(self, stack: int) -> bool:
-        """Whether a free shows that the block was saved for the backward pass."""
-        return stack >= 0 and self._frees_saved[stack]
+    def place(self, stack: int) -> AllocationPlace:
+        """The part of the program that allocates."""
+        return allocation_places.place_of(self.stacks[stack] if stack >= 0 else ())
 
 
 class _Block(NamedTuple):
@@ -114,73 +133,48 @@ class _Block(NamedTuple):
     is_older: bool
 
 
-def contents(device: DeviceMemory, level: Levels, names: StackNames) -> SnapshotPeak:
+def contents(level: Levels, names: StackNames) -> SnapshotPeak:
     """What lives at the peak of a device."""
-    blocks = list(_living(device, level, names))
-    seen = sum(block.size for block in blocks if not block.is_older)
-    older = level.peak - seen
+    lifetimes = level.lifetimes
+    blocks = _blocks(lifetimes, level.alive_at_peak(), kinds_of(lifetimes, names.stacks), lifetimes.frames)
+    older = level.peak - sum(block.size for block in blocks if not block.is_older)
     unnamed = older - sum(block.size for block in blocks if block.is_older)
-    if unnamed > 0:  # freed before the dump, and nothing says who made it
+    if unnamed > 0:  # of a history with gaps
         blocks.append(_Block(-1, "unknown", unnamed, is_older=True))
     return SnapshotPeak(older, _unused_graph(level, names), _by_kind(blocks), _by_line(blocks, names), _by_size(blocks))
 
 
+def lines_of(
+    blocks: Lifetimes, rows: I64, kinds: U8, names: StackNames, *, frees: bool = False
+) -> tuple[HeldLine, ...]:
+    """What some blocks hold by line of the program that allocates them, or that frees them, the largest first."""
+    return _by_line(_blocks(blocks, rows, kinds, blocks.freed_frames if frees else blocks.frames), names)
+
+
+def _blocks(lifetimes: Lifetimes, rows: I64, kinds: U8, stacks: I32) -> list[_Block]:
+    columns = (stacks[rows], kinds[rows], lifetimes.requested[rows], lifetimes.born[rows] == BEFORE)
+    return [
+        _Block(stack, _NAMES[BlockKind(kind)], size, is_older)
+        for stack, kind, size, is_older in zip(*(column.tolist() for column in columns), strict=True)
+    ]
+
+
 def _unused_graph(level: Levels, names: StackNames) -> int | None:
     """Bytes at the peak that are freed with a graph of autograd, if there is no backward pass."""
-    lifetimes = level.lifetimes
-    stacks = {*lifetimes.frames.tolist(), *lifetimes.freed_by.tolist()}
-    if any(names.origin(stack) is Origin.BACKWARD for stack in stacks):
+    rows = graph_rows(level.lifetimes, names.stacks)
+    if rows is None:
         return None
-    saved = np.array([names.frees_saved(stack) for stack in lifetimes.freed_by.tolist()], dtype=np.bool_)
-    return int(lifetimes.size[saved & lifetimes.living(level.peak_entry)].sum())
+    at_peak = rows[np.isin(rows, level.alive_at_peak())]
+    return int(level.lifetimes.requested[at_peak].sum())
 
 
-def _living(device: DeviceMemory, level: Levels, names: StackNames) -> Iterator[_Block]:
-    lifetimes = level.lifetimes
-    kinds = _kinds(lifetimes, names, len(device.history))
-    for place in np.flatnonzero(lifetimes.living(level.peak_entry)).tolist():
-        yield _Block(int(lifetimes.frames[place]), kinds[place], int(lifetimes.size[place]), is_older=False)
-    if level.stopped_before_dump:
-        return
-    for place in level.older.tolist():
-        stack = int(device.blocks.frames[place])
-        yield _Block(stack, _KEPT_KINDS[names.origin(stack)], int(device.blocks.requested[place]), is_older=True)
-
-
-_KEPT_KINDS = {
-    Origin.BACKWARD: "gradients",
-    Origin.OPTIMIZER: "optimizer",
-    Origin.MODEL: "parameters",
-    Origin.FORWARD: "activations",
-    Origin.OTHER: "unknown",
-}
-"""Kinds of blocks that are not freed in the history."""
-
-
-def _kinds(lifetimes: Lifetimes, names: StackNames, entries: int) -> list[str]:
-    """The kind of each allocation, by its stack and by what happens while it lives."""
-    origins = [names.origin(stack) for stack in lifetimes.frames.tolist()]
-    backward = lifetimes.entry[np.array([origin is Origin.BACKWARD for origin in origins], dtype=np.bool_)]
-    optimizer = lifetimes.entry[np.array([origin is Origin.OPTIMIZER for origin in origins], dtype=np.bool_)]
-    sees_backward = _sees(lifetimes, backward)
-    sees_optimizer = _sees(lifetimes, optimizer)
-    kinds = []
-    for place, origin in enumerate(origins):
-        is_kept = lifetimes.end[place] >= entries
-        is_saved = names.frees_saved(int(lifetimes.freed_by[place]))
-        if is_saved or (origin is Origin.FORWARD and (sees_backward[place] or not len(backward))):
-            kinds.append("activations")
-        elif is_kept or (origin is Origin.BACKWARD and sees_optimizer[place]):
-            kinds.append(_KEPT_KINDS[origin])
-        else:
-            kinds.append("unknown" if origin is Origin.OTHER else "temporary")
-    return kinds
-
-
-def _sees(lifetimes: Lifetimes, marks: np.ndarray) -> Bool:
-    """Whether an allocation lives over one of these entries."""
-    first, last = np.searchsorted(marks, lifetimes.entry, side="right"), np.searchsorted(marks, lifetimes.end)
-    return np.asarray(last > first)
+def graph_rows(blocks: Lifetimes, stacks: Sequence[tuple[Frame, ...]]) -> I64 | None:
+    """Blocks that are freed with a graph of autograd; None if the history has a backward pass."""
+    seen = {*blocks.frames.tolist(), *blocks.freed_frames.tolist()} - {-1}
+    if any(allocation_places.is_within_backward(stacks[stack]) for stack in seen):
+        return None
+    saved = {stack for stack in seen if allocation_places.frees_saved(stacks[stack])}
+    return np.flatnonzero(np.isin(blocks.freed_frames, sorted(saved)))
 
 
 def _by_kind(blocks: Sequence[_Block]) -> tuple[HeldKind, ...]:
@@ -221,13 +215,13 @@ def kept(level: Levels, names: StackNames) -> tuple[KeptLine, ...]:
     lifetimes, entries = level.lifetimes, len(level.after)
     freed_until = _freed_until(level)
     found = []
-    for line, places in _unfreed(level, names).items():
-        entry, size = lifetimes.entry[places], lifetimes.size[places]
+    for line, places in unfreed(lifetimes, names).items():
+        entry, size = lifetimes.born[places], lifetimes.requested[places]
         between = np.diff(freed_until[entry])
         rounds = 1 + int((between >= size[1:]).sum())
         if rounds < _LEAST_KEPT or entry[-1] - entry[0] < _SPREAD * entries:
             continue
-        is_forward = names.origin(int(lifetimes.frames[places[0]])) is Origin.FORWARD
+        is_forward = names.place(int(lifetimes.frames[places[0]])) is AllocationPlace.FORWARD
         found.append(KeptLine(line, len(places), int(size.sum()), is_forward))
     return tuple(sorted(found, key=lambda row: (-row.kept_bytes, row.line)))
 
@@ -236,17 +230,40 @@ def _freed_until(level: Levels) -> I64:
     """Bytes that were freed up to each entry of the history."""
     lifetimes, entries = level.lifetimes, len(level.after)
     freed = np.zeros(entries + 1, dtype=np.int64)
-    is_freed = lifetimes.end < entries
-    np.add.at(freed, lifetimes.end[is_freed], lifetimes.size[is_freed])
+    is_freed = (lifetimes.died < entries) & (lifetimes.born > BEFORE)
+    np.add.at(freed, lifetimes.died[is_freed], lifetimes.requested[is_freed])
     return np.cumsum(freed)
 
 
-def _unfreed(level: Levels, names: StackNames) -> dict[str, list[int]]:
-    """Lifetimes without an end, by the line of the forward pass or of other code that allocates them."""
+def unfreed(blocks: Lifetimes, names: StackNames) -> dict[str, list[int]]:
+    """Rows of the history that are not freed, by the line of the forward pass or of other code that allocates them."""
     by_line: defaultdict[str, list[int]] = defaultdict(list)
-    for place in np.flatnonzero(level.lifetimes.end >= len(level.after)).tolist():
-        stack = int(level.lifetimes.frames[place])
+    for row in np.flatnonzero((blocks.born > BEFORE) & (blocks.died == blocks.entries)).tolist():
+        stack = int(blocks.frames[row])
         line = names.line(stack)
-        if line is not None and names.origin(stack) in (Origin.FORWARD, Origin.OTHER):
-            by_line[line].append(place)
+        if line is not None and names.place(stack) in (AllocationPlace.FORWARD, AllocationPlace.OTHER):
+            by_line[line].append(row)
     return by_line
+
+
+def growing(level: Levels, names: StackNames, ends: I64) -> tuple[GrowingLine, ...]:
+    """Lines that hold more and more at some places of the history, the one that grows most first.
+
+    Args:
+        level: Of the device.
+        names: The stacks of the snapshot.
+        ends: Numbers of entries before each place, ascending; the first one does not count.
+    """
+    blocks = level.lifetimes
+    lines = [names.line(stack) for stack in blocks.frames.tolist()]
+    number = {line: place for place, line in enumerate(dict.fromkeys(lines))}
+    rows = np.array([number[line] for line in lines], dtype=np.int64)
+    changes = np.zeros((len(number), len(ends) + 1), dtype=np.int64)
+    np.add.at(changes, (rows, np.searchsorted(ends, blocks.born, side="right")), blocks.requested)
+    np.add.at(changes, (rows, np.searchsorted(ends, blocks.died, side="right")), -blocks.requested)
+    held = np.cumsum(changes, axis=1)[:, : len(ends)]
+    growth = np.median(np.diff(held[:, 1:], axis=1), axis=1)
+    found = [
+        GrowingLine(line, float(growth[row]), int(held[row, -1])) for line, row in number.items() if growth[row] > 0
+    ]
+    return tuple(sorted(found, key=lambda row: (-row.growth_bytes_per_step, row.line or ""))[:_MOST_LINES])

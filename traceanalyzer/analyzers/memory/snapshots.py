@@ -14,9 +14,10 @@ import numpy as np
 
 from traceanalyzer.analyzers.memory import snapshot_history, snapshot_peak
 from traceanalyzer.analyzers.memory.levels import Curve, curve
-from traceanalyzer.analyzers.memory.snapshot_history import I64, Levels
-from traceanalyzer.analyzers.memory.snapshot_peak import HeldKind, HeldLine, HeldSize, KeptLine, StackNames
+from traceanalyzer.analyzers.memory.snapshot_history import Levels
+from traceanalyzer.analyzers.memory.snapshot_peak import GrowingLine, HeldKind, HeldLine, HeldSize, KeptLine, StackNames
 from traceanalyzer.trace.memory_snapshot import ACTIONS, DeviceMemory, MemoryAnnotation, MemorySnapshot
+from traceanalyzer.trace.table import I64
 
 _STEP = "Optimizer.step#"
 """How torch annotates the update of an optimizer (`torch/optim/optimizer.py`)."""
@@ -137,6 +138,8 @@ class SnapshotDevice(msgspec.Struct, frozen=True):
     growth_bytes_per_step: float | None
     """Median change of the level from the end of one update to the next, without the first one; null with fewer than
     four."""
+    growing: tuple[GrowingLine, ...]
+    """Lines that take more from step to step, the one that grows most first; empty with fewer than four updates."""
     pools: tuple[PrivatePool, ...]
     """Private pools, in the order of the file."""
     failure: FailedAllocation | None
@@ -147,6 +150,11 @@ class SnapshotDevice(msgspec.Struct, frozen=True):
     """Requested bytes that the program held, over time."""
     reserved: Curve | None
     """Bytes that the allocator held from the driver, over time; null where the history does not show it."""
+
+    @property
+    def has_history(self) -> bool:
+        """Whether any allocation was recorded."""
+        return self.entries.get("alloc", 0) > 0
 
 
 class MemorySnapshotUse(msgspec.Struct, frozen=True):
@@ -188,8 +196,10 @@ def _device(device: DeviceMemory, snapshot: MemorySnapshot, names: StackNames) -
     space = _space(device, largest or 0)
     time = _times(history.time_us)
     peak = level.peak_entry if level.peak_entry >= 0 else None
-    at_steps = _at_steps(device, level, snapshot.annotations)
-    contents = snapshot_peak.contents(device, level, names)
+    ends = _step_ends(device, snapshot.annotations)
+    at_steps = np.append(level.start, level.after)[ends]
+    has_steps = len(ends) >= _LEAST_STEPS
+    contents = snapshot_peak.contents(level, names)
     return SnapshotDevice(
         device=device.device,
         segments=len(segments),
@@ -219,7 +229,8 @@ def _device(device: DeviceMemory, snapshot: MemorySnapshot, names: StackNames) -
         kept=snapshot_peak.kept(level, names),
         parts=_parts(device, level, snapshot.annotations),
         steps=len(at_steps),
-        growth_bytes_per_step=float(np.median(np.diff(at_steps[1:]))) if len(at_steps) >= _LEAST_STEPS else None,
+        growth_bytes_per_step=float(np.median(np.diff(at_steps[1:]))) if has_steps else None,
+        growing=snapshot_peak.growing(level, names, ends) if has_steps else (),
         pools=_pools(device),
         failure=_failure(device, level, names, space.largest_inactive),
         retries=snapshot_history.retries(device),
@@ -298,7 +309,7 @@ def _failure(device: DeviceMemory, level: Levels, names: StackNames, largest: in
     active = int(device.blocks.size[snapshot_history.is_active(device)].sum()) if is_last else held
     inactive = None if reserved is None else max(0, reserved - active)
     asked = int(history.size[last])
-    free = -1 if history.device_free is None else int(history.device_free[last])
+    free = int(history.device_free[last])
     enough = inactive is not None and inactive + max(0, free) >= asked
     return FailedAllocation(
         asked_bytes=asked,
@@ -313,8 +324,8 @@ def _failure(device: DeviceMemory, level: Levels, names: StackNames, largest: in
     )
 
 
-def _at_steps(device: DeviceMemory, level: Levels, annotations: tuple[MemoryAnnotation, ...]) -> I64:
-    """The level at the end of each update of an optimizer; none if the clock of entries is unknown."""
+def _step_ends(device: DeviceMemory, annotations: tuple[MemoryAnnotation, ...]) -> I64:
+    """How many entries lie before the end of each update of an optimizer; none if their clock is unknown."""
     ends = [
         mark.time_us
         for mark in annotations
@@ -324,7 +335,8 @@ def _at_steps(device: DeviceMemory, level: Levels, annotations: tuple[MemoryAnno
     if not len(time) or not time[0]:
         return np.zeros(0, dtype=np.int64)
     within = [end for end in sorted(ends) if end >= time[0]]
-    return np.append(level.start, level.after)[np.searchsorted(time, within)]
+    found: I64 = np.searchsorted(time, within).astype(np.int64)
+    return found
 
 
 def _parts(device: DeviceMemory, level: Levels, annotations: tuple[MemoryAnnotation, ...]) -> tuple[MemoryPart, ...]:

@@ -1,7 +1,7 @@
 """Detects faults of memory: nearly full or hardly used, growing from step to step, taken again and again.
 
 The rules are memory-near-limit, memory-headroom, memory-growth, alloc-churn, allocator-malloc-in-step and
-cache-emptied-in-step. Those about snapshots of memory are in `snapshots`.
+cache-emptied-in-step. Those about snapshots of memory are in `snapshots` and `savings`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from traceanalyzer.rules.engine import idle_time, places, program
 from traceanalyzer.rules.engine.change import HostTime
 from traceanalyzer.rules.engine.facts import OperatorFact, if_known
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, OfEvents, page
-from traceanalyzer.rules.memory import snapshots
+from traceanalyzer.rules.memory import savings, snapshots
 from traceanalyzer.structure.events import ITS_OWN, EventSet
 from traceanalyzer.structure.host_activity import is_free
 from traceanalyzer.structure.typical import mean
@@ -360,4 +360,5 @@ RULES = (
     _MALLOC.rule(trace=_malloc, table=_malloc_in_table),
     _EMPTIED.rule(trace=_cache_emptied),
     *snapshots.RULES,
+    *savings.RULES,
 )

@@ -8,8 +8,11 @@ from typing import Any
 from traceanalyzer.analyzers.memory.snapshot_peak import HeldLine
 from traceanalyzer.analyzers.memory.snapshots import FailedAllocation, MemorySnapshotUse, SnapshotDevice
 from traceanalyzer.knowledge import python_frames
+from traceanalyzer.report.message import Text
 from traceanalyzer.report.names import named_code
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Facts, Limits, page
+from traceanalyzer.rules.memory import savings
+from traceanalyzer.simulation.allocator.ideas import MemoryIdea
 
 _FRAGMENTED = page("memory-fragmented")
 _EXHAUSTED = page("memory-exhausted")
@@ -72,7 +75,11 @@ def _fragmented(facts: Facts, limits: Limits) -> Drafts:
             "largest": device.largest_request_bytes or 0,
         }
         severity, confidence = ("high", "A") if is_hit else ("low", "B")
-        yield Draft((evidence,), None, params, severity=severity, confidence=confidence)
+        replayed = savings.found(facts, device, MemoryIdea.EXPANDABLE)
+        advice = _replayed(facts, device, MemoryIdea.EXPANDABLE, _FRAGMENTED.text("advice-replayed"), params)
+        if replayed is not None and replayed.fits:
+            advice = _FRAGMENTED.text("advice-fits")
+        yield Draft((evidence,), None, params, severity=severity, confidence=confidence, advice=advice)
 
 
 def _of_failure(failed: FailedAllocation | None) -> tuple[CodePlace, ...]:
@@ -114,14 +121,15 @@ def _kept(facts: Facts, limits: Limits) -> Drafts:
             continue
         places = tuple(CodePlace("python", row.line, value=row.kept_bytes, unit="bytes") for row in rows[:_SHOWN])
         evidence = _KEPT.evidence(limits, "kept_share", total / peak, places)
-        params = {
+        params: dict[str, Any] = {
             "device": _gpu(device),
             "line": _named(rows[0].line),
             "blocks": sum(row.blocks for row in rows),
             "kept": total,
         }
         severity = "high" if total > 0.1 * peak else "medium"
-        yield Draft((evidence,), None, params, severity=severity)
+        advice = _replayed(facts, device, MemoryIdea.NOT_KEPT, _KEPT.text("advice-replayed"), params)
+        yield Draft((evidence,), None, params, severity=severity, advice=advice)
 
 
 def _unused(facts: Facts, limits: Limits) -> Drafts:
@@ -130,8 +138,20 @@ def _unused(facts: Facts, limits: Limits) -> Drafts:
         if not unused or unused <= limits["unused_share"] * peak:
             continue
         evidence = _UNUSED.evidence(limits, "unused_share", unused / peak, _places(device, "activations"))
-        params = {"device": _gpu(device), "unused": unused, "peak": peak}
-        yield Draft((evidence,), None, params, severity="medium")
+        params: dict[str, Any] = {"device": _gpu(device), "unused": unused, "peak": peak}
+        advice = _replayed(facts, device, MemoryIdea.NO_GRAPH, _UNUSED.text("advice-replayed"), params)
+        yield Draft((evidence,), None, params, severity="medium", advice=advice)
+
+
+def _replayed(
+    facts: Facts, device: SnapshotDevice, idea: MemoryIdea, advice: Text, params: dict[str, Any]
+) -> Text | None:
+    """The advice with what the replay says, whose bytes are added to `params`; None if there is none."""
+    found = savings.found(facts, device, idea)
+    if found is None:
+        return None
+    params |= savings.saved(found)
+    return advice
 
 
 RULES = (

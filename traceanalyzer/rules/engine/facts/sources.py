@@ -9,7 +9,6 @@ from typing import Any
 from traceanalyzer.analyzers.compilation import CompiledCode
 from traceanalyzer.analyzers.hangs import Hangs
 from traceanalyzer.analyzers.kernels.accelerators import Accelerators
-from traceanalyzer.analyzers.memory.snapshots import MemorySnapshotUse
 from traceanalyzer.analyzers.ranks.model import Ranks
 from traceanalyzer.analyzers.tables.grouping import RunView
 from traceanalyzer.analyzers.tables.runs import PrintedRun
@@ -118,9 +117,13 @@ def of_dumps(found: Hangs) -> tuple[Facts, ...]:
     return (Facts(Resources(0.0, None, None, None, None), 0, results={"hangs": found}),)
 
 
-def of_snapshot(found: MemorySnapshotUse) -> tuple[Facts, ...]:
-    """The one program whose memory a snapshot shows, without steps."""
-    return (Facts(Resources(0.0, None, None, None, None), 0, results={"memory_snapshot": found}),)
+def of_snapshot(results: Mapping[str, Any]) -> tuple[Facts, ...]:
+    """The one program whose memory a snapshot shows, without steps.
+
+    Args:
+        results: Results of the analyses of snapshots by key.
+    """
+    return (Facts(Resources(0.0, None, None, None, None), 0, results=results),)
 
 
 def of_ranks(summary: TraceSummary, results: Mapping[str, Any]) -> tuple[Facts, ...]:

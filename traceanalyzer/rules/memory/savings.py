@@ -1,0 +1,94 @@
+"""Detects what a program could do with less memory, by the replay of a memory snapshot, with bounds in bytes.
+
+The replay tries each change (`simulation/allocator/ideas.py`); a rule is a change that is worth telling. Its interval
+is what the peak loses by that change alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from traceanalyzer.analyzers.memory.snapshots import MemorySnapshotUse, SnapshotDevice
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Facts, Limits, Rule, RulePage, page
+from traceanalyzer.simulation.allocator.ideas import MemoryIdea
+from traceanalyzer.simulation.memory_replay import MemoryReplay, MemorySaving
+
+_EXACT = Text("memory-saved", "{size:bytes}", "bytes that a change saves; part of a sentence")
+_RANGE = Text("memory-saved-range", "{least:bytes} to {most:bytes}", "bytes that a change saves; part of a sentence")
+_MUCH, _SOME = 0.2, 0.05
+"""Shares of the peak that make a saving one of high or of medium severity (own choice)."""
+_ALL_KEPT = page("activations-all-kept")
+_LARGE = page("activations-large")
+_LOGITS = page("logits-materialized")
+_STATE = page("optimizer-state-large")
+_HELD_LATE = page("gradients-held-late")
+_TWICE = page("gradients-twice")
+
+
+def found(facts: Facts, device: SnapshotDevice, idea: MemoryIdea) -> MemorySaving | None:
+    """What a change saves on a device; None if it was not tried, or saves nothing."""
+    replayed = facts.find("memory_replay", MemoryReplay)
+    devices = () if replayed is None else replayed.devices
+    return next((own for one in devices if one.device == device.device and (own := one.saving(idea))), None)
+
+
+def saved(one: MemorySaving) -> dict[str, Message]:
+    """What the peaks lose, as it stands in a sentence: of what the program asks for, and of what is reserved."""
+    return {
+        "saved": _interval(one.saved.requested_least, one.saved.requested_most),
+        "reserved_saved": _interval(one.saved.reserved_least, one.saved.reserved_most),
+    }
+
+
+def _interval(least: int, most: int) -> Message:
+    return _EXACT(size=most) if least == most else _RANGE(least=least, most=most)
+
+
+def _rule_of(idea: MemoryIdea, rule: RulePage, subject: Text) -> Rule:
+    """The rule of a change."""
+
+    def detect(facts: Facts, limits: Limits) -> Drafts:
+        for device in facts.need("memory_snapshot", MemorySnapshotUse).devices:
+            one, peak = found(facts, device, idea), device.peak_requested_bytes
+            if one is None or not peak or one.saved.requested_most <= limits["saved_share"] * peak:
+                continue
+            share = one.saved.requested_most / peak
+            evidence = rule.evidence(limits, "saved_share", share, tuple(_places(device, one)), subject=subject())
+            params = {
+                "device": f"GPU{device.device}",
+                "held": one.held_bytes,
+                "peak": peak,
+                "parts": one.parts or 0,
+                **saved(one),
+            }
+            yield Draft((evidence,), None, params, severity=_severity(device, share))
+
+    return rule.rule(snapshot=detect)
+
+
+def _places(device: SnapshotDevice, one: MemorySaving) -> Iterator[CodePlace]:
+    """Lines that hold it; the device if none is known."""
+    named = [row for row in one.lines if row.line is not None]
+    for row in named:
+        yield CodePlace("python", row.line or "", value=row.held_bytes, unit="bytes")
+    if not named:
+        yield CodePlace("memory", f"GPU{device.device}", value=one.held_bytes, unit="bytes")
+
+
+def _severity(device: SnapshotDevice, share: float) -> str:
+    """Where memory did not run out, nothing is urgent."""
+    is_scarce = device.failure is not None or device.retries > 0
+    if share >= _MUCH and is_scarce:
+        return "high"
+    return "medium" if share >= _SOME else "low"
+
+
+RULES = (
+    _rule_of(MemoryIdea.CHECKPOINT, _ALL_KEPT, _ALL_KEPT.text("subject")),
+    _rule_of(MemoryIdea.HALVED, _LARGE, _LARGE.text("subject")),
+    _rule_of(MemoryIdea.LOGITS, _LOGITS, _LOGITS.text("subject")),
+    _rule_of(MemoryIdea.STATE, _STATE, _STATE.text("subject")),
+    _rule_of(MemoryIdea.GRADIENTS_FREED, _HELD_LATE, _HELD_LATE.text("subject")),
+    _rule_of(MemoryIdea.GRADIENTS_ONCE, _TWICE, _TWICE.text("subject")),
+)

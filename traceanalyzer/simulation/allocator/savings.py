@@ -1,0 +1,83 @@
+"""What changes of a program save of its memory, alone and together: savings overlap, as they do in time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from traceanalyzer.simulation.allocator.changes import MemoryChange
+from traceanalyzer.simulation.allocator.recording import RecordedMemory
+from traceanalyzer.simulation.allocator.replaying import ReplayedMemory, replay
+
+
+class MemoryProposal(msgspec.Struct, frozen=True):
+    """Something to change, as it may be worth most, and least."""
+
+    changes: tuple[MemoryChange, ...]
+    cautious: tuple[MemoryChange, ...] | None = None
+    """The same thing if less of it is possible; None if there is nothing uncertain about it."""
+
+
+class SavedBytes(msgspec.Struct, frozen=True):
+    """By how many bytes peaks get lower, from least to most."""
+
+    requested_least: int
+    """Bytes by which the peak of what the program asks for gets lower at least."""
+    requested_most: int
+    """Bytes by which it gets lower at most."""
+    reserved_least: int
+    """Bytes by which the peak of what the allocator holds from the driver gets lower at least."""
+    reserved_most: int
+    """Bytes by which that gets lower at most."""
+
+
+class MemorySavings(msgspec.Struct, frozen=True):
+    """What proposals save of one device's peaks."""
+
+    each: tuple[SavedBytes, ...]
+    """Of each proposal alone: by its cautious estimate, and by the other."""
+    together: SavedBytes
+    """Of all proposals; the sum of what each saves can be more or less."""
+    unchanged: ReplayedMemory
+    """The program as it is, without what was cached when the history began."""
+    reserved_error: int
+    """Bytes by which the unchanged replay's peak of reserved memory differs from the recorded one; bounds are wider by
+    it."""
+
+
+def savings(memory: RecordedMemory, proposals: Sequence[MemoryProposal]) -> MemorySavings:
+    """What each proposal saves, and all together."""
+    unchanged = replay(memory, keeps_cached=False)
+    error = abs(replay(memory).reserved_peak - memory.reserved_peak)
+
+    def saved(variants: Sequence[tuple[MemoryChange, ...]]) -> SavedBytes:
+        after = [replay(memory, changes, keeps_cached=False) for changes in variants]
+        return _saved(unchanged, after, error)
+
+    bold = [one.changes for one in proposals]
+    cautious = [one.changes if one.cautious is None else one.cautious for one in proposals]
+    return MemorySavings(
+        each=tuple(
+            saved((least, most) if least is not most else (most,)) for least, most in zip(cautious, bold, strict=True)
+        ),
+        together=saved((_joined(cautious), _joined(bold))),
+        unchanged=unchanged,
+        reserved_error=error,
+    )
+
+
+def _joined(parts: Sequence[tuple[MemoryChange, ...]]) -> tuple[MemoryChange, ...]:
+    return tuple(change for part in parts for change in part)
+
+
+def _saved(unchanged: ReplayedMemory, after: Sequence[ReplayedMemory], error: int) -> SavedBytes:
+    """The range of what peaks lose; nothing saves less than 0."""
+    requested = [max(unchanged.requested_peak - one.requested_peak, 0) for one in after]
+    reserved = [unchanged.reserved_peak - one.reserved_peak for one in after]
+    return SavedBytes(
+        requested_least=min(requested),
+        requested_most=max(requested),
+        reserved_least=max(min(reserved) - error, 0),
+        reserved_most=max(max(reserved) + error, 0),
+    )
