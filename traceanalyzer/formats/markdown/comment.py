@@ -81,7 +81,9 @@ def of_report(
     """Blocks of Markdown on a report: what qualifies the verdict, what a step would be, and the first findings."""
     by_id = {section.id: section for section in shown}
     for headline in report.headlines[:1]:
-        yield from (prose(language.say(each)) for each in (headline.qualifier, outcome(headline)) if each)
+        yield from (
+            prose(language.say(each)) for each in (headline.qualifier, outcome(headline, report.findings)) if each
+        )
     yield " \u00b7 ".join(_of_what(report, language, page_url))
     public = (picture for picture in pictures if picture.section == "steps" and "://" in picture.target)
     chart = next(public, None)
