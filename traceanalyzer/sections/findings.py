@@ -156,12 +156,12 @@ def _useless(report: Report) -> Iterator[Message]:
 def _opening(report: Report, headlines: Sequence[Headline]) -> Iterator[Message]:
     """The sentence of each headline, what qualifies it, and what a step would be with all fixes."""
     advised = several_runs.advised(report)
+    yield from (_of_run(headline, headline.message) for headline in headlines)
     for headline in headlines:
-        yield _of_run(headline, headline.message)
         if headline.qualifier is not None:
-            yield headline.qualifier
+            yield _of_run(headline, headline.qualifier)
         if headline in advised and (after := outcome(headline, report.findings)) is not None:
-            yield after
+            yield _of_run(headline, after)
 
 
 def _of_run(headline: Headline, message: Message) -> Message:
