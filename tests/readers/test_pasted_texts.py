@@ -77,7 +77,11 @@ ANSWERS: dict[str, tuple[str, ...]] = {
         "scaled_dot_product_attention",
         "100 % of the GPU's time",
     ),
-    "21_index_backward_silent.txt": ("Replace x[index] by index_select or embedding", "17.5 ms in each", "index_select"),
+    "21_index_backward_silent.txt": (
+        "Replace x[index] by index_select or embedding",
+        "17.5 ms in each",
+        "index_select",
+    ),
     "25_totals_with_one_row_in_prose.md": ("Waiting for data", "630 of 900 ms", "that is little"),
 }
 """Parts of the report on each text, and after a minus what it must not say."""
