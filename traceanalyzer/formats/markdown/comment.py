@@ -82,7 +82,8 @@ def of_report(
     by_id = {section.id: section for section in shown}
     for headline in report.headlines[:1]:
         more = (headline.qualifier, outcome(headline, report.findings))
-        yield "  \n".join(prose(language.say(each)) for each in more if each)
+        if said := "  \n".join(prose(language.say(each)) for each in more if each):
+            yield said
     yield " \u00b7 ".join(_of_what(report, language, page_url))
     public = (picture for picture in pictures if picture.section == "steps" and "://" in picture.target)
     chart = next(public, None)
