@@ -93,8 +93,20 @@ def skeleton(markdown: str) -> list[tuple[str, str, str]]:
     ]
 
 
-BLOCKS = {"heading", "paragraph", "table", "thead", "tbody", "tr", "th", "td", "bullet_list", "list_item"}
-INLINE = {"text", "code_inline", "strong_open", "strong_close", "link_open", "link_close"}
+BLOCKS = {
+    "heading",
+    "paragraph",
+    "table",
+    "thead",
+    "tbody",
+    "tr",
+    "th",
+    "td",
+    "bullet_list",
+    "list_item",
+    "ordered_list",
+}
+INLINE = {"text", "code_inline", "strong_open", "strong_close", "link_open", "link_close", "hardbreak"}
 
 
 def check_structure(markdown: str, *, is_pictured: bool = False) -> None:
@@ -102,7 +114,7 @@ def check_structure(markdown: str, *, is_pictured: bool = False) -> None:
     blocks = tokens(markdown)
     headings = [token.tag for token in blocks if token.type == "heading_open"]
     assert headings[0] == "h2"
-    assert set(headings[1:]) <= {"h3"}
+    assert set(headings[1:]) <= {"h3", "h4"}
     mark, *folds = [token.content for token in blocks if token.type == "html_block"]
     assert re.fullmatch(r"<!-- traceanalyzer report [\w.+]+ -->\n", mark)
     depth = 0

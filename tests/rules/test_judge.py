@@ -9,7 +9,6 @@ import pytest
 from tests import corpus_files
 from tests.rules.judging import report
 from tests.rules.loader.test_dataloader_bound import fires, fires_in_a_table, training
-from traceanalyzer.config import SEVERITIES
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.rules.engine.selection import builtin
 
@@ -19,17 +18,15 @@ FILES = sorted(path for path in (ROOT / "fixtures").rglob("*") if path.is_file()
 ONE_PROCESS = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
 
 
-def test_findings_are_sorted_by_severity_and_then_by_what_each_saves_by_itself() -> None:
+def test_certain_findings_come_first_and_of_these_what_saves_most_by_itself() -> None:
     """What saves nothing yet and what only informs comes last, whatever it may be worth later."""
     found = report(training(4000, 6000, name=ONE_PROCESS)).findings
-    keys = [
-        (
-            finding.latent or finding.severity == "info",
-            -SEVERITIES.index(finding.severity),
-            -((finding.saving.point_ns_per_step or 0.0) if finding.saving else 0.0),
-        )
-        for finding in found
-    ]
+    keys = []
+    for finding in found:
+        is_last = finding.latent or finding.severity == "info"
+        is_question = finding.stage == "preview" or bool(finding.saving and finding.saving.decided_by)
+        likely = (finding.saving.point_ns_per_step or 0.0) if finding.saving else 0.0
+        keys.append((is_last, is_question and not is_last, 0.0 if is_last or is_question else -likely))
     assert len(keys) > 1
     assert keys == sorted(keys)
 

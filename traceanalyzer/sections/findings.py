@@ -8,7 +8,7 @@ from math import fsum
 
 from traceanalyzer import analyzers, simulation
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.report.model import Headline, Report
+from traceanalyzer.report.model import Finding, Headline, Report
 from traceanalyzer.report.section import Section, Term, Topic
 from traceanalyzer.sections import several_runs
 from traceanalyzer.simulation.critical_path import CriticalPath
@@ -36,14 +36,16 @@ _OF_GPU = frozenset({"compute", "copy", "device_gap"})
 _DETAILS = Text("findings-details", "More about that")
 _OUTCOME = Text(
     "outcome",
-    "{before:ns} \u2192 {after:ns} per step ({times:factor}x) {fixes}",
-    note="no full stop; fixes: with all fixes",
+    "{before:ns} \u2192 {after:ns} {per} ({times:factor}x) {fixes}",
+    note="no full stop; per: per step, or: in all; fixes: with all fixes",
 )
 _AT_BEST = Text(
     "outcome-at-best",
-    "{before:ns} \u2192 {after:ns} per step at best ({times:factor}x) {fixes}",
-    note="no full stop; fixes: with all fixes",
+    "{before:ns} \u2192 {after:ns} {per} at best ({times:factor}x) {fixes}",
+    note="no full stop; per: per step, or: in all; fixes: with all fixes",
 )
+_PER_STEP = Text("outcome-per-step", "per step", note="within a phrase: 152 \u2192 93 ms per step (1.6x)")
+_IN_ALL = Text("outcome-in-all", "in all", note="of a whole run; within a phrase: 152 \u2192 93 s in all (1.6x)")
 _ALL_FIXES = Text("outcome-all-fixes", "with all fixes", note="ends a phrase: 152 \u2192 93 ms per step (1.6x)")
 _ONE_FIX = Text("outcome-one-fix", "with the fix", note="ends a phrase: 152 \u2192 93 ms per step (1.6x)")
 _END = Text("outcome-end", "{outcome}.", note="outcome: 152 \u2192 93 ms per step (1.6x) with all fixes")
@@ -156,22 +158,26 @@ def _useless(report: Report) -> Iterator[Message]:
 def _opening(report: Report, headlines: Sequence[Headline]) -> Iterator[Message]:
     """The sentence of each headline, what qualifies it, and what a step would be with all fixes."""
     advised = several_runs.advised(report)
+    yield from (_of_run(headline, headline.message) for headline in headlines)
     for headline in headlines:
-        yield _of_run(headline, headline.message)
         if headline.qualifier is not None:
-            yield headline.qualifier
-        if headline in advised and (after := outcome(headline)) is not None:
-            yield after
+            yield _of_run(headline, headline.qualifier)
+        if headline in advised and (after := outcome(headline, report.findings)) is not None:
+            yield _of_run(headline, after)
 
 
 def _of_run(headline: Headline, message: Message) -> Message:
     return message if headline.run is None else _RUN(run=headline.run, message=message)
 
 
-def outcome(headline: Headline) -> Message | None:
+def outcome(headline: Headline, findings: Sequence[Finding]) -> Message | None:
     """What a step would be with all fixes, and what bounds it then; None without a saving.
 
     It is the most likely time; where only bounds are known, the least.
+
+    Args:
+        headline: The headline.
+        findings: Those of its report, which say whether savings are of a whole run.
     """
     combined = headline.combined
     if combined is None or not combined.fixes:
@@ -182,10 +188,13 @@ def outcome(headline: Headline) -> Message | None:
     if not before or not _WORTH_SAYING * before <= saved < before:
         return None
     said, times = _OUTCOME if combined.point_ns_per_step else _AT_BEST, before / (before - saved)
+    fixed = (findings[fix.finding].saving for fix in combined.fixes if fix.finding < len(findings))
+    is_in_all = any(saving is not None and saving.is_of_whole_run for saving in fixed)
     after = said(
         before=before,
         after=before - saved,
         times=float(f"{times:.2g}" if times >= _PRECISE else f"{times:.3g}"),
+        per=(_IN_ALL if is_in_all else _PER_STEP)(),
         fixes=_ALL_FIXES() if len(combined.fixes) > 1 else _ONE_FIX(),
     )
     return _THEN.get(next_bottleneck(headline) or "", _END)(outcome=after)

@@ -86,7 +86,8 @@ def test_what_takes_most_is_said(text: str, start: str) -> None:
 )
 def test_waits_for_results_are_no_work_of_the_line(text: str, name: str) -> None:
     (said,) = headlines(text)
-    assert said.startswith(f"8.0 of the 10.0 s are waits for results of the device in {name}, according to ")
+    assert said.startswith("Waiting for the device: 8.0 of the 10.0 s until results are read, according to ")
+    assert f"They are read in {name}: " in said
 
 
 def test_copies_and_collectives_on_the_gpu_are_named() -> None:
@@ -101,7 +102,7 @@ def test_copies_and_collectives_on_the_gpu_are_named() -> None:
     collectives = examples.NSYS.replace("ampere_sgemm_128x128_nn", "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(int)")
     (said,) = headlines(collectives)
     assert said.startswith(
-        "1.5 of the 2.0 s on the GPU are collectives, waiting for other ranks included, according to Nsight Systems. "
+        "1.5 of the 2.0 s on the GPU are collectives, waits included, according to Nsight Systems. "
         "What takes most: `ncclDevKernel_AllReduce_Sum_bf16_RING_LL(int)` 1.5"
     )
 

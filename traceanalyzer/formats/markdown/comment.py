@@ -81,7 +81,9 @@ def of_report(
     """Blocks of Markdown on a report: what qualifies the verdict, what a step would be, and the first findings."""
     by_id = {section.id: section for section in shown}
     for headline in report.headlines[:1]:
-        yield from (prose(language.say(each)) for each in (headline.qualifier, outcome(headline)) if each)
+        more = (headline.qualifier, outcome(headline, report.findings))
+        if said := "  \n".join(prose(language.say(each)) for each in more if each):
+            yield said
     yield " \u00b7 ".join(_of_what(report, language, page_url))
     public = (picture for picture in pictures if picture.section == "steps" and "://" in picture.target)
     chart = next(public, None)
@@ -129,8 +131,8 @@ def _card(finding: Finding, language: Language) -> str:
     lines.append(code(clipped(card.fix, _TITLE)) if card.is_code else prose(clipped(card.fix, _TITLE)))
     for file, line in sarif.lines(finding)[:1]:
         lines[-1] += f" ({code(clipped(f'{file}:{line}', _PLACE))})"
-    lines.append(f"<sub>{prose(clipped(first_sentence(card.summary), _SEEN))}</sub>")
-    return "<br>".join(lines)
+    lines.append(prose(clipped(first_sentence(card.summary), _SEEN)))
+    return "  \n   ".join(lines)  # two blanks break a line
 
 
 def verdict_of(difference: Difference, outcome: str, language: Language) -> str:

@@ -194,7 +194,11 @@ def _opening(report: Report, width: int, language: Language) -> RichText:
         return RichText(facts, style="bold")
     headline = report.headlines[0]
     lines = [paragraph(language.say(headline.message), width, style="bold")]
-    lines += [paragraph(language.say(each), width) for each in (headline.qualifier, outcome(headline)) if each]
+    lines += [
+        paragraph(language.say(each), width)
+        for each in (headline.qualifier, outcome(headline, report.findings))
+        if each
+    ]
     return RichText("\n").join([*lines, RichText(facts, style="dim")])
 
 

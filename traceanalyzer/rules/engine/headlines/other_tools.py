@@ -70,6 +70,7 @@ _KERNELS_COPY = Text(
     note="part reads: 6 of the 10 s; tool is a program",
 )
 _ALSO = Text("detail-tool-parts", "What takes most: {parts}.", note="parts is a list such as ampere_sgemm 300 ms")
+_FURTHER = Text("detail-tool-further", "Further: {parts}.", note="parts is a list such as ampere_sgemm 300 ms")
 _UNKNOWN_WHOLE = Text("detail-unknown-whole", "How long the program takes in all is unknown.")
 _NAMED = Text("headline-tool-named", "{kind} ({name}) {time:ns}", note="part of a list: update (`step`) 300 ms")
 _PLAIN = Text("headline-tool-plain", "{name} {time:ns}", note="part of a list: `tokenize` 300 ms")
@@ -146,11 +147,12 @@ def _of_parts(facts: Facts, run: PrintedRun) -> StepBound:
 
 
 def _of_list(text: Text, parts: Sequence[Message], **said: Any) -> StepBound:
-    """A sentence with as many of the parts as it has room for; all of them are a detail where these are fewer."""
-    shown = [text(**said, parts=parts[:count]) for count in range(len(parts), 0, -1)]
-    message = first_short(shown)
+    """A sentence with as many of the parts as it has room for; the others are a detail."""
+    shown = {count: text(**said, parts=parts[:count]) for count in range(len(parts), 0, -1)}
+    message = first_short(shown.values())
     found = StepBound("none", message, None)
-    return found if message is shown[0] else found.and_says(_ALSO, parts=parts)
+    count = next(count for count, each in shown.items() if each is message)
+    return found.and_says(_FURTHER, parts=parts[count:]) if count < len(parts) else found
 
 
 def _telling(run: PrintedRun) -> Iterator[PrintedPart]:

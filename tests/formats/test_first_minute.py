@@ -1,0 +1,131 @@
+"""What one reads first: one sentence of at most 20 words, the fix, and little else, in every text format."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import traceanalyzer as ta
+from tests.builders import TraceBuilder
+from traceanalyzer.formats import cards, language, markdown, sarif, terminal
+from traceanalyzer.formats.html.summary import verdict
+from traceanalyzer.report import units
+from traceanalyzer.report.model import Report
+from traceanalyzer.rules.engine.headlines.step_bound import MOST_WORDS
+from traceanalyzer.sections.findings import outcome
+
+CORPUS = os.environ.get("TRACEANALYZER_CORPUS")
+FIXTURES = Path(__file__).parents[2] / "fixtures"
+LANGUAGES = ("en", "ru", "zh")
+OWN = sorted((FIXTURES / "synthetic").glob("*.json*"))
+REAL = sorted(Path(CORPUS, "corpus").glob("*.json.gz")) if CORPUS else []
+EVERY = [*OWN, *(pytest.param(path, marks=pytest.mark.corpus) for path in REAL)]
+
+
+@cache
+def report_of(path: Path) -> Report:
+    return ta.analyze(ta.load(path))  # type: ignore[arg-type]
+
+
+def ids(path: object) -> str:
+    return path.name if isinstance(path, Path) else ""
+
+
+@pytest.mark.parametrize("path", EVERY, ids=ids)
+def test_a_headline_is_one_sentence_of_at_most_20_words(path: Path) -> None:
+    for headline in report_of(path).headlines:
+        assert len(headline.message.text.split()) <= MOST_WORDS, headline.message.text
+        assert headline.message.text.count(". ") == 0, headline.message.text
+
+
+@pytest.mark.parametrize("path", EVERY, ids=ids)
+def test_a_terminal_of_100_columns_shows_at_most_40_lines(path: Path) -> None:
+    for code in LANGUAGES:
+        assert terminal.render(report_of(path), width=100, language=language.of(code)).count("\n") <= 40
+
+
+@pytest.mark.parametrize("path", EVERY, ids=ids)
+def test_a_comment_has_at_most_three_folds(path: Path) -> None:
+    assert markdown.render(report_of(path)).count("<details>") <= 3
+
+
+@pytest.mark.parametrize("path", EVERY, ids=ids)
+def test_each_format_begins_with_the_same_sentence(path: Path) -> None:
+    report = report_of(path)
+    if len(report.headlines) != 1:
+        pytest.skip("nothing to compare: no headline, or several")
+    for code in LANGUAGES:
+        spoken = language.of(code)
+        said = "".join(spoken.say(report.headlines[0].message).split())
+        assert "".join(terminal.render(report, width=100, language=spoken).split()).startswith(said)
+        assert "".join(verdict(report, spoken).split()) == said.replace("`", "")
+        assert (
+            "".join(
+                msgspec.json.decode(sarif.render(report, language=spoken))["runs"][0]["properties"]["verdicts"][
+                    0
+                ].split()
+            )
+            == said
+        )
+        line = markdown.render(report, language=spoken).split("\n")[1]
+        assert "".join(line.replace("\\", "").replace("\u200b", "").split()).endswith(said)
+
+
+@pytest.mark.parametrize("path", EVERY, ids=ids)
+def test_the_first_three_findings_have_their_fix(path: Path) -> None:
+    report = report_of(path)
+    text = "".join(terminal.render(report, width=100).split())
+    for finding in cards.first(report.findings, 3):
+        card = cards.card(finding, language.ENGLISH)
+        assert "".join(card.action.split()) in text
+        assert "".join(card.fix.split())[:60] in text
+
+
+def test_a_cut_file_says_so_in_its_first_line(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    for number in range(4):
+        trace.step(number, 1000 * number, 1000)
+        trace.op("aten::mm", 1000 * number + 10, 900)
+        trace.launch_kernel("gemm", 1000 * number + 40, 600, at=1000 * number + 20)
+    file = tmp_path / "trace.json"
+    trace.write(file)
+    file.write_bytes(file.read_bytes()[:-200])
+    report = ta.analyze(ta.load(file))  # type: ignore[arg-type]
+    first, second, *_ = terminal.render(report, width=120).split("\n")
+    assert first.startswith("Cut off: ")
+    assert second.startswith("The file is cut off: only its first ")
+    assert markdown.render(report).split("\n")[1].endswith(first)
+
+
+def test_shares_of_a_whole_add_up() -> None:
+    assert units.adding_up([1 / 3, 1 / 3, 1 / 3]) == [0.34, 0.33, 0.33]
+    assert units.adding_up([0.6615, 0.014, 0.0005, 0.0184, 0.2326, 0.0659, 0.0071]) == [
+        *(0.66, 0.01, 0.0, 0.02, 0.23, 0.07),
+        0.01,
+    ]
+    assert units.adding_up([0.25, 0.25]) == [0.25, 0.25]
+
+
+@pytest.mark.parametrize("code", LANGUAGES)
+def test_the_outcome_is_said_with_the_unit_once(code: str) -> None:
+    report = report_of(FIXTURES / "synthetic" / "gpu_training.json.gz")
+    found = outcome(report.headlines[0], report.findings)
+    assert found is not None
+    said = language.of(code).say(found)
+    assert "\u2192" in said
+    before = said.partition(" \u2192")[0]
+    assert not before.endswith(("ms", "us", "\u043c\u0441", "\u043c\u043a\u0441"))
+
+
+def test_certain_findings_come_before_questions_and_these_before_what_only_informs() -> None:
+    for path in OWN:
+        places = []
+        for finding in report_of(path).findings:
+            is_last = finding.latent or finding.severity == "info"
+            is_question = finding.stage == "preview" or bool(finding.saving and finding.saving.decided_by)
+            places.append(3 if is_last else 1 if is_question else 0 if finding.saving else 2)
+        assert [place for place in places if place != 2] == sorted(place for place in places if place != 2), path.name
