@@ -118,7 +118,7 @@ def trap_something_inside() -> TraceBuilder:
 
 
 def large_and_small_inputs() -> TraceBuilder:
-    """A product of a large matrix takes 8 ms in each step, among many small ones; a view and an allocation stand still."""
+    """A product of a large matrix takes 8 ms in each step, among small ones; a view and an allocation stand still."""
     trace, at = TraceBuilder(devices=()), 0
     for number in range(6):
         begin = at
