@@ -18,9 +18,13 @@ from traceanalyzer.structure.recording.left_out import MARKED
 _SHOWN = 3
 _WORTH_NO_OPERATOR = 0.2
 """Share of a step from which on code in no operator is named (own choice: recording events costs a good part of it)."""
+_CALLING = frozenset({"operator", "autograd"})
+"""Kinds of owners that are operators which the program calls, and functions that autograd evaluates."""
+_SAME = 0.05
+"""Owners whose time differs from that of a named operator by less than this share are that operator (own choice)."""
 _PARTS = frozenset({"mark", "function"})
 """Kinds of owners that are parts of the program, with names that people chose."""
-_TINY_NS, _LEAST_CALLS, _DOMINATES = 12_000, 100, 0.25
+_TINY_NS, _LEAST_CALLS, _DOMINATES = 18_000, 100, 0.25
 """Operators are tiny if at least so many follow one another this quickly, and none of them takes this share of a step
 by itself (own choice: a call costs some microseconds in PyTorch, in Python and in the profiler, on any inputs)."""
 _NO_CODE = frozenset({"communication", "asleep"})
@@ -35,6 +39,20 @@ _NO_OPERATOR = Text(
     "code in no operator {time:ns}",
     note="part of a list: aten::addmm 3.2 ms; code is Python or a library outside of PyTorch",
 )
+_MOSTLY_PAUSES = 0.8
+"""Share of a step in long pauses from which on they are all that can be said of it (own choice)."""
+_PAUSES = Text(
+    "headline-cpu-pauses",
+    "It was not recorded what takes most of the time: for {part:part} of {unit}, in long pauses, no operator runs. The "
+    "program waits (for requests, files, a clock), or it runs code outside of PyTorch: record with with_stack=True, or "
+    "put record_function marks around its parts.",
+    note="unit is in the genitive: the recording; part reads: 140 of the 152 ms; with_stack, record_function are code",
+)
+_WITH_CALLED = Text(
+    "headline-cpu-with-called",
+    "{headline} With what they call: {owners}.",
+    note="headline is a sentence that lists operators; owners is a list of others, such as aten::argsort 15.73 ms",
+)
 _MANY = Text(
     "headline-cpu-many-operators",
     "{headline} It calls {calls:number} operators, one every {each:ns}: what takes time is calling them rather than "
@@ -42,6 +60,15 @@ _MANY = Text(
     note="headline is a sentence; it is the program",
 )
 _OPERATOR = Text("headline-cpu-operator", "{name} {time:ns}", note="part of a list: aten::addmm 3.2 ms; name is code")
+
+
+def of_pauses(facts: Facts, unit: Message) -> Message | None:
+    """The headline of a program on the CPU that is mostly in long pauses, of which nothing was recorded; else None."""
+    pauses = facts.find("host_pauses", HostPauses)
+    if pauses is None or pauses.owners:
+        return None
+    time = facts.per_step(pauses.time_ns)
+    return _PAUSES(part=(time, facts.step_ns), unit=unit) if time >= _MOSTLY_PAUSES * facts.step_ns else None
 
 
 def with_operators(facts: Facts, message: Message) -> Message:
@@ -57,7 +84,18 @@ def with_operators(facts: Facts, message: Message) -> Message:
         own = _parts(path) or own
     told = tuple(_OPERATOR(name=name, time=time) if name else _NO_OPERATOR(time=time) for name, time in own)
     message = _OPERATORS(headline=message, operators=told) if told else message
-    return message if path is None else _with_calls(facts, message)
+    return message if path is None else _with_calls(facts, _with_owners(path, own, message))
+
+
+def _with_owners(path: CriticalPath, own: list[tuple[str, float]], message: Message) -> Message:
+    """The headline, with operators and functions of autograd that take much with all that they call, if others do."""
+    named = dict(own)
+    owners = [(row.name, row.ns_per_step) for row in path.owners if row.name and row.kind in _CALLING]
+    owners = [(name, time) for name, time in owners if time >= WORTH_BESIDE * path.step_ns][:_SHOWN]
+    is_said = [any(abs(time - each) <= _SAME * time for each in named.values()) for _, time in owners]
+    if all(is_said) or any(marks.is_optimizer(name) for name in named):
+        return message
+    return _WITH_CALLED(headline=message, owners=tuple(_OPERATOR(name=name, time=time) for name, time in owners))
 
 
 def _own_times(facts: Facts, path: CriticalPath | None) -> list[tuple[str, float]]:

@@ -18,7 +18,7 @@ from traceanalyzer.report.message import Message, Text
 from traceanalyzer.rules.engine.budget import Budget
 from traceanalyzer.rules.engine.facts import Facts, if_known
 from traceanalyzer.rules.engine.headlines.kind_of_work import MOST, UNNAMED, computing, computing_of, work_times
-from traceanalyzer.rules.engine.headlines.named_operators import with_operators
+from traceanalyzer.rules.engine.headlines.named_operators import of_pauses, with_operators
 from traceanalyzer.rules.engine.headlines.typical import BUSY, WORTH, StepBound, unit
 from traceanalyzer.structure.recording import Recording
 
@@ -28,6 +28,8 @@ _NOT_PRINTED = "gpu-not-printed"
 """What bounds a table that does not print most of what the GPU does."""
 _NO_COLUMNS = "gpu-no-columns"
 """What bounds a table without columns of the GPU's times, of which only the total is printed."""
+_MUCH_INPUT = 0.4
+"""Share of a step from which on waiting for a loader is what bounds a program on the CPU (own choice)."""
 UNSEEN = 0.1
 """Greatest share of the profiled time in hidden rows that is ignored (own choice)."""
 WITH_GPU = {
@@ -235,6 +237,8 @@ def verdict(facts: Facts, times: Mapping[str, float], texts: Mapping[str, Text])
         return None
     large = {name: ns for name, ns in times.items() if ns >= (BUSY if name.startswith("gpu") else WORTH) * step}
     bound = max(large, key=lambda name: (name.startswith("gpu"), large[name]), default=None)
+    if texts is WITHOUT_GPU and large.get("input", 0.0) >= _MUCH_INPUT * step:
+        bound = "input"  # the rest is many things, none of which is as much
     if bound is None:
         return None
     message = _of_bound(facts, bound, large[bound], texts)
@@ -252,6 +256,8 @@ def _of_bound(facts: Facts, bound: str, time: float, texts: Mapping[str, Text]) 
     recording = facts.find("recording", Recording)
     if recording is not None and len(recording.steps) == 1:
         texts, said = _OF_ALL, {**said, "unit": unit(recording)}
+    if bound == "host" and recording is not None and (pauses := of_pauses(facts, unit(recording))) is not None:
+        return pauses
     message = texts[bound](**said)
     if bound != "host":
         return message
