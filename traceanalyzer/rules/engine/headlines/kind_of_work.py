@@ -1,4 +1,4 @@
-"""Which kind of work takes most of the GPU's time: computing, moving data, or what no name tells."""
+"""Which kind of work takes most of the GPU's time (computing, moving data, or unknown), and in which unit."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections import Counter
 from traceanalyzer.analyzers.kernels.classes import KernelClasses
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.rules.engine.facts import Facts
+from traceanalyzer.structure.recording import Recording
 
 MOST = 0.5
 """Share from which on something is most of the whole."""
@@ -16,6 +17,12 @@ _MOVING = frozenset({"normalization", "elementwise", "reduction", "copy", "optim
 """Classes that mostly move data. Generated kernels without a known class and unknown kernels may be either."""
 UNNAMED = "gpu"
 """The result if the names of the kernels do not decide what bounds a busy device."""
+_TYPICAL_STEP = Text("headline-unit-typical", "a typical step", note="in the genitive: 35 of the 152 ms of ...")
+_ONE_STEP = Text("headline-unit-step", "the step", note="in the genitive: 35 of the 152 ms of ...")
+_RECORDING = Text("headline-unit-recording", "the recording", note="in the genitive: 35 of the 152 ms of ...")
+_RECORDED = Text(
+    "headline-unit-work", "recorded work", note="in the genitive: 35 of the 152 ms of ...; a part of a trace"
+)
 _WORTH_SECOND = 0.1
 """Least share of the time of what computes from which on a second class is named (own choice)."""
 _WORK = {
@@ -55,6 +62,13 @@ _SHARES = Text(
     note="headline is a sentence; it is the GPU; kinds is a list: matrix products 54 %, the optimizer 13 %",
 )
 _SHARE = Text("headline-kind-share", "{kind} {share:percent}", note="part of a list: matrix products 54 %")
+
+
+def unit(recording: Recording) -> Message:
+    """The unit of the figures: a typical step, the only step, or what was recorded of no marked step."""
+    if recording.steps_from == "whole-trace":
+        return _RECORDED() if recording.has_more else _RECORDING()
+    return _ONE_STEP() if len(recording.steps) == 1 else _TYPICAL_STEP()
 
 
 def gpu_bound(facts: Facts) -> str:

@@ -16,7 +16,7 @@ from traceanalyzer.analyzers.launches.runtime_calls import RuntimeCalls
 from traceanalyzer.analyzers.waits import Synchronizations
 from traceanalyzer.report.message import Text
 from traceanalyzer.rules.engine.facts import Facts, if_known
-from traceanalyzer.rules.engine.headlines import typical
+from traceanalyzer.rules.engine.headlines import kind_of_work
 from traceanalyzer.rules.engine.headlines.kind_of_work import MOST
 from traceanalyzer.rules.engine.headlines.typical import StepBound
 from traceanalyzer.structure.recording import Recording
@@ -81,7 +81,7 @@ def _stands_still(facts: Facts, recording: Recording, said: Mapping[str, int]) -
         return None
     part = (stalled, facts.step_ns)
     operator = f"`{stalls.rows[0].name}`"
-    message = _STANDS_STILL(part=part, unit=typical.unit(recording), operator=operator, **said)
+    message = _STANDS_STILL(part=part, unit=kind_of_work.unit(recording), operator=operator, **said)
     return StepBound("host", message, stalled / facts.step_ns)
 
 
@@ -92,7 +92,7 @@ def _waits(facts: Facts, recording: Recording, said: Mapping[str, int]) -> StepB
     if time < MOST * step or fsum(calls for _, calls in times.values()) < _FEW:
         return None
     name = max(times, key=lambda each: (times[each], each))
-    message = _WAITS(part=(time, step), unit=typical.unit(recording), name=f"`{name}`", **said)
+    message = _WAITS(part=(time, step), unit=kind_of_work.unit(recording), name=f"`{name}`", **said)
     return StepBound("host", message, time / step)
 
 

@@ -17,9 +17,9 @@ from traceanalyzer.knowledge.kernel_classes import KernelClass, kernel_class, op
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.rules.engine.budget import Budget
 from traceanalyzer.rules.engine.facts import Facts, if_known
-from traceanalyzer.rules.engine.headlines.kind_of_work import MOST, UNNAMED, computing, computing_of, work_times
+from traceanalyzer.rules.engine.headlines.kind_of_work import MOST, UNNAMED, computing, computing_of, unit, work_times
 from traceanalyzer.rules.engine.headlines.named_operators import of_pauses, with_operators
-from traceanalyzer.rules.engine.headlines.typical import BUSY, WORTH, StepBound, unit
+from traceanalyzer.rules.engine.headlines.typical import BUSY, WORTH, StepBound
 from traceanalyzer.structure.recording import Recording
 
 _MIXED = "gpu-mixed"

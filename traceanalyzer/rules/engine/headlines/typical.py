@@ -18,14 +18,8 @@ from traceanalyzer.analyzers.launches import LaunchFigures
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.rules.engine import host_owners, idle_time, program
 from traceanalyzer.rules.engine.facts import Facts
-from traceanalyzer.rules.engine.headlines.kind_of_work import (
-    MOST,
-    UNNAMED,
-    computing_of,
-    gpu_bound,
-    other_work,
-    with_shares,
-)
+from traceanalyzer.rules.engine.headlines import kind_of_work
+from traceanalyzer.rules.engine.headlines.kind_of_work import MOST, UNNAMED, unit
 from traceanalyzer.structure.recording import Recording
 from traceanalyzer.structure.resources import StepResources
 
@@ -35,6 +29,9 @@ WORTH = 0.2
 """Least share of a step that must be lost to a cause, known or unknown, before it is named."""
 WORTH_BESIDE = 0.1
 """Least share of a step, or of the GPU's time, that is named beside what bounds the step (own choice: half of that)."""
+_ALWAYS_COPIES = 0.9
+"""Share of a step from which on copies in one direction bound it, even if kernels run beside them (own choice)."""
+_OVER_BUS = frozenset({"HtoD", "DtoH"})
 _COMPUTING = 0.7
 """Share of a step from which on a device that computes bounds it rather than the host (own choice)."""
 _LONG = 0.3
@@ -97,6 +94,11 @@ _MOVES = Text(
     "headline-typical-gpu-memory",
     "Bound by GPU memory: for {part:part} of {unit} the GPU computes, mostly operations that move data. {device}.",
     note="unit is in the genitive: a typical step; device is a sentence, cause a clause",
+)
+_COPIES_BESIDE = Text(
+    "headline-typical-copies-beside",
+    "Bound by copies: for {part:part} of {unit} the GPU copies, mostly {copy}, and computes beside that. {device}.",
+    note="unit is in the genitive: a typical step; device is a sentence; copy is a name",
 )
 _ONLY_COPIES = Text(
     "headline-typical-copies",
@@ -169,10 +171,6 @@ _GRAPHS = Text(
     "takes the time.",
     note="headline is a sentence; graphs are CUDA graphs or HIP graphs",
 )
-_TYPICAL_STEP = Text("headline-unit-typical", "a typical step", note="in the genitive: 35 of the 152 ms of ...")
-_ONE_STEP = Text("headline-unit-step", "the step", note="in the genitive: 35 of the 152 ms of ...")
-_RECORDING = Text("headline-unit-recording", "the recording", note="in the genitive: 35 of the 152 ms of ...")
-_WORK = Text("headline-unit-work", "recorded work", note="in the genitive: 35 of the 152 ms of ...; a part of a trace")
 _COLD = Text(
     "headline-cold-pass",
     "{headline} This is one cold pass: record a warm one.",
@@ -259,7 +257,8 @@ def verdict(facts: Facts) -> StepBound | None:
     own = recording.typical.resources
     if own.gpu_ns is None or not own.step_ns:
         return None
-    is_busy = own.gpu_ns >= BUSY * own.step_ns
+    # between the kernels of a graph it starts the next one, and waits for nobody
+    is_busy = own.gpu_ns + facts.idle_per_step("device_gap") >= BUSY * own.step_ns
     found = _of_copies(facts, recording, own) or (_of_busy_gpu if is_busy else _of_waiting_gpu)(facts, recording, own)
     return found.and_says(_COLD) if found.bound == "start-up" and program.is_cold_pass(facts) else found
 
@@ -268,10 +267,16 @@ def _of_copies(facts: Facts, recording: Recording, own: StepResources) -> StepBo
     """The headline of a step in which copies beside which nothing runs take more than anything else; else None."""
     step, time, copies = own.step_ns, own.only_copies_ns or 0.0, facts.find("copies", Copies)
     most = max(_computing_ns(own), own.exposed_communication_ns or 0.0, *_losses(facts, own).values())
-    if copies is None or not copies.rows or time < max(most, WORTH * step):
+    if copies is None or not copies.rows:
         return None
-    copy = max(copies.rows, key=lambda each: each.exposed_ns).name
-    message = _ONLY_COPIES(part=(time, step), unit=unit(recording), device=_device(facts, own), copy=copy)
+    longest = max(copies.rows, key=lambda row: row.time_ns * (row.kind in _OVER_BUS))
+    beside = facts.per_step(longest.time_ns) if longest.kind in _OVER_BUS else 0.0
+    copy, text = max(copies.rows, key=lambda each: each.exposed_ns).name, _ONLY_COPIES
+    if beside >= _ALWAYS_COPIES * step > time and _computing_ns(own) < BUSY * step:
+        time, copy, text = min(beside, step), longest.name, _COPIES_BESIDE
+    elif time < max(most, WORTH * step):
+        return None
+    message = text(part=(time, step), unit=unit(recording), device=_device(facts, own), copy=copy)
     return StepBound("gpu-memory", message, time / step)
 
 
@@ -314,9 +319,9 @@ def _of_busy_gpu(facts: Facts, recording: Recording, own: StepResources) -> Step
     if tokens and max(tokens) < _FEW_TOKENS:
         bound, message = "gpu-memory", _DECODE(part=(compute, step), unit=unit(recording), tokens=round(median(tokens)))
     else:
-        bound = gpu_bound(facts)
+        bound = kind_of_work.gpu_bound(facts)
         said = {"unit": unit(recording), "device": _rest(facts, own), "part": (compute, step)}
-        message = with_shares(facts, _of_work(facts, bound, said))
+        message = kind_of_work.with_shares(facts, _of_work(facts, bound, said))
     figures = facts.find("launches", LaunchFigures)
     if figures is not None and (figures.graphs.kernel_share or 0.0) >= MOST:  # which spares the device the launches
         message = _GRAPHS(headline=message, kernels=figures.graphs.kernels, all=figures.kernels)
@@ -326,18 +331,11 @@ def _of_busy_gpu(facts: Facts, recording: Recording, own: StepResources) -> Step
 def _of_work(facts: Facts, bound: str, said: dict[str, Any]) -> Message:
     """The sentence on a device that mostly computes, with the class of its work."""
     if bound == "gpu-compute":
-        return _PRODUCTS(**said, work=computing_of(facts))
+        return _PRODUCTS(**said, work=kind_of_work.computing_of(facts))
     if bound == "gpu-memory":
         return _MOVES(**said)
-    work = other_work(facts)
+    work = kind_of_work.other_work(facts)
     return _SOME_GPU(**said) if work is None else _OTHER_GPU(**said, work=work)
-
-
-def unit(recording: Recording) -> Message:
-    """The unit of the figures: a typical step, the only step, or what was recorded of no marked step."""
-    if recording.steps_from == "whole-trace":
-        return _WORK() if recording.has_more else _RECORDING()
-    return _ONE_STEP() if len(recording.steps) == 1 else _TYPICAL_STEP()
 
 
 def _computing_ns(own: StepResources) -> float:

@@ -10,7 +10,7 @@ from traceanalyzer.knowledge.first_match import finds
 from traceanalyzer.report.message import Text
 from traceanalyzer.rules.engine import program
 from traceanalyzer.rules.engine.facts import Facts
-from traceanalyzer.rules.engine.headlines import little_work, printed, typical
+from traceanalyzer.rules.engine.headlines import kind_of_work, little_work, printed
 from traceanalyzer.rules.engine.headlines.kind_of_work import MOST
 from traceanalyzer.rules.engine.headlines.typical import BUSY, StepBound
 from traceanalyzer.structure.recording import Recording
@@ -167,7 +167,7 @@ def of_launches_alone(facts: Facts) -> StepBound | None:
     waiting, step = waits.waiting_ns_per_step, facts.step_ns
     if waiting is None or not step or (waits.calls_per_step or 0.0) < 1:
         return None
-    unit = typical.unit(recording)
+    unit = kind_of_work.unit(recording)
     if waiting >= MOST * step:
         call = max(waits.rows, key=lambda row: (row.waiting_ns, row.call)).call
         return StepBound("gpu-compute", _WAITS_FOR_UNSEEN(call=call, part=(waiting, step), unit=unit), waiting / step)
