@@ -488,6 +488,18 @@ def test_graphs_are_named_where_the_device_is_busy() -> None:
     assert "30 of 30 recorded kernels were launched by graphs" in found.message.text
 
 
+def test_gaps_between_the_kernels_of_a_graph_are_the_devices() -> None:
+    """A replay runs for 980 of 1000 us: kernels of 3 us with 1 us between them."""
+    trace = TraceBuilder()
+    for number in range(4):
+        start = 1000 * number
+        trace.step(number, start, 1000)
+        kernels = [("gemv_kernel", start + 20 + 4 * i, 3, {}) for i in range(245)]
+        trace.graph_launch(start + 5, 10, kernels)
+    (found,) = report(trace).headlines
+    assert found.bound == "gpu-compute"
+
+
 TEXTS = [text for unit in (headlines, printed, typical) for text in texts_of(vars(unit).values())]
 CAUSES = [str(text) for text in TEXTS if text.note and "after: mostly because" in text.note]
 BOUNDS = [text for text in TEXTS if not str(text).startswith("{headline}") and "{part:part}" in str(text)]
