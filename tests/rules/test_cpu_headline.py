@@ -188,3 +188,38 @@ def test_a_shorter_step_is_not_what_lies_outside() -> None:
 
     assert "Not counted" not in of(13_000)
     assert "Not counted: 45 ms in a step unlike the others" in of(45_000)
+
+
+def test_long_pauses_without_a_name_are_not_the_programs_work() -> None:
+    """A server computes for 0.5 ms on a request, and nothing is recorded for 20 ms until the next."""
+    trace = TraceBuilder(devices=())
+    for number in range(8):
+        trace.op("aten::linear", 20_500 * number + 11 * number * number, 500)
+    text = said(trace)
+    assert text.startswith("The trace does not show what takes 14")
+    assert "Limited by the CPU" not in text
+
+
+def test_a_loader_that_takes_nearly_half_of_a_step_bounds_it() -> None:
+    def bound(loading: int) -> str:
+        trace = TraceBuilder(devices=())
+        for number in range(4):
+            trace.step(number, 1000 * number, 1000)
+            trace.annotation("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 1000 * number, loading)
+            trace.op("aten::mm", 1000 * number + loading, 1000 - loading)
+        (found,) = report(trace).headlines
+        return found.bound
+
+    assert (bound(390), bound(410)) == ("host", "input")
+
+
+def test_operators_are_also_told_with_what_they_call() -> None:
+    """A sort of indices copies and sorts: each of them is less than what the program called."""
+    trace = TraceBuilder(devices=())
+    for number in range(3):
+        at = 1000 * number
+        trace.step(number, at, 1000)
+        trace.op("aten::argsort", at, 900)
+        trace.op("aten::sort", at + 1, 500)
+        trace.op("aten::copy_", at + 510, 380)
+    assert "With what they call: aten::argsort 900 us." in said(trace)

@@ -81,6 +81,22 @@ def test_copies_beside_which_nothing_runs_can_be_what_bounds_a_step(copying: int
     assert ("Memcpy HtoD" in said(finish(trace))) == (copying > 1000)
 
 
+def test_copies_that_never_end_bound_a_step_although_kernels_run_beside_them() -> None:
+    """A stream of its own copies the next batch for the whole step; kernels take six tenths of it."""
+
+    def of(copying: int) -> str:
+        trace = TraceBuilder()
+        for number in range(4):
+            at = 10_000 * number
+            trace.step(number, at, 10_000)
+            trace.memcpy("HtoD", 10**8, at + 10, copying, pinned=True, at=at + 1, call_dur=5, stream=20)
+            trace.launch_kernel("ampere_sgemm_128x64_nn", at + 20, 6000, at=at + 8, call_dur=5)
+        return said(trace)
+
+    assert of(9980).startswith("Bound by copies: for all 10.0 ms of a typical step the GPU copies, mostly Memcpy")
+    assert not of(5000).startswith("Bound by copies")
+
+
 def test_a_capture_in_pieces_says_nothing_of_a_slow_host() -> None:
     (found,) = report(in_pieces(20, between=30, mark="capture_8192_PIECEWISE")).headlines
     assert found.bound == "capture"
@@ -471,6 +487,18 @@ def test_graphs_are_named_where_the_device_is_busy() -> None:
         trace.graph_launch(start + 10, 15, [("ampere_sgemm_128x64_nn", start + 30 + 90 * i, 90, {}) for i in range(10)])
     (found,) = report(trace).headlines
     assert "graphs launch 30 of 30 kernels" in found.text
+
+
+def test_gaps_between_the_kernels_of_a_graph_are_the_devices() -> None:
+    """A replay runs for 980 of 1000 us: kernels of 3 us with 1 us between them."""
+    trace = TraceBuilder()
+    for number in range(4):
+        start = 1000 * number
+        trace.step(number, start, 1000)
+        kernels = [("gemv_kernel", start + 20 + 4 * i, 3, {}) for i in range(245)]
+        trace.graph_launch(start + 5, 10, kernels)
+    (found,) = report(trace).headlines
+    assert found.bound == "gpu-compute"
 
 
 TEXTS = [text for unit in (headlines, printed, typical) for text in texts_of(vars(unit).values())]

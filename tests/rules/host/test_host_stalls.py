@@ -117,6 +117,27 @@ def trap_something_inside() -> TraceBuilder:
     return looping(step)
 
 
+def large_and_small_inputs() -> TraceBuilder:
+    """A product of a large matrix takes 8 ms in each step, among small ones; a view and an allocation stand still."""
+    trace, at = TraceBuilder(devices=()), 0
+    for number in range(6):
+        begin = at
+        for call in range(12):
+            length = 8000 if call == 5 else 10
+            trace.op("aten::mul", at, length)
+            trace.op(VIEW, at + length, 5000 if call == 7 else 4)
+            trace.op(EMPTY, at + length + 5000, 5000 if call == 9 else 4)
+            at += length + 10_100
+        trace.step(number, begin, at - begin)
+    return trace
+
+
+def test_only_calls_unlike_those_on_the_same_inputs_stand_still() -> None:
+    (found,) = findings(large_and_small_inputs(), RULE)
+    assert found.saving is not None
+    assert found.saving.direct_ns_per_step[1] == 10_000_000
+
+
 def trap_always_as_long() -> TraceBuilder:
     """Every call takes milliseconds: that is what they cost."""
     return arranging(lambda name, step, turn: 4_000)

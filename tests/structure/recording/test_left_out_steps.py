@@ -343,3 +343,15 @@ def test_of_a_training_and_an_evaluation_one_is_left_out(
     found = reasons(phases(*trains, evaluation=evaluation))
     assert [reason == "other-phase" for reason in found] == left_out
     assert {reason for reason in found if reason} <= {"other-phase"}
+
+
+def test_the_last_call_of_a_loader_that_only_ends_an_epoch_is_no_step_unlike_the_others() -> None:
+    trace = TraceBuilder(devices=())
+    for number in range(6):
+        trace.annotation(LOADER, 10_000 * number, 300)
+        if number < 5:
+            for call in range(12):
+                trace.op("aten::mm", 10_000 * number + 400 + 800 * call, 700)
+    found = recorded(trace)
+    assert found.steps_from == "enumerate(DataLoader)"
+    assert [step.reason for step in found.steps] == [*[None] * 5, "recording-end"]

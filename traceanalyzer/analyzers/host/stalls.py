@@ -23,7 +23,8 @@ from traceanalyzer.structure.context import Context, cached
 from traceanalyzer.structure.events import Occurrences, event_set
 from traceanalyzer.structure.launch_calls import blocked_calls
 from traceanalyzer.structure.operator_times import node_times
-from traceanalyzer.structure.sums import first_rows, members, rows_by
+from traceanalyzer.structure.recording.program_steps import program_steps
+from traceanalyzer.structure.sums import first_rows, group, members, rows_by
 from traceanalyzer.trace.distinct import distinct, is_among, ranked
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I32, I64, Bool
@@ -35,6 +36,9 @@ _TIMES = 50
 """A stall is this many times as long as the median (own choice: inputs of other sizes differ less)."""
 _USUAL = 8
 """Least number of calls of a name that show how long it takes as a rule (own choice)."""
+_TIMES_EQUAL, _PEERS = 3, 3
+"""A stall of an operator that computes is at least this many times as long as so many calls on the same inputs, or as
+what every other step has where inputs were not recorded (own choice)."""
 _NAMES = 2
 """Least number of different operators and calls that only arrange or launch (own choice: one may have a reason)."""
 _SHOWN = 10
@@ -134,12 +138,34 @@ def _find(context: Context) -> _Found:
     operators = np.flatnonzero(host.is_row & ~names.where(host_activity.is_communicating)[host.name])
     nodes = operators[_stalled(host.name[operators], context.cached(node_times).host_self_ns[operators])]
     arranges = names.where(host_activity.is_arranging)[host.name[nodes]]
+    unlike = arranges | _unlike_equal_calls(context, nodes)
+    nodes, arranges = nodes[unlike], arranges[unlike]
     calls = np.flatnonzero(_launching(context)) if arranges.any() else np.empty(0, np.int64)
     calls = calls[_stalled(launches.name[calls], launches.dur_ns[calls])]
     different = len(distinct(host.name[nodes][arranges])) + len(distinct(launches.name[calls]))
     if different < _NAMES or not arranges.any():
         return _Found(_alone(context, operators[names.where(_is_view)[host.name[operators]]]), calls[:0])
     return _Found(nodes, calls)
+
+
+def _unlike_equal_calls(context: Context, nodes: I64) -> Bool:
+    """Which of some operators take far longer than calls with the same inputs, or than what every other step has.
+
+    An operator that computes takes milliseconds on large inputs, each time, and microseconds on small ones.
+    """
+    host, time_ns, table = context.host, context.cached(node_times).host_self_ns, context.trace.host
+    unlike = np.zeros(len(nodes), np.bool_)
+    steps = len(program_steps(context).every)
+    every = np.flatnonzero(host.is_row & is_among(host.name, distinct(host.name[nodes])))
+    has_shapes = bool(table.shapes[host.row[every]].any())
+    inputs = table.shapes[host.row[every]] if has_shapes else np.zeros(len(every), np.int64)
+    for _, rows in members(group(host.name[every], inputs)[1]):
+        longest = np.sort(time_ns[every[rows]])[::-1]
+        usual = longest[len(longest) // 2 if has_shapes else min((steps - 1) // 2, len(longest) - 1)]
+        if len(rows) >= _PEERS and (has_shapes or steps >= _PEERS):
+            own = np.isin(nodes, every[rows])
+            unlike[own] = time_ns[nodes[own]] >= _TIMES_EQUAL * usual
+    return unlike
 
 
 def _is_view(name: str) -> bool:

@@ -19,7 +19,7 @@ _ONE_HOT = page("one-hot-product")
 
 _OF_TABLE = 0.9, 1.3
 _OF_ONE_HOT = 0.9, 1.2
-"""Least and most that goes away, as a multiple of the time (own choice after three runs, explained on the rules' pages)."""
+"""Least and most that goes away, as a multiple of the time (own choice, explained on the rules' pages)."""
 _Table = tuple[int, int]
 """Rows and width of a matrix."""
 _SHAPE = re.compile(r"\[\d+(?:, ?\d+)*\]")

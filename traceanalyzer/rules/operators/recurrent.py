@@ -12,7 +12,7 @@ from traceanalyzer.structure.events import ITS_OWN
 _PAGE = page("recurrent-cell-loop")
 
 _LEAST, _MOST = 0.6, 1.0
-"""Least and most of the loop's time that goes away (own choice after one run of the lab program, explained on the rule's page)."""
+"""Least and most of the loop's time that goes away (own choice, explained on the rule's page)."""
 _BESIDES = frozenset(
     f"aten::{name}"
     for name in (

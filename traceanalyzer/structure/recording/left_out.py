@@ -71,8 +71,12 @@ def is_cut(context: Context, steps: Steps) -> bool:
     step of the latter is as long as others if the device is still at work when the host has ended.
     """
     trace, duration = context.trace, steps.end_ns - steps.start_ns
-    if len(steps) < 2 or steps.found_by not in {MARKED, OPTIMIZER}:
+    if len(steps) < 2:
         return False
+    if steps.found_by not in {MARKED, OPTIMIZER}:
+        operators = _operators(context, steps)
+        is_short = duration[-1] < _BARELY_BEGUN * duration[:-1].min()
+        return bool(is_short and operators[-1] < _BARELY_BEGUN * operators[:-1].min())
     if steps.found_by == MARKED and duration[-1] >= _CUT * duration[:-1].min():
         return False
     start = trace.host.start_ns[trace.host.category == Category.OPERATOR]

@@ -25,7 +25,13 @@ _WORTH_NO_OPERATOR = 0.2
 """Share of a step from which on code in no operator is named (own choice: recording events costs a good part of it)."""
 _PARTS = frozenset({"mark", "function"})
 """Kinds of owners that are parts of the program, with names that people chose."""
-_TINY_NS, _LEAST_CALLS, _DOMINATES = 12_000, 100, 0.25
+_CALLING = frozenset({"operator", "autograd"})
+"""Kinds of owners that are operators which the program calls, and functions that autograd evaluates."""
+_SAME = 0.05
+"""Owners whose time differs from that of a named operator by less than this share are that operator (own choice)."""
+_MOSTLY_PAUSES = 0.8
+"""Share of a step in long pauses from which on they are all that can be said of it (own choice)."""
+_TINY_NS, _LEAST_CALLS, _DOMINATES = 18_000, 100, 0.25
 """Operators are tiny if at least so many follow one another this quickly, and none of them takes this share of a step
 by itself (own choice: a call costs some microseconds in PyTorch, in Python and in the profiler, on any inputs)."""
 _NO_CODE = frozenset({"communication", "asleep"})
@@ -55,6 +61,22 @@ _HOST_OUTSIDE = Text(
     "Limited by the CPU for {part:part} of {unit}, longest in no operator ({time:ns}).",
     note="unit is in the genitive: each step; no operator: Python or a library outside of PyTorch",
 )
+_PAUSES = Text(
+    "headline-cpu-pauses-2",
+    "The trace does not show what takes {part:part} of {unit}: long pauses in which no operator runs.",
+    note="unit is in the genitive: the trace; part reads: 140 of the 152 ms",
+)
+_MARK_PARTS = Text(
+    "detail-cpu-pauses",
+    "The program waits (for requests, files, a clock), or it runs code outside of PyTorch: record with with_stack=True, "
+    "or put record_function marks around its parts.",
+    note="with_stack and record_function are code",
+)
+_WITH_CALLED = Text(
+    "detail-cpu-with-called",
+    "With what they call: {owners}.",
+    note="they are operators; owners is a list of others, such as aten::argsort 15.73 ms",
+)
 _OPERATORS = Text(
     "detail-cpu-operators",
     "What takes most of it: {operators}.",
@@ -66,6 +88,18 @@ _NO_OPERATOR = Text(
     note="part of a list: aten::addmm 3.2 ms; code is Python or a library outside of PyTorch",
 )
 _OPERATOR = Text("headline-cpu-operator", "{name} {time:ns}", note="part of a list: aten::addmm 3.2 ms; name is code")
+
+
+def of_pauses(facts: Facts, said: Mapping[str, Any]) -> StepBound | None:
+    """The headline of a program on the CPU that is mostly in long pauses, of which nothing was recorded; else None."""
+    pauses = facts.find("host_pauses", HostPauses)
+    if pauses is None or pauses.owners:
+        return None
+    time = facts.per_step(pauses.time_ns)
+    if time < _MOSTLY_PAUSES * facts.step_ns:
+        return None
+    message = _PAUSES(part=(time, facts.step_ns), unit=said["unit"])
+    return StepBound("host", message, time / facts.step_ns).qualified(_MARK_PARTS)
 
 
 def with_operators(facts: Facts, found: StepBound, said: Mapping[str, Any]) -> StepBound:
@@ -87,7 +121,19 @@ def with_operators(facts: Facts, found: StepBound, said: Mapping[str, Any]) -> S
         (name, time), *_ = own
         longest = _HOST_IN(**said, name=name, time=time) if name else _HOST_OUTSIDE(**said, time=time)
         found = replace(found, message=first_short((longest, found.message)))
-    return found.and_says(_OPERATORS, operators=told)
+    found = found.and_says(_OPERATORS, operators=told)
+    return found if path is None else _with_owners(path, own, found)
+
+
+def _with_owners(path: CriticalPath, own: list[tuple[str, float]], found: StepBound) -> StepBound:
+    """Add operators and functions of autograd that take much with all that they call, if they are others."""
+    named = dict(own)
+    owners = [(row.name, row.ns_per_step) for row in path.owners if row.name and row.kind in _CALLING]
+    owners = [(name, time) for name, time in owners if time >= WORTH_BESIDE * path.step_ns][:_SHOWN]
+    is_said = [any(abs(time - each) <= _SAME * time for each in named.values()) for _, time in owners]
+    if all(is_said) or any(marks.is_optimizer(name) for name in named):
+        return found
+    return found.and_says(_WITH_CALLED, owners=tuple(_OPERATOR(name=name, time=time) for name, time in owners))
 
 
 def _own_times(facts: Facts, path: CriticalPath | None) -> list[tuple[str, float]]:

@@ -28,7 +28,7 @@ from traceanalyzer.rules.engine.headlines.kind_of_work import (
     moving_of,
     work_times,
 )
-from traceanalyzer.rules.engine.headlines.named_operators import HOST, with_operators
+from traceanalyzer.rules.engine.headlines.named_operators import HOST, of_pauses, with_operators
 from traceanalyzer.rules.engine.headlines.step_bound import StepBound, unit
 from traceanalyzer.rules.engine.headlines.typical import BUSY, WORTH
 from traceanalyzer.structure.recording import Recording
@@ -39,6 +39,8 @@ _NOT_PRINTED = "gpu-not-printed"
 """What bounds a table that does not print most of what the GPU does."""
 _NO_COLUMNS = "gpu-no-columns"
 """What bounds a table without columns of the GPU's times, of which only the total is printed."""
+_MUCH_INPUT = 0.4
+"""Share of a step from which on waiting for a loader is what bounds a program on the CPU (own choice)."""
 UNSEEN = 0.1
 """Greatest share of the profiled time in hidden rows that is ignored (own choice)."""
 WITH_GPU = {
@@ -212,6 +214,8 @@ def verdict(facts: Facts, times: Mapping[str, float], texts: Mapping[str, Text])
         return None
     large = {name: ns for name, ns in times.items() if ns >= (BUSY if name.startswith("gpu") else WORTH) * step}
     bound = max(large, key=lambda name: (name.startswith("gpu"), large[name]), default=None)
+    if texts is WITHOUT_GPU and large.get("input", 0.0) >= _MUCH_INPUT * step:
+        bound = "input"  # the rest is many things, none of which is as much
     if bound is None:
         return None
     time, share = large[bound], large[bound] / step
@@ -225,6 +229,8 @@ def verdict(facts: Facts, times: Mapping[str, float], texts: Mapping[str, Text])
         said["unit"] = unit(facts.find("recording", Recording))
     found = StepBound("gpu-compute" if bound in _ANY_WORK else bound, texts[bound](**said), share)
     if bound == "host" and texts is WITHOUT_GPU:
+        if (pauses := of_pauses(facts, said)) is not None:
+            return pauses
         found = with_operators(facts, _of_unused(facts, found, said), said)
     elif texts is WITHOUT_GPU:
         found = found.and_says(_NO_GPU_RECORDED)

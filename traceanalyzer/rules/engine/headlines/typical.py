@@ -38,6 +38,9 @@ WORTH = 0.2
 """Least share of a step that must be lost to a cause, known or unknown, before it is named."""
 WORTH_BESIDE = 0.1
 """Least share of a step, or of the GPU's time, that is named beside what bounds the step (own choice: half of that)."""
+_ALWAYS_COPIES = 0.9
+"""Share of a step from which on copies in one direction bound it, even if kernels run beside them (own choice)."""
+_OVER_BUS = frozenset({"HtoD", "DtoH"})
 _COMPUTING = 0.7
 """Share of a step from which on a device that computes bounds it rather than the host (own choice)."""
 _LONG = 0.3
@@ -108,6 +111,11 @@ _MOVES = Text(
 _ONLY_COPIES = Text(
     "headline-typical-copies-2",
     "Limited by copies: mostly {copy}, {part:part} of {unit}.",
+    note="unit is in the genitive: each step; copy is a name: Memcpy HtoD (Pageable -> Device)",
+)
+_COPIES_BESIDE = Text(
+    "headline-typical-copies-beside-2",
+    "Limited by copies beside kernels: mostly {copy}, {part:part} of {unit}.",
     note="unit is in the genitive: each step; copy is a name: Memcpy HtoD (Pageable -> Device)",
 )
 _DECODE = Text(
@@ -263,7 +271,8 @@ def verdict(facts: Facts) -> StepBound | None:
     own = recording.typical.resources
     if own.gpu_ns is None or not own.step_ns:
         return None
-    is_busy = own.gpu_ns >= BUSY * own.step_ns
+    # between the kernels of a graph it starts the next one, and waits for nobody
+    is_busy = own.gpu_ns + facts.idle_per_step("device_gap") >= BUSY * own.step_ns
     found = _of_copies(facts, recording, own) or (_of_busy_gpu if is_busy else _of_waiting_gpu)(facts, recording, own)
     return found.qualified(_COLD) if found.bound == "start-up" and program.is_cold_pass(facts) else found
 
@@ -272,10 +281,16 @@ def _of_copies(facts: Facts, recording: Recording, own: StepResources) -> StepBo
     """The headline of a step in which copies beside which nothing runs take more than anything else; else None."""
     step, time, copies = own.step_ns, own.only_copies_ns or 0.0, facts.find("copies", Copies)
     most = max(_computing_ns(own), own.exposed_communication_ns or 0.0, *_losses(facts, own).values())
-    if copies is None or not copies.rows or time < max(most, WORTH * step):
+    if copies is None or not copies.rows:
         return None
-    copy = max(copies.rows, key=lambda each: each.exposed_ns).name
-    message = _ONLY_COPIES(part=(time, step), unit=unit(recording), copy=copy)
+    longest = max(copies.rows, key=lambda row: row.time_ns * (row.kind in _OVER_BUS))
+    beside = facts.per_step(longest.time_ns) if longest.kind in _OVER_BUS else 0.0
+    copy, text = max(copies.rows, key=lambda each: each.exposed_ns).name, _ONLY_COPIES
+    if beside >= _ALWAYS_COPIES * step > time and _computing_ns(own) < BUSY * step:
+        time, copy, text = min(beside, step), longest.name, _COPIES_BESIDE
+    elif time < max(most, WORTH * step):
+        return None
+    message = text(part=(time, step), unit=unit(recording), copy=copy)
     return _with_device(facts, own, StepBound("gpu-memory", message, time / step))
 
 
