@@ -68,8 +68,8 @@ _PAUSES = Text(
 )
 _MARK_PARTS = Text(
     "detail-cpu-pauses",
-    "The program waits (for requests, files, a clock), or it runs code outside of PyTorch: record with with_stack=True, "
-    "or put record_function marks around its parts.",
+    "The program waits (for requests, files, a clock), or it runs code outside of PyTorch: record with "
+    "with_stack=True, or put record_function marks around its parts.",
     note="with_stack and record_function are code",
 )
 _WITH_CALLED = Text(
