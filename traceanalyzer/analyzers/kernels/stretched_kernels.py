@@ -9,8 +9,6 @@ its code: these are not judged.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import msgspec
 import numpy as np
 
@@ -18,7 +16,6 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.structure import typical
 from traceanalyzer.structure.analysis import KERNELS, Analysis, Need
 from traceanalyzer.structure.context import Context, cached
-from traceanalyzer.structure.events import Occurrences, event_set
 from traceanalyzer.structure.recorded_collectives import communication_kernels
 from traceanalyzer.structure.sums import group, members
 from traceanalyzer.trace.distinct import distinct
@@ -91,14 +88,6 @@ def analyze(context: Context) -> StretchedKernels:
         median_beyond_ns=float(np.median(beyond)),
         longest=tuple(_told(context, found, place) for place in longest.tolist()),
     )
-
-
-@event_set
-def stretched_at(context: Context) -> Iterator[Occurrences]:
-    """The stretched kernels."""
-    found, device = context.cached(_find), context.trace.device
-    columns = (device.device, device.start_ns, device.end_ns)
-    yield Occurrences("device", "stretched kernels", *(column[found.rows].astype(np.int64) for column in columns))
 
 
 def _told(context: Context, found: _Found, place: int) -> StretchedKernel:
