@@ -52,11 +52,12 @@ def test_it_is_well_formed(path: Path) -> None:
 @each_fixture
 def test_it_has_a_title_and_sections_that_say_something(path: Path) -> None:
     title, *sections = parts_of(path).values()
-    assert plain(title.title) == f"Profile of {path.name}"
+    assert plain(title.title).endswith(plain(report_of(path).headlines[0].message.text))
+    assert any(path.name in plain(text) for text in title.paragraphs)
     assert sections
     for part in sections:
         assert part.title
-        assert part.paragraphs or part.facts or part.tables, part.title
+        assert part.is_folded or part.paragraphs or part.facts or part.tables, part.title
 
 
 def test_no_line_ends_in_blanks() -> None:
