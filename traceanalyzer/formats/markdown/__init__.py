@@ -22,7 +22,7 @@ from traceanalyzer.formats.markdown.page import (
 )
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Generator, Report
-from traceanalyzer.report.names import clipped
+from traceanalyzer.report.names import clipped, first_sentence
 from traceanalyzer.report.section import Section, Topic
 
 __all__ = ["MARK", "TOP", "DocumentPicture", "code", "escape", "fitted", "render"]
@@ -135,13 +135,17 @@ def fitted(
 def _folds(parts: Iterable[_Part], language: Language) -> Iterator[tuple[str, list[str]]]:
     """The titles and texts of at most three folded groups: advice, measurements, and what they are of."""
     groups: dict[str, list[str]] = {}
+    warned = ""
     for section, text in parts:
+        if section.id == "warnings" and section.messages:
+            warned = first_sentence(language.say(section.messages[0]))
         is_advice = section.topic is Topic.SUMMARY or bool(section.findings)
         group = "findings" if is_advice else "quality" if section.topic is Topic.QUALITY else "measurements"
         groups.setdefault(group, []).append(text)
     for group, title in _FOLDS.items():
         if group in groups:
-            yield raw(language.text(title)), groups[group]
+            said = language.text(title)
+            yield raw(language.joined(said, warned) if group == "quality" and warned else said), groups[group]
 
 
 def _without_least_valuable(shown: list[_Part], room: int, language: Language) -> tuple[list[_Part], str]:

@@ -82,7 +82,7 @@ def of_report(
     by_id = {section.id: section for section in shown}
     for headline in report.headlines[:1]:
         more = (headline.qualifier, outcome(headline, report.findings))
-        if said := "  \n".join(prose(language.say(each)) for each in more if each):
+        if said := "\\\n".join(prose(language.say(each)) for each in more if each):
             yield said
     yield " \u00b7 ".join(_of_what(report, language, page_url))
     public = (picture for picture in pictures if picture.section == "steps" and "://" in picture.target)
@@ -132,7 +132,7 @@ def _card(finding: Finding, language: Language) -> str:
     for file, line in sarif.lines(finding)[:1]:
         lines[-1] += f" ({code(clipped(f'{file}:{line}', _PLACE))})"
     lines.append(prose(clipped(first_sentence(card.summary), _SEEN)))
-    return "  \n   ".join(lines)  # two blanks break a line
+    return "\\\n   ".join(lines)
 
 
 def verdict_of(difference: Difference, outcome: str, language: Language) -> str:
