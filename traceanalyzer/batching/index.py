@@ -17,7 +17,8 @@ from traceanalyzer.batching.record import Output
 from traceanalyzer.batching.summary import CSV
 from traceanalyzer.formats import cards, environment, html, markdown
 from traceanalyzer.formats.html import labels
-from traceanalyzer.formats.html.summary import anchor, percent
+from traceanalyzer.formats.html.summary import anchor
+from traceanalyzer.formats.html.where_time_goes import percent
 from traceanalyzer.formats.language import Language
 from traceanalyzer.inputs.storage import Folder
 from traceanalyzer.report.message import Text

@@ -53,6 +53,7 @@ from traceanalyzer.sections import (
     ranks,
     steps,
     story,
+    story_headline,
     tables,
     throughput,
     trust,
@@ -60,6 +61,7 @@ from traceanalyzer.sections import (
 )
 
 _BUILDERS: tuple[Callable[[Report, int], Iterator[Section]], ...] = (
+    story_headline.build,
     story.build,
     capture.build_step,
     findings.build,

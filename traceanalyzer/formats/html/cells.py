@@ -146,7 +146,7 @@ def _cell(value: Any, unit: str, column: SectionColumn, language: Language, deta
 
 _CALLS = Text("tree-calls", "{count:count} calls", one="{count:count} call")
 _DEVICE = Text("tree-device", "{time:ns} on the device")
-_HOST = Text("tree-host", "{time:ns} on the host")
+_HOST = Text("tree-cpu", "{time:ns} on the CPU")
 _DEEPEST = 40
 _OPEN = 2
 """Number of levels that are initially expanded."""
