@@ -9,6 +9,7 @@
     memory_snapshot  what a snapshot of memory holds, and who holds the peak
     trust            the file, losses while reading, skipped analyses
     story            several measurements of one program
+    story_headline   what became of its step
     columns          what sections are made of: tables and facts, whose columns are data
     explained        orders tables by the device time that they explain
     in_steps         puts the typical step before the whole recording

@@ -1,7 +1,7 @@
 """Renders self-contained HTML pages that need no network and no other file, and open quickly.
 
-The page of a report has its sections in groups, the most important first; plain pages have no script. Data for the
-script is embedded as JSON that cannot end its element, for any names in it.
+The page of a report has its sections in groups, the most important first. Data for the script is embedded as JSON that
+cannot end its element, for any names in it.
 
 Four things are more than the layout of a section: strip and timeline show times, which no section has; resources of a
 headline are meters, because they overlap; findings are cards with addresses, to which others link; the tree of modules
@@ -118,6 +118,7 @@ _SCRIPTS = (
     "flames",
     "finder",
 )
+_PLAIN_SCRIPTS = ("page", "tables", "finder")
 _UNFOLDED = (Topic.RUNS, Topic.RANKS, Topic.ACCELERATORS)
 """Topics whose first section is open on the page of a trace; everything else is folded."""
 _OF_RANKS = ("chart-ranks-strips", "chart-ranks-cost")
@@ -393,7 +394,7 @@ def plain(
     charts_of: Mapping[str, Iterable[Chart]] | None = None,
     opening: Opening | None = None,
 ) -> str:
-    """Render a page of sections, without a script.
+    """Render a page of sections.
 
     Args:
         generator: The program that creates it.
@@ -405,6 +406,7 @@ def plain(
     """
     detail = next(iter(stages(None)))
     style = sheets()
+    script = "".join(source(f"{name}.js") for name in _PLAIN_SCRIPTS)
     language = figures.FigureLanguage(language)
     groups: list[PageGroup] = []
     for section in shown:
@@ -425,7 +427,9 @@ def plain(
                 "tab": opening.tab if opening is not None else title,
                 "groups": groups,
                 "style": verbatim(style),
-                "policy": policy(style, ""),
+                "script": verbatim(script),
+                "policy": policy(style, script),
+                "labels": as_json(labels.script_labels(language)),
             },
             opening=opening,
             word=SimpleNamespace(**labels.labels(language) | {"all_rows_command": "-o x.json"}),

@@ -15,7 +15,7 @@ from math import fsum
 from traceanalyzer.analyzers.steps.slices import RecordedSlices, SliceTime
 from traceanalyzer.formats.html import strip_lanes
 from traceanalyzer.formats.html.figures import FigureLanguage
-from traceanalyzer.formats.html.strip_lanes import COLUMNS, StripLane, StripText, short
+from traceanalyzer.formats.html.strip_lanes import COLUMNS, StripText, TypicalLane, short
 from traceanalyzer.formats.html.timeline_data import WHOLE, TimelineTimes, idle_findings
 from traceanalyzer.formats.html.waterfall import TONES
 from traceanalyzer.formats.language import Language
@@ -76,7 +76,7 @@ class Strip:
     """The picture and its sentence."""
 
     says: str
-    lanes: tuple[StripLane, ...]
+    lanes: tuple[TypicalLane, ...]
     reasons: tuple[StripText, ...]
     """The largest causes of idle time, below the lanes."""
     idle: tuple[IdleArea, ...]

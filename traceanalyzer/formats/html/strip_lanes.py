@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, groupby
+from itertools import accumulate, groupby, zip_longest
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -32,7 +32,7 @@ CHARACTER = 1.05
 """Width of a character in percent of the strip, on a screen on which texts are in it."""
 _FUNCTION = re.compile(r"(?:.*/)?([^/]+\.py)\(\d+\): (.+)")
 _MODULE = re.compile(r"nn\.Module: (.+?)(?:_\d+)?$")
-_NOISE = re.compile(r"^[#\s]+|[#\s]+$|^Call |^torch::autograd::|^aten::")
+_NOISE = re.compile(r"^[#\s]*(?:Call |torch::autograd::|aten::)?|[#\s]+$")
 """What frameworks add to names."""
 _MOST_DEVICES = 8
 _COVERS = 0.9
@@ -61,7 +61,7 @@ class StripArea:
 
 
 @dataclass(frozen=True)
-class StripLane:
+class TypicalLane:
     """One lane of the picture."""
 
     label: str
@@ -85,7 +85,7 @@ _Shares = dict[_Key, int]
 """How much of a column each colour with its name fills: of its width, in units of duration / columns."""
 
 
-def lanes(slices: RecordedSlices, one: SliceTime, language: Language) -> list[StripLane]:
+def lanes(slices: RecordedSlices, one: SliceTime, language: Language) -> list[TypicalLane]:
     """All lanes of a step, from the devices up to the program."""
     return [
         *_devices(slices, one, language),
@@ -110,7 +110,7 @@ def short(name: str) -> str:
 # Devices
 
 
-def _devices(slices: RecordedSlices, one: SliceTime, language: Language) -> Iterator[StripLane]:
+def _devices(slices: RecordedSlices, one: SliceTime, language: Language) -> Iterator[TypicalLane]:
     """What each device computes, all streams together, and what it communicates."""
     for kind in ("device", "accelerator"):
         streams: dict[str, list[SliceLane]] = {}  # by device
@@ -137,7 +137,7 @@ def _named_collectives(columns: list[_Key | None]) -> list[_Piece]:
     return list(_runs(named))
 
 
-def _collectives_of_host(slices: RecordedSlices, one: SliceTime, language: Language) -> Iterator[StripLane]:
+def _collectives_of_host(slices: RecordedSlices, one: SliceTime, language: Language) -> Iterator[TypicalLane]:
     """Collectives that threads of the CPU run, as gloo does."""
     own = [lane for lane in one.lanes if lane.kind == "host" and lane.role is None]
     pieces = _named_collectives(_most_of_columns(one, own, slices, _is_collective))
@@ -148,36 +148,36 @@ def _collectives_of_host(slices: RecordedSlices, one: SliceTime, language: Langu
 # Phases and modules
 
 
-def _phases(slices: RecordedSlices, one: SliceTime, language: Language) -> Iterator[StripLane]:
+def _phases(slices: RecordedSlices, one: SliceTime, language: Language) -> Iterator[TypicalLane]:
     """The marks of the main thread, the outermost that are not the step itself; between them what autograd shows."""
-    marked = [lane for lane in one.lanes if lane.kind == "marks"]
-    lane = next((lane for lane in marked if lane.role == "main"), None)
-    columns: list[_Key | None] = [None] * COLUMNS
-    if lane is not None:
-        rows = list(zip(lane.depth, lane.duration, strict=True))
-        covered = {depth for depth, length in rows if length >= _COVERS * one.duration_ns}
-        depth = next((depth for depth in sorted(set(lane.depth)) if depth not in covered), None)
-        columns = columns if depth is None else _most_of_columns(one, [lane], slices, depth=depth)
-    inferred = _passes(slices, one)
+    columns = _marked(slices, one)
     if not any(key is not None and marks.passes(key[1]) for key in columns):
-        columns = [own or other for own, other in zip(columns, inferred, strict=True)]
+        columns = [own or other for own, other in zip(columns, _passes(slices, one), strict=True)]
     pieces = list(_runs(columns))
     if pieces:
         yield _lane(language.text(_PHASES), pieces)
 
 
+def _marked(slices: RecordedSlices, one: SliceTime) -> list[_Key | None]:
+    lane = next((lane for lane in one.lanes if lane.kind == "marks" and lane.role == "main"), None)
+    if lane is None:
+        return [None] * COLUMNS
+    rows = list(zip(lane.depth, lane.duration, strict=True))
+    covered = {depth for depth, length in rows if length >= _COVERS * one.duration_ns}
+    depth = next((depth for depth in sorted(set(lane.depth)) if depth not in covered), None)
+    return [None] * COLUMNS if depth is None else _most_of_columns(one, [lane], slices, depth=depth)
+
+
 def _passes(slices: RecordedSlices, one: SliceTime) -> list[_Key | None]:
     """Where autograd shows the backward pass, and where the main thread works before it."""
-    threads = {role: [lane for lane in one.lanes if lane.kind == "host" and lane.role == role] for role in _ROLES}
-    back = [key is not None for key in _most_of_columns(one, threads["autograd"], slices)]
+    back = _of_role(slices, one, "host", "autograd")
     if not any(back):
         return [None] * COLUMNS
-    owners = [lane for lane in one.lanes if lane.kind == "owners" and lane.role == "main"]
-    works = [key is not None for key in _most_of_columns(one, owners, slices)]
-    last = max(column for column, is_back in enumerate(back) if is_back)
-    found: list[_Key | None] = [
-        ("other", "backward") if is_back else ("other", "forward") if is_work and column < last else None
-        for column, (is_back, is_work) in enumerate(zip(back, works, strict=True))
+    last = max(column for column, key in enumerate(back) if key)
+    works = _of_role(slices, one, "owners", "main")[:last]
+    found = [
+        ("other", "backward") if is_back else ("other", "forward") if is_work else None
+        for is_back, is_work in zip_longest(back, works)
     ]
     filled: list[_Key | None] = [None] * COLUMNS
     for piece in _joined(piece for piece in _runs(found) if piece.name == "backward" or piece.end - piece.begin > 1):
@@ -185,7 +185,9 @@ def _passes(slices: RecordedSlices, one: SliceTime) -> list[_Key | None]:
     return filled
 
 
-_ROLES = ("main", "autograd")
+def _of_role(slices: RecordedSlices, one: SliceTime, kind: str, role: str) -> list[_Key | None]:
+    """What most of each column is, of the lanes of a kind whose threads have a role."""
+    return _most_of_columns(one, [lane for lane in one.lanes if lane.kind == kind and lane.role == role], slices)
 
 
 def _joined(pieces: Iterable[_Piece]) -> list[_Piece]:
@@ -201,7 +203,7 @@ def _joined(pieces: Iterable[_Piece]) -> list[_Piece]:
     return found
 
 
-def _modules(slices: RecordedSlices, one: SliceTime, language: Language) -> Iterator[StripLane]:
+def _modules(slices: RecordedSlices, one: SliceTime, language: Language) -> Iterator[TypicalLane]:
     """The modules that the main thread is in; those of one class that follow each other are one, with their number."""
     lane = next((lane for lane in one.lanes if lane.kind == "host" and lane.role == "main"), None)
     rows = [] if lane is None else list(_module_rows(lane, slices))
@@ -249,7 +251,7 @@ def _folded(piece: _Piece, starts: Iterable[tuple[int, str]], language: Language
     return language.unmarked.text(_TIMES, name=piece.name, count=count) if count > 1 else piece.name
 
 
-def _hosts(slices: RecordedSlices, one: SliceTime, language: Language) -> Iterator[StripLane]:
+def _hosts(slices: RecordedSlices, one: SliceTime, language: Language) -> Iterator[TypicalLane]:
     """Which part of the program each critical thread is in; without any, the outermost calls of the main thread."""
     own = [lane for lane in one.lanes if lane.kind == "owners"]
     own = own or [lane for lane in one.lanes if lane.kind == "host" and lane.role == "main"]
@@ -316,7 +318,7 @@ def _most(shares: _Shares, duration: int) -> _Key | None:
     return max(shares, key=lambda key: shares[key])
 
 
-def _lane(label: str, pieces: Iterable[_Piece], *, shows_idle: bool = False) -> StripLane:
+def _lane(label: str, pieces: Iterable[_Piece], *, shows_idle: bool = False) -> TypicalLane:
     """A lane; pieces with room for it have their name."""
     shown = tuple(pieces)
     paths: dict[str, str] = {}
@@ -324,7 +326,7 @@ def _lane(label: str, pieces: Iterable[_Piece], *, shows_idle: bool = False) -> 
         edge = 0.6 if end - begin > 3 else 0.0
         paths[tone] = f"{paths.get(tone, '')}M{begin} 0H{end - edge:g}V1H{begin}Z"
     areas = tuple(StripArea(tone, path) for tone, path in paths.items())
-    return StripLane(label, areas, tuple(_names(shown)), shows_idle)
+    return TypicalLane(label, areas, tuple(_names(shown)), shows_idle)
 
 
 def _names(pieces: Iterable[_Piece]) -> Iterator[StripText]:

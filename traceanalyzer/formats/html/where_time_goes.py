@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import fsum
 
 from markupsafe import Markup
@@ -90,26 +90,38 @@ def pictures(
     """
     overview, gpu = by_id.get("overview"), by_id.get("gpu")
     parts = tuple(pieces(overview.parts, language)) if overview else ()
-    gpus = list(_gpus(gpu.tables[0], report, language)) if gpu else []
+    gpus = tuple(_gpus(gpu.tables[0], report, language)) if gpu else ()
     values = (*details, *(_rest(gpu.tables[0], language) if gpu else ()))
-    for number, headline in enumerate(headlines or (None,)):
-        meters = list(_resources(headline, language)) if headline else []
-        if len(gpus) > 1 or not any(meter.tone == "kernel" for meter in meters):
-            meters = [*gpus[:_MOST_GPUS], *(meter for meter in meters if meter.tone != "kernel")]
-        if not meters and not parts:
-            continue
-        is_first = number == 0
-        hidden = len(gpus) - _MOST_GPUS
-        step = headline.resources.step_ns if headline and headline.resources and not overview else None
-        yield WhereTimeGoes(
-            run=runs.get(headline.run or "") if headline else None,
-            step=language.about("headline", headline.run).text(_STEP, step=step) if headline and step else None,
-            says=says if is_first else (),
-            parts=parts if is_first else (),
-            meters=tuple(meters),
-            more_gpus=language.text(_MORE_GPUS, hidden=hidden) if hidden > 0 else None,
-            details=values if is_first else (),
-        )
+    first = WhereTimeGoes(None, None, says, parts, (), None, values)
+    for headline in headlines or (None,):
+        shown = replace(first, meters=tuple(_meters(headline, gpus, language)), more_gpus=_more(gpus, language))
+        if headline is not None:
+            step = None if overview else _step(headline, language)
+            shown = replace(shown, run=runs.get(headline.run or ""), step=step)
+        if shown.meters or shown.parts:
+            yield shown
+        first = replace(first, says=(), parts=(), details=())
+
+
+def _meters(headline: Headline | None, gpus: Sequence[Meter], language: FigureLanguage) -> Iterator[Meter]:
+    """What is in use: each of several GPUs, or the busiest; then the other resources."""
+    resources = list(_resources(headline, language)) if headline else []
+    has_gpu = any(meter.tone == "kernel" for meter in resources)
+    if len(gpus) > 1 or not has_gpu:
+        yield from gpus[:_MOST_GPUS]
+        resources = [meter for meter in resources if meter.tone != "kernel"]
+    yield from resources
+
+
+def _more(gpus: Sequence[Meter], language: FigureLanguage) -> str | None:
+    hidden = len(gpus) - _MOST_GPUS
+    return language.text(_MORE_GPUS, hidden=hidden) if hidden > 0 else None
+
+
+def _step(headline: Headline, language: FigureLanguage) -> str | None:
+    if headline.resources is None:
+        return None
+    return language.about("headline", headline.run).text(_STEP, step=headline.resources.step_ns)
 
 
 def pieces(parts: Sequence[SectionPart], language: FigureLanguage) -> Iterator[Piece]:
