@@ -44,6 +44,7 @@ def stages(top: int | None) -> tuple[PageDetail, ...]:
     full = PageDetail(rows=rows, name=2000, slices=20_000, places=1000, findings=100)
     return (
         full,
+        PageDetail(rows=rows, name=2000, slices=6000, places=1000, findings=100),
         PageDetail(rows=rows, name=400, slices=6000, places=400, findings=100),
         PageDetail(rows=rows, name=160, slices=3000, places=200, findings=100),
         PageDetail(rows=min(rows, 100), name=160, slices=3000, places=200, findings=60),
