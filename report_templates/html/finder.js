@@ -120,13 +120,13 @@
   const away = () => { tip.hidden = true; };
   /* The browser scrolls to a term that gets the focus: its definition goes with it. */
   const follows = () => { if (!tip.hidden && document.activeElement.meaning) over(document.activeElement); else away(); };
-  for (const label of document.querySelectorAll("main th[data-csv], main dt, .legend .label, .meters .label")) {
+  for (const label of document.querySelectorAll("main th[data-csv], main dt, .legend .label, .meters .label, [data-tip]")) {
     if (label.closest(".definitions")) continue;
-    const meaning = meanings.get(label.textContent.trim().toLowerCase());
+    const meaning = label.dataset.tip ?? meanings.get(label.textContent.trim().toLowerCase());
     if (!meaning) continue;
     const target = label.querySelector("button") ?? label;
     target.meaning = meaning;
-    target.classList.add("term");
+    if (!label.dataset.tip) target.classList.add("term");
     target.setAttribute("aria-describedby", "term-tip");
     if (target === label) target.tabIndex = 0;
     label.removeAttribute("title");

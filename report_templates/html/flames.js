@@ -11,6 +11,7 @@
     const found = holder.querySelector(".found");
     const buttons = [...holder.querySelectorAll("[data-graph]")];
     const graphs = data.graphs.map(placed);
+    const turned = new Map(), upside = holder.querySelector("[data-bottom-up]");
     let graph = graphs[0], top = -1, at = -1, boxes = [];
 
     /* A row of a graph has its start, the row around it, and those inside it. */
@@ -29,6 +30,38 @@
         open.push(row);
       });
       return { title, rows, all, outer: rows.flatMap((row, number) => (row.parent < 0 ? [number] : [])) };
+    }
+
+    /* Bottom-up: each frame with the time in itself, largest first, and below it what called it. */
+    const MOST_CALLERS = 12;
+    function inverted({ title, rows }) {
+      const callers = new Map();
+      for (const row of rows) {
+        const own = row.ns - row.inner.reduce((sum, inner) => sum + rows[inner].ns, 0);
+        if (own <= 0) continue;
+        let level = callers;
+        for (let place = row, depth = 0; place && depth <= MOST_CALLERS; place = rows[place.parent], depth++) {
+          const node = level.get(place.name) ?? { name: place.name, tone: place.tone, ns: 0, callers: new Map() };
+          node.ns += own;
+          level.set(place.name, node);
+          level = node.callers;
+        }
+      }
+      const turned = [], outer = [];
+      let all = 0;
+      const lay = (level, parent, begin, depth) => {
+        let start = begin;
+        for (const node of [...level.values()].sort((a, b) => b.ns - a.ns)) {
+          const row = turned.length;
+          turned.push({ parent, depth, start, ns: node.ns, inner: [], name: node.name, tone: node.tone });
+          if (parent < 0) outer.push(row); else turned[parent].inner.push(row);
+          lay(node.callers, row, start, depth + 1);
+          start += node.ns;
+        }
+        return start;
+      };
+      all = lay(callers, -1, 0, 0);
+      return { title, rows: turned, all, outer };
     }
 
     const number = (value, digits) => new Intl.NumberFormat(root.lang || "en", {
@@ -114,11 +147,22 @@
     sought.addEventListener("keydown", (event) => {
       if (event.key === "Escape") { sought.value = ""; draw(); }
     });
+    let given = 0;
+    const turn = () => {
+      const isTurned = upside.getAttribute("aria-pressed") === "true";
+      if (isTurned && !turned.has(given)) turned.set(given, inverted(graphs[given]));
+      graph = isTurned ? turned.get(given) : graphs[given];
+      zoom(-1);
+    };
+    upside.addEventListener("click", () => {
+      upside.setAttribute("aria-pressed", String(upside.getAttribute("aria-pressed") !== "true"));
+      turn();
+    });
     for (const button of buttons) {
       button.addEventListener("click", () => {
-        graph = graphs[Number(button.dataset.graph)];
+        given = Number(button.dataset.graph);
         for (const other of buttons) other.setAttribute("aria-pressed", String(other === button));
-        zoom(-1);
+        turn();
       });
     }
     draw();

@@ -68,6 +68,21 @@ for (const button of document.querySelectorAll(".copy")) {
   button.addEventListener("click", () => confirmCopy(button, button.parentElement.querySelector("ins").textContent));
 }
 
+/* A finding for a mail or an issue: what to do, its price, why, and a link. */
+const asMarkdown = (card) => {
+  const text = (selector) => card.querySelector(selector)?.textContent.replace(/\s+/g, " ").trim() ?? "";
+  const title = text("h3").replace(/ ?#$/, ""), price = text(":scope > .saving .price-text"), lines = text(".lines");
+  const said = [...card.querySelectorAll(":scope > p:not(.saving), :scope > details > p:not(.lines)")]
+    .map((part) => part.textContent.replace(/\s+/g, " ").trim()).filter(Boolean);
+  const code = card.querySelector(".code ins")?.textContent;
+  const fence = code && (code.includes("```") ? "~~~" : "```");
+  return [`### ${title}`, price && `**${price}**`, ...said, lines, code && `${fence}python\n${code.trimEnd()}\n${fence}`]
+    .filter(Boolean).join("\n\n");
+};
+for (const button of document.querySelectorAll(".as-markdown")) {
+  button.addEventListener("click", () => confirmCopy(button, asMarkdown(button.closest("article"))));
+}
+
 for (const button of document.querySelectorAll("[data-tree]")) {
   button.addEventListener("click", () => {
     for (const part of button.closest(".block").querySelectorAll(".tree details")) {

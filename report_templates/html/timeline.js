@@ -13,16 +13,9 @@ const timeline = (holder, data) => {
   let at = null, marked = null, moment = null, found = null, wanted = null;
 
   /* Words and colours */
-  const decimal = (value, digits) => new Intl.NumberFormat(root.lang || "en", {
-    minimumFractionDigits: digits, maximumFractionDigits: digits, useGrouping: false,
-  }).format(value);
-  const duration = (ns) => {
-    const [factor, unit] = data.units.find(([size]) => Math.abs(ns) >= size) ?? data.units.at(-1);
-    const value = ns / factor;
-    const digits = factor === 1 ? 0 : Math.max(0, 3 - String(Math.trunc(Math.abs(value))).length);
-    return `${decimal(value, digits)} ${unit}`;
-  };
+  const { decimal, duration } = timelineData.writing(data.units);
   const nameOf = (lane, item) => (lane.kind === "idle" ? data.causes[lane.name[item]] : data.names[lane.name[item]] ?? "");
+  const ranges = timelineRange(data, part("range"), nameOf, duration);
   const countOf = (lane, item) => lane.count[item] ?? 1;
   const endOf = (lane, item) => lane.start[item] + lane.length[item];
   const titleOf = ({ lane, item, merged }) => {
@@ -53,12 +46,17 @@ const timeline = (holder, data) => {
   const layOut = () => {
     let y = AXIS;
     lanes = time.lanes.map((lane) => {
-      const top = y + LABEL;
-      y = top + lane.rows * ROW + GAP;
-      return { ...lane, top, bottom: y - GAP };
+      const top = y + LABEL, isEmpty = !hasAny(lane);
+      y = top + (isEmpty ? 0 : lane.rows * ROW) + GAP;
+      return { ...lane, top, bottom: y - GAP, isEmpty };
     });
     height = y + GAP;
   };
+  /* A lane in which nothing runs at the times that are shown has only its name. */
+  const hasAny = (lane) => lane.byRow.some((row) => {
+    const place = firstAt(row, from);
+    return place < row.items.length && lane.start[row.items[place]] <= to;
+  });
   /* Position in a row of the first slice that reaches a moment. */
   const firstAt = (row, ns) => {
     let low = 0, high = row.items.length;
@@ -82,6 +80,7 @@ const timeline = (holder, data) => {
     lanes.forEach(drawLane);
     highlight();
     arrows();
+    if (ranges.now) frame();
     part("view").textContent = filled(words.view, { from: duration(from), to: duration(to), all: duration(time.duration) });
   };
   const band = (start, end, color, alpha) => {
@@ -121,7 +120,10 @@ const timeline = (holder, data) => {
     pen.fillStyle = colors.paper;
     pen.fillRect(0, lane.top - LABEL + 2, room + 8, LABEL - 3);
     pen.fillStyle = colors.muted;
+    pen.globalAlpha = lane.isEmpty ? 0.6 : 1;
     pen.fillText(lane.label, 4, lane.top - LABEL / 2 + 1);
+    pen.globalAlpha = 1;
+    if (lane.isEmpty) return;
     pen.font = `10.5px ${family}`;
     lane.byRow.forEach((row, depth) => drawRow(lane, row, lane.top + depth * ROW));
     if (at && at.lane.kind === lane.kind && at.lane.place === lane.place && at.lane.label === lane.label) outline(lane);
@@ -184,6 +186,15 @@ const timeline = (holder, data) => {
       pen.fillRect(x(moment) - 1, AXIS, 2, height);
     }
   };
+  const frame = () => {
+    const [left, right] = ranges.now.map(x);
+    pen.fillStyle = pen.strokeStyle = colors.highlight;
+    pen.globalAlpha = 0.18;
+    pen.fillRect(left, AXIS, right - left, height);
+    pen.globalAlpha = 1;
+    pen.lineWidth = 1.5;
+    pen.strokeRect(left, AXIS, right - left, height - AXIS - 1);
+  };
   const arrows = () => {
     if (!at) return;
     for (const [call, kernel] of linked(at)) {
@@ -232,12 +243,24 @@ const timeline = (holder, data) => {
     if (pair) choose(at.lane.kind === "device" ? pair[0] : pair[1]);
   };
 
+  /* A range: what is in it is said below. */
+  const toRange = (one, two, isDone = true) => {
+    ranges.set(Math.max(0, Math.min(one, two)), Math.min(time.duration, Math.max(one, two)));
+    draw();
+    if (isDone) ranges.tell(time.lanes);
+  };
+  const extend = (side) => {
+    const now = at ? (side ? endOf(at.lane, at.item) : at.lane.start[at.item]) : (from + to) / 2;
+    toRange(now, ranges.now?.[1 - side] ?? now);
+  };
+
   /* Moving */
   const told = () => { for (const one of changed) one(); };
   const show = (begin, length) => {
     const span = Math.min(time.duration, Math.max(SHORTEST, length));
     from = Math.min(Math.max(0, begin), time.duration - span);
     to = from + span;
+    layOut();
     draw();
     told();
   };
@@ -253,8 +276,10 @@ const timeline = (holder, data) => {
     number = index;
     time = decoded[index] ??= timelineData.decoded(data, data.times[index], words.idle_lane);
     which.value = String(index);
-    layOut();
     from = 0; to = time.duration; at = null; moment = null;
+    layOut();
+    ranges.clear();
+    part("from-finding").hidden = true;
     chosen.textContent = "";
     part("its-finding").hidden = true;
     part("notes").textContent = time.notes.join(" ");
@@ -324,8 +349,8 @@ const timeline = (holder, data) => {
     ? { lane: at.lane, item: Math.min(Math.max(0, at.item + step), at.lane.start.length - 1) }
     : nearest(lanes[0]));
   const across = (step) => {
-    const place = at ? lanes.indexOf(laid(at.lane)) + step : 0;
-    return nearest(lanes[Math.min(Math.max(0, place), lanes.length - 1)]);
+    const shown = lanes.filter((lane) => !lane.isEmpty), place = at ? shown.indexOf(laid(at.lane)) + step : 0;
+    return nearest(shown[Math.min(Math.max(0, place), shown.length - 1)]);
   };
 
   /* Searching */
@@ -338,15 +363,18 @@ const timeline = (holder, data) => {
       wanted = lanes.filter((lane) => !["idle", "path", "owners", "marks"].includes(lane.kind))
         .flatMap((lane) => lane.start.map((_, item) => ({ lane, item })).filter(({ item }) => found.has(lane.name[item])))
         .sort((a, b) => a.lane.start[a.item] - b.lane.start[b.item]);
-      hits.textContent = filled(words.hits, { shown: 0, all: wanted.length });
+      hits.textContent = hitsText(0);
     }
   };
+  const hitsText = (shown) => filled(words.hits, {
+    shown, all: wanted.length, time: duration(wanted.reduce((sum, { lane, item }) => sum + lane.length[item], 0)),
+  });
   const hit = (step) => {
     if (!wanted?.length) return;
     const now = wanted.findIndex((one) => at && one.lane.place === at.lane.place && one.lane.kind === at.lane.kind && one.item === at.item);
     const next = now < 0 ? (step > 0 ? 0 : wanted.length - 1) : (now + step + wanted.length) % wanted.length;
     choose(wanted[next]);
-    hits.textContent = filled(words.hits, { shown: next + 1, all: wanted.length });
+    hits.textContent = hitsText(next + 1);
   };
   search.addEventListener("input", () => { look(); draw(); });
   search.addEventListener("keydown", (event) => {
@@ -361,7 +389,8 @@ const timeline = (holder, data) => {
     0: everything, Home: everything, f: fit, Enter: fit, g: follow, n: () => hit(1), N: () => hit(-1),
     ArrowRight: (event) => (event.shiftKey ? pan(0.2) : choose(beside(1))),
     ArrowLeft: (event) => (event.shiftKey ? pan(-0.2) : choose(beside(-1))),
-    ArrowDown: () => choose(across(1)), ArrowUp: () => choose(across(-1)), Escape: () => choose(null),
+    ArrowDown: () => choose(across(1)), ArrowUp: () => choose(across(-1)), Escape: () => { ranges.clear(); choose(null); },
+    m: () => at && toRange(at.lane.start[at.item], endOf(at.lane, at.item)), "[": () => extend(0), "]": () => extend(1),
   };
   stage.addEventListener("keydown", (event) => {
     const act = event.ctrlKey || event.metaKey || event.altKey ? null : keys[event.key];
@@ -376,61 +405,30 @@ const timeline = (holder, data) => {
   which.parentElement.hidden = data.times.length < 2;
   which.addEventListener("change", () => { marked = null; select(Number(which.value)); draw(); told(); });
 
-  const place = (event) => {
-    const box = canvas.getBoundingClientRect();
-    return [event.clientX - box.left, event.clientY - box.top];
-  };
-  const ns = (px) => from + px / width * (to - from);
-  /* The wheel scrolls the page until somebody clicks here or holds Ctrl. */
-  stage.addEventListener("wheel", (event) => {
-    if (!event.ctrlKey && document.activeElement !== stage) return;
-    event.preventDefault();
-    if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) pan((event.deltaX || event.deltaY) / width / 2);
-    else zoom(1.0015 ** event.deltaY, ns(place(event)[0]));
-  }, { passive: false });
-
-  const fingers = new Map();
-  let drag = null;
-  stage.addEventListener("pointerdown", (event) => {
-    if (event.button !== 0) return;
-    fingers.set(event.pointerId, place(event)[0]);
-    drag = { px: place(event)[0], from, moved: false };
-    stage.focus({ preventScroll: true });
-  });
-  const pinch = (event) => {
-    const other = [...fingers].find(([id]) => id !== event.pointerId)?.[1];
-    const before = fingers.get(event.pointerId), now = place(event)[0];
-    fingers.set(event.pointerId, now);
-    if (other === undefined) return false;
-    drag = { ...drag, moved: true };
-    if (Math.abs(now - other) > 8) zoom(Math.abs(before - other) / Math.abs(now - other), ns((now + other) / 2));
-    return true;
-  };
-  stage.addEventListener("pointermove", (event) => {
-    const [px, py] = place(event);
-    if (drag && event.buttons) {
-      if (fingers.size > 1 && pinch(event)) return;
-      if (Math.abs(px - drag.px) > 3 && !drag.moved) { drag.moved = true; stage.setPointerCapture(event.pointerId); }
-      if (drag.moved) { tip.hidden = true; show(drag.from - (px - drag.px) / width * (to - from), to - from); }
-      return;
-    }
-    const slice = find(px, py);
+  const hover = (px, py) => {
+    const slice = px === null ? null : find(px, py);
     tip.hidden = !slice;
     if (!slice) return;
     tip.textContent = say(slice);
     tip.style.left = `${Math.max(4, Math.min(px + 12, width - tip.offsetWidth - 4))}px`;
     tip.style.top = `${py + 18 + tip.offsetHeight > stage.scrollTop + stage.clientHeight ? py - tip.offsetHeight - 8 : py + 18}px`;
+  };
+  timelinePointer(stage, canvas, {
+    ns: (px) => from + px / width * (to - from), view: () => ({ from, span: to - from }), pan, zoom, hover,
+    move: (begin) => show(begin, to - from), click: (px, py) => choose(find(px, py)),
+    select: (one, two) => toRange(one, two, false), selected: () => ranges.tell(time.lanes),
   });
-  const lifted = (event) => { fingers.delete(event.pointerId); if (!fingers.size) drag = null; };
-  stage.addEventListener("pointerup", (event) => {
-    if (drag && !drag.moved) choose(find(...place(event)));
-    lifted(event);
-  });
-  stage.addEventListener("pointercancel", lifted);
-  stage.addEventListener("pointerleave", () => { tip.hidden = true; });
-  stage.addEventListener("dblclick", (event) => zoom(1 / 3, ns(place(event)[0])));
 
   select(0);
+  /* A finding that leads here is named above the timeline, with a way back. */
+  const arrive = (finding) => {
+    const box = part("from-finding");
+    box.hidden = !finding;
+    if (!finding) return;
+    const title = box.querySelector("a");
+    title.textContent = finding.title;
+    title.href = `#${finding.id}`;
+  };
   const refresh = () => { readColors(); draw(); };
   addEventListener("themechange", refresh);
   new ResizeObserver(() => { if (stage.clientWidth !== width) draw(); }).observe(stage);
@@ -443,7 +441,9 @@ const timeline = (holder, data) => {
       marked = finding ? timelineData.spansOf(finding) : null;
       moment = instant ?? null;
       show(begin, end - begin);
+      arrive(finding);
     },
+    range: () => ranges.now && { range: ranges.now, ...ranges.of(time.lanes, ...ranges.now) },
     laid: (kind) => lanes.find((lane) => lane.kind === kind),
     state: () => ({ number, from, to, time, lanes, at, marked }),
   };

@@ -62,5 +62,19 @@ const timelineData = (() => {
     ...part, start: sums(unpack(part.start)), length: unpack(part.length),
   }));
 
-  return { decoded, spansOf };
+  /* How numbers and times are written. */
+  const writing = (units) => {
+    const decimal = (value, digits) => new Intl.NumberFormat(root.lang || "en", {
+      minimumFractionDigits: digits, maximumFractionDigits: digits, useGrouping: false,
+    }).format(value);
+    const duration = (ns) => {
+      const [factor, unit] = units.find(([size]) => Math.abs(ns) >= size) ?? units.at(-1);
+      const value = ns / factor;
+      const digits = factor === 1 ? 0 : Math.max(0, 3 - String(Math.trunc(Math.abs(value))).length);
+      return `${decimal(value, digits)} ${unit}`;
+    };
+    return { decimal, duration };
+  };
+
+  return { decoded, spansOf, writing };
 })();

@@ -116,7 +116,7 @@ def test_a_step_is_the_typical_one_of_the_report() -> None:
     assert found.mean_step_ns == recording.typical_step_ns == 102_000
     assert (found.median_step_ns, found.steps) == (102_000, 4)
     assert found.busy_share == pytest.approx(0.5)
-    assert found.window_ns == 356_000
+    assert found.window_ns == 306_000, "three typical steps"
 
 
 def test_savings_count_for_each_step_of_the_program() -> None:

@@ -239,16 +239,18 @@ def test_hovering_and_clicking_a_slice_tell_its_name(text: str, opened: Callable
     assert shown.find("#waterfall .chosen").inner_text() == tip.inner_text()
 
 
-def test_dragging_pans(text: str, opened: Callable[..., Opened]) -> None:
+def test_dragging_with_shift_pans(text: str, opened: Callable[..., Opened]) -> None:
     shown = opened(text)
     shown.find("#waterfall [data-do=in]").click()
     before = view(shown)
     box = shown.find("#waterfall .stage").bounding_box()
     assert box is not None
+    shown.page.keyboard.down("Shift")
     shown.page.mouse.move(box["x"] + 400, box["y"] + 50)
     shown.page.mouse.down()
     shown.page.mouse.move(box["x"] + 300, box["y"] + 50, steps=4)
     shown.page.mouse.up()
+    shown.page.keyboard.up("Shift")
     assert view(shown) != before
 
 

@@ -99,6 +99,37 @@ def test_the_flame_graph_shows_other_quantities_and_is_searched(text: str, opene
     assert "%" in shown.find("#flame-view .found").inner_text()
 
 
+def test_bottom_up_begins_with_what_takes_the_time_itself(text: str, opened: Callable[..., Opened]) -> None:
+    shown = opened(text)
+    boxes = shown.find("#flame-view .box")
+    first = boxes.first.get_attribute("title")
+    button = shown.find("#flame-view [data-bottom-up]")
+    button.click()
+    assert button.get_attribute("aria-pressed") == "true"
+    turned = boxes.first.get_attribute("title")
+    assert turned
+    assert turned != first
+    widths = shown.ask(
+        "[...document.querySelectorAll('#flame-view .box')].filter((box) => parseFloat(box.style.top) === 0)"
+        ".map((box) => parseFloat(box.style.width))"
+    )
+    assert widths == sorted(widths, reverse=True)
+    assert 95 < sum(widths) <= 100.1
+    button.click()
+    assert boxes.first.get_attribute("title") == first
+
+
+def test_a_finding_is_copied_as_markdown(with_findings: str, opened: Callable[..., Opened]) -> None:
+    shown = opened(with_findings)
+    card = "document.querySelector('#finding-dataloader-bound')"
+    said = shown.ask(f"asMarkdown({card})")
+    assert said.startswith("### Title: Plain words")
+    assert "**100-130" in said
+    assert "Advice: Plain words" in said
+    assert said.rstrip().endswith("```")
+    shown.find("#finding-dataloader-bound .as-markdown").click()
+
+
 # Search
 
 
@@ -163,6 +194,7 @@ def test_what_is_folded_is_on_paper_without_a_script(text: str, opened: Callable
 
 def test_terms_tell_their_definition_on_focus(text: str, opened: Callable[..., Opened]) -> None:
     shown = opened(text)
+    shown.unfold()
     term = shown.find(".summary .term").first
     term.focus()
     assert shown.find("#term-tip").is_visible()

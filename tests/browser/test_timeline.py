@@ -17,7 +17,7 @@ from traceanalyzer.analyzers.steps.slices import OF_EVENTS, RecordedSlices
 from traceanalyzer.formats import html
 from traceanalyzer.formats.html.cells import LIMIT, stages
 from traceanalyzer.formats.html.timeline_data import times
-from traceanalyzer.formats.html.waterfall import LONGEST
+from traceanalyzer.formats.html.waterfall import LONGEST, bare_name
 from traceanalyzer.formats.language import ENGLISH
 from traceanalyzer.pipeline import analyze
 from traceanalyzer.report.model import Report
@@ -87,7 +87,9 @@ def test_the_strip_is_on_the_first_screen(
     assert shown.overflow() == 0
     if size["width"] >= 1440:
         assert box["y"] + box["height"] <= 900
-        assert shown.find(".first-findings").bounding_box()["x"] >= box["x"] + box["width"]
+        cards = shown.find(".first-cards").bounding_box()
+        assert cards is not None
+        assert cards["y"] + cards["height"] <= box["y"]
     assert shown.violations(axe, "color-contrast", "svg-img-alt", "link-name", "label", "select-name") == []
 
 
@@ -98,7 +100,7 @@ def test_the_strip_says_in_words_what_it_shows(text: str, opened: Callable[..., 
     assert shown.find(".strip-lanes").get_attribute("aria-labelledby") == "strip-says"
     labels = [item.inner_text() for item in shown.find(".strip-legend a:visible").all()]
     assert labels
-    assert any(label in said for label in labels)
+    assert "On average the GPU works for" in said
     assert shown.find(".strip-lane path").count() > 5
 
 
@@ -211,7 +213,7 @@ def test_every_slice_has_its_name_and_counts_sum_to_the_trace(text: str, opened:
     assert counts == [time.events - time.hidden_events for time in slices.times]
     names = shown.ask(KERNELS)
     wanted = [
-        shorten(clean(slices.names[name]), LONGEST)
+        shorten(clean(bare_name(slices.names[name])), LONGEST)
         for lane in slices.times[0].lanes
         if lane.kind == "device"
         for name in lane.name
@@ -296,18 +298,21 @@ def test_search_finds_a_kernel_and_walks_through_all(text: str, opened: Callable
     shown = opened(text)
     shown.find("#waterfall .search").fill("SGEMM")
     hits = shown.find("#waterfall .hits")
-    total = int(hits.inner_text().partition(" of ")[2])
+    found = hits.inner_text().partition(" of ")[2]
+    count, _, time = found.partition(", ")
+    total = int(count)
     assert total > 1
+    assert time.endswith("s")
     shown.find("#waterfall [data-do=next]").click()
     first = chosen(shown)
     assert "sgemm" in first
     shown.find("#waterfall [data-do=next]").click()
-    assert hits.inner_text() == f"2 of {total}"
+    assert hits.inner_text() == f"2 of {total}, {time}"
     assert chosen(shown) != first
     shown.find("#waterfall [data-do=previous]").click()
     assert chosen(shown) == first
     shown.find("#waterfall .search").fill("no such kernel")
-    assert hits.inner_text() == "0 of 0"
+    assert hits.inner_text() == "0 of 0, 0 ns"
 
 
 def test_a_kernel_leads_to_its_launch_and_back(text: str, opened: Callable[..., Opened]) -> None:
@@ -326,7 +331,7 @@ def test_other_times_can_be_chosen(text: str, opened: Callable[..., Opened]) -> 
     shown = opened(text)
     options = shown.find("#waterfall .which option").all_inner_texts()
     assert options[0].startswith("Typical step: ")
-    assert options[-1].startswith("Whole recording, ")
+    assert options[-1].startswith("The whole trace, ")
     shown.find("#waterfall .which").select_option(str(len(options) - 1))
     span = report_of(PLANTED).trace
     assert span is not None
@@ -337,6 +342,75 @@ def test_lanes_have_names_for_people(text: str, opened: Callable[..., Opened]) -
     labels = opened(text).ask("shownTimeline.state().time.lanes.map((lane) => lane.label)")
     assert {"Main", "Autograd", "Main: calls", "Main: phases"} <= set(labels)
     assert any(label.startswith("Stream ") for label in labels)
+
+
+RANGE = "shownTimeline.range()"
+EXPECTED = """(([from, to]) => {
+  const sum = (lanes) => lanes.reduce((all, lane) => all + lane.start.reduce((own, start, item) =>
+    own + Math.max(0, Math.min(start + lane.length[item], to) - Math.max(start, from)), 0), 0);
+  return sum(shownTimeline.state().time.lanes.filter((lane) => lane.kind === "device"));
+})(shownTimeline.range().range)"""
+"""Time of kernels within the range, added up."""
+
+
+def test_dragging_selects_a_range_and_says_what_is_in_it(text: str, opened: Callable[..., Opened]) -> None:
+    shown = opened(text)
+    whole = view(shown)
+    shown.find("#waterfall .stage").scroll_into_view_if_needed()
+    box = shown.find("#waterfall canvas").bounding_box()
+    assert box is not None
+    shown.page.mouse.move(box["x"] + 200, box["y"] + 50)
+    shown.page.mouse.down()
+    shown.page.mouse.move(box["x"] + 700, box["y"] + 50, steps=4)
+    shown.page.mouse.up()
+    assert view(shown) == whole
+    found = shown.ask(RANGE)
+    begin, end, *_ = shown.ask(VIEW)
+    width = shown.ask("document.querySelector('#waterfall canvas').clientWidth")
+    assert found["range"] == pytest.approx([200 / width * (end - begin), 700 / width * (end - begin)], rel=0.02)
+    device = shown.ask("shownTimeline.data.toneLabels")
+    classes = [row for row in found["byClass"] if row["label"] in device]
+    assert sum(row["ns"] for row in classes) == pytest.approx(shown.ask(EXPECTED))
+    said = shown.find("#waterfall .range")
+    assert said.is_visible()
+    assert said.locator("table").count() == 3
+    shown.find("#waterfall .stage").focus()
+    shown.page.keyboard.press("Escape")
+    assert not said.is_visible()
+
+
+def test_keys_select_a_range(text: str, opened: Callable[..., Opened]) -> None:
+    shown = opened(text)
+    shown.find("#waterfall .search").fill("sgemm")
+    shown.find("#waterfall .search").press("Enter")
+    shown.find("#waterfall .stage").focus()
+    shown.page.keyboard.press("m")
+    slice_ = "(({at}) => [at.lane.start[at.item], at.lane.start[at.item] + at.lane.length[at.item]])"
+    first = shown.ask(f"{slice_}(shownTimeline.state())")
+    assert shown.ask(RANGE)["range"] == first
+    shown.page.keyboard.press("n")
+    shown.page.keyboard.press("]")
+    last = shown.ask(f"{slice_}(shownTimeline.state())")
+    assert shown.ask(RANGE)["range"] == [first[0], last[1]]
+
+
+def test_lanes_without_anything_in_view_fold(text: str, opened: Callable[..., Opened]) -> None:
+    shown = opened(text)
+    empty = "document.querySelector('#waterfall canvas').clientHeight"
+    full = shown.ask(empty)
+    shown.ask("shownTimeline.go(0, 0, 20)")
+    assert shown.ask(empty) < full
+
+
+def test_a_finding_is_named_where_it_is_shown_and_leads_back(text: str, opened: Callable[..., Opened]) -> None:
+    shown = opened(text)
+    assert not shown.find("#waterfall .from-finding").is_visible()
+    shown.find("article .shows:visible").first.click()
+    shown.wait_until("!document.querySelector('#waterfall .from-finding').hidden")
+    back = shown.find("#waterfall .from-finding a")
+    assert any(back.inner_text() in title for title in shown.find("article h3").all_inner_texts())
+    back.click()
+    shown.wait_until("document.activeElement.classList.contains('finding')")
 
 
 def test_two_fingers_zoom(text: str, opened: Callable[..., Opened]) -> None:

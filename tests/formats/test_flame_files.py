@@ -78,9 +78,9 @@ def test_a_file_says_what_it_is_of_in_the_language_of_the_reader() -> None:
     found = graphs_of("synthetic/gpu_training.json.gz")
     english = speedscope_of("synthetic/gpu_training.json.gz")
     assert english["name"] == f"synthetic/gpu_training.json.gz: {found.steps} typical steps"
-    assert [profile["name"] for profile in english["profiles"]][:2] == ["Host time", "GPU time by what launched it"]
+    assert [profile["name"] for profile in english["profiles"]][:2] == ["CPU time", "GPU time by what launched it"]
     russian = json.loads(flame_files.speedscope(found, "x", language=language.of("ru")))
-    assert russian["profiles"][0]["name"] not in ("", "Host time")
+    assert russian["profiles"][0]["name"] not in ("", "CPU time")
     whole = FlameGraphs(None, found.graphs)
     assert json.loads(flame_files.speedscope(whole, "x.json"))["name"] == "x.json: whole recording"
 

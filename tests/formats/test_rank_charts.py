@@ -56,7 +56,8 @@ def test_many_ranks_are_few_rows_and_counted() -> None:
     found = drawn(report(ranks=40, steps=2, late=39))
     assert [len(chart.labels) for chart in found.values() if isinstance(chart, Lanes)] == [32, 16]
     assert found["chart-ranks-strips"].description.endswith("24 more ranks are not drawn.")
-    assert all(chart.labels[-1] == "Rank 39" for key, chart in found.items() if isinstance(chart, Lanes))
+    last = {chart.labels[-1] for chart in found.values() if isinstance(chart, Lanes)}
+    assert last <= {"Rank 39", "Rank 39, late"}
 
 
 def test_a_saved_report_has_the_same_pictures() -> None:

@@ -29,13 +29,14 @@ CREATE TABLE files (
   state TEXT, estimate INTEGER, may_be_nothing INTEGER DEFAULT 0, crashes INTEGER DEFAULT 0,
   recalled INTEGER DEFAULT 0, reason TEXT, record BLOB,
   rank INTEGER, world_size INTEGER, base_ns INTEGER, folder TEXT, run TEXT,
-  wasted INTEGER, hollow INTEGER, bound TEXT
+  wasted INTEGER, hollow INTEGER, bound TEXT, gain REAL
 );
 CREATE INDEX by_state ON files (state, estimate DESC, id);
 CREATE INDEX by_folder ON files (folder);
 CREATE INDEX by_run ON files (run);
 CREATE TABLE runs (
-  name TEXT PRIMARY KEY, world_size INTEGER, missing TEXT, wasted INTEGER, hollow INTEGER, outputs BLOB, row BLOB
+  name TEXT PRIMARY KEY, world_size INTEGER, missing TEXT, wasted INTEGER, hollow INTEGER, outputs BLOB, row BLOB,
+  gain REAL
 );
 CREATE TABLE advice (rule TEXT, file INTEGER, severity TEXT, title BLOB, low REAL, high REAL);
 CREATE INDEX by_rule ON advice (rule);
@@ -116,7 +117,7 @@ class Catalog:
         row = done.row
         self._set(
             file, state="done", record=data, recalled=recalled, wasted=row.wasted_ns,
-            hollow=row.is_hollow, bound=row.bound,
+            hollow=row.is_hollow, bound=row.bound, gain=row.gain_ns,
             rank=row.rank, world_size=row.world_size, base_ns=row.base_ns,
             folder=rank_groups.folder_of(RankFile(row.name, row.rank, row.world_size, row.base_ns)),
         )  # fmt: skip

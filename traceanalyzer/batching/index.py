@@ -17,14 +17,15 @@ from traceanalyzer.batching.record import Output
 from traceanalyzer.batching.summary import CSV
 from traceanalyzer.formats import cards, environment, html, markdown, prices
 from traceanalyzer.formats.html import labels
-from traceanalyzer.formats.html.summary import anchor, percent
+from traceanalyzer.formats.html.summary import anchor
+from traceanalyzer.formats.html.where_time_goes import percent
 from traceanalyzer.formats.language import Language
 from traceanalyzer.inputs.storage import Folder
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.names import clean
 from traceanalyzer.sections.overview import PART_LABELS
 
-TITLE = Text("batch-title", "All runs, sorted by wasted GPU time")
+TITLE = Text("batch-title-2", "All runs, by what is to gain")
 SUMMARY = Text("batch-summary", "Summary", "heading above the totals of all files")
 
 RUNS = Text("batch-runs", "Runs")
@@ -42,8 +43,8 @@ HOLLOW = Text(
     "less than 1 ms of work on the GPUs, a single kernel, start-up, or the capture of graphs",
 )
 WASTED_MEANS = Text(
-    "batch-wasted-means",
-    "Wasted is GPU time from the first to the last profiled step in which the GPU runs nothing, or only collectives. "
+    "batch-wasted-means-2",
+    "Wasted is GPU time of the typical steps in which the GPU runs nothing, or only collectives; start-up is none. "
     "It is unknown for traces without a GPU or without steps.",
 )
 
@@ -61,7 +62,7 @@ RULES_NOTE = Text(
     "Advice for all files, most valuable first. Savings are those of a typical step times the steps of the file, added "
     "up over the files. Savings of different rules overlap, so do not add them up.",
 )
-RUNS_TITLE = Text("batch-runs-title", "Runs by wasted GPU time")
+RUNS_TITLE = Text("batch-runs-title-2", "Runs by what is to gain")
 RUNS_NOTE = Text("batch-runs-note", "Times and shares are means over the ranks; wasted time is their sum.")
 FILES_TITLE = Text("batch-files-title", "Files")
 FILES_NOTE = Text("batch-files-note", "Sorted by name.")

@@ -1,4 +1,4 @@
-"""Summarizes all files of a batch: runs by wasted GPU time, bottlenecks, and findings by rule."""
+"""Summarizes all files of a batch: runs by what is to gain, bottlenecks, and findings by rule."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def assign_runs(catalog: Catalog) -> None:
     database = catalog.database
     database.execute("UPDATE files SET run = name WHERE folder IS NULL AND state IN ('done', 'failed')")
     database.execute(
-        "INSERT INTO runs SELECT name, world_size, '', wasted, hollow, '[]', NULL FROM files"
+        "INSERT INTO runs SELECT name, world_size, '', wasted, hollow, '[]', NULL, gain FROM files"
         " WHERE folder IS NULL AND state = 'done'"
     )
     folders = database.execute("SELECT DISTINCT folder FROM files WHERE folder IS NOT NULL ORDER BY folder").fetchall()
@@ -88,17 +88,17 @@ def assign_runs(catalog: Catalog) -> None:
             ranks = [(run.name, rank, name) for rank, name in run.ranks]
             database.executemany("UPDATE files SET run = ?, rank = ? WHERE name = ?", ranks)
             database.execute(
-                "INSERT INTO runs SELECT ?, ?, ?, sum(wasted), min(hollow), '[]', NULL FROM files"
+                "INSERT INTO runs SELECT ?, ?, ?, sum(wasted), min(hollow), '[]', NULL, max(gain) FROM files"
                 " WHERE run = ? AND state = 'done' HAVING count(*)",
                 (run.name, run.world_size, units.ranges(run.missing), run.name),
             )
 
 
 def run_rows(catalog: Catalog, limit: int | None = None) -> Iterator[RunRow]:
-    """Runs by wasted GPU time, largest first; then runs with hardly any GPU work, and runs without figures."""
+    """Runs by what is to gain, then by wasted GPU time; those with hardly any GPU work or without figures last."""
     query = (
         "SELECT name, world_size, missing, wasted, outputs, row FROM runs"
-        " ORDER BY wasted IS NULL, hollow, wasted DESC, name LIMIT ?"
+        " ORDER BY wasted IS NULL, hollow, coalesce(gain, 0) DESC, wasted DESC, name LIMIT ?"
     )
     for name, world, missing, wasted, outputs, joint in catalog.database.execute(query, (_limited(limit),)):
         if members := list(_files(catalog, "run = ?", (name,), "rank, name")):

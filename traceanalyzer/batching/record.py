@@ -20,7 +20,6 @@ from traceanalyzer.inputs.storage import STATE
 from traceanalyzer.report.message import Message
 from traceanalyzer.report.model import Combined, Finding, Generator, Report
 from traceanalyzer.structure.recording import Recording, TypicalStep
-from traceanalyzer.structure.recording.program_steps import WHOLE
 from traceanalyzer.structure.step_breakdown import Average, StepBreakdown
 
 RECORD_VERSION = 3
@@ -63,7 +62,7 @@ class Row(msgspec.Struct, frozen=True):
     median_step_ns: float | None
     """Median of the steps that count."""
     window_ns: int | None
-    """Time from the start of the first to the end of the last step, in ns; without steps that of the typical one."""
+    """Time of the typical steps together, in ns; in reports of old versions from the first to the last step."""
     devices: int | None
     """Number of GPUs that ran a kernel."""
     busy_share: float | None
@@ -104,6 +103,15 @@ class Row(msgspec.Struct, frozen=True):
     def waste_ns(self) -> int | None:
         """Wasted time; None, too, where no part of the recording is a step of the program."""
         return None if self.has_typical_step is False else self.wasted_ns
+
+    @property
+    def gain_ns(self) -> float | None:
+        """What all fixes save in all typical steps; None if no finding saves anything."""
+        if self.combined is None or not self.steps:
+            return None
+        low, high = self.combined.wall_ns_per_step
+        likely = self.combined.point_ns_per_step
+        return self.steps * (fsum((low, high)) / 2 if likely is None else likely)
 
     @property
     def is_hollow(self) -> bool:
@@ -182,8 +190,8 @@ def record_of(
 def row_of(name: str, report: Report) -> Row:
     """Create the summary row of a report."""
     recording = report.result("recording", Recording)
-    whole = recording.typical if recording and recording.steps_from == WHOLE else None
-    window_ns = _window_ns(report, whole)
+    typical = recording.typical if recording else None
+    window_ns = _window_ns(report, typical)
     kernels = report.result("kernels", Kernels)
     steps = _steps(report)
     return Row(
@@ -194,7 +202,7 @@ def row_of(name: str, report: Report) -> Row:
         **steps,
         step_durations_ns=tuple(_durations(report)[:MOST_STEPS]),
         window_ns=window_ns,
-        **_gpu_time(report, window_ns, whole),
+        **_gpu_time(report, window_ns, typical),
         **_first_headline(report),
         advice=tuple(_advice(finding, steps["steps"]) for finding in report.findings),
         warnings=len(report.warnings),
@@ -203,10 +211,10 @@ def row_of(name: str, report: Report) -> Row:
     )
 
 
-def _window_ns(report: Report, whole: TypicalStep | None) -> int | None:
-    """From the first to the last step; where no step is marked, the whole recording, also behind the host's end."""
-    if whole is not None:
-        return round(whole.resources.step_ns)
+def _window_ns(report: Report, typical: TypicalStep | None) -> int | None:
+    """The typical steps together, because start-up is no waste; of old versions from the first to the last step."""
+    if typical is not None and typical.steps:
+        return round(typical.resources.step_ns * typical.steps)
     breakdown = report.result("step_breakdown", StepBreakdown)
     window = breakdown.window if breakdown else None
     return window.end_ns - window.start_ns if window else None
@@ -268,24 +276,24 @@ def _recorded(report: Report) -> int | None:
     return report.trace.base_ns if time is None and report.trace else time
 
 
-def _gpu_time(report: Report, window_ns: int | None, whole: TypicalStep | None) -> Mapping[str, Any]:
+def _gpu_time(report: Report, window_ns: int | None, typical: TypicalStep | None) -> Mapping[str, Any]:
     """Columns of GPU time without work, in ns; null unless there are GPUs and a window.
 
     Args:
         report: The report.
-        window_ns: From the first to the last step.
-        whole: The whole recording, where no step is marked.
+        window_ns: The time that counts.
+        typical: The typical step; None in reports of old versions.
     """
     metrics = report.result("gpu", GpuMetrics)
     if metrics is None or not metrics.devices or not window_ns:
         nothing = ("devices", "busy_share", "idle_ns", "exposed_communication_ns", "wasted_ns")
         return dict.fromkeys(nothing)
     shares = [(device.typical or device).busy_share for device in metrics.devices]
-    idles = [1 - share for share in shares] if whole else [device.idle_share for device in metrics.devices]
+    idles = [1 - share for share in shares] if typical else [device.idle_share for device in metrics.devices]
     idle = sum(round(share * window_ns) for share in idles)
     exposed = _exposed(report.result("communication", Communication))
-    if whole is not None:
-        exposed = round(whole.resources.exposed_communication_ns or 0.0)
+    if typical is not None and typical.steps:  # known of the busiest device
+        exposed = round((typical.resources.exposed_communication_ns or 0.0) * typical.steps * len(shares))
     return {
         "devices": len(shares),
         "busy_share": fsum(shares) / len(shares),

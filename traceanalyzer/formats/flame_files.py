@@ -37,7 +37,7 @@ def frame_with_place(owner: Owner) -> str:
 
 _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 TITLES = {
-    HOST: Text("flame-host", "Host time", "title of a flame graph"),
+    HOST: Text("flame-cpu", "CPU time", "title of a flame graph"),
     DEVICE: Text("flame-device", "GPU time by what launched it", "title of a flame graph"),
     IDLE: Text("flame-idle", "GPU idle: nothing was launched", "title of a flame graph of time of the host"),
 }

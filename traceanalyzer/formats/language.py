@@ -203,7 +203,7 @@ class Translated(Language):
             return units.render(value, unit).translate(self._digits) if unit else str(value)
         if unit == "bool":
             return self.text(_YES if value else _NO)
-        if unit in ("part", "estimate", "estimated_share"):
+        if unit in ("part", "estimate", "estimated_share", "whole_estimate"):
             return self._part(value) if unit == "part" else self._estimate(*units.estimate_numbers(value, unit))
         number, symbol = units.amount(value, unit)
         number = number.translate(self._digits)
@@ -218,8 +218,11 @@ class Translated(Language):
 
     def _part_texts(self, value: Any) -> tuple[str | None, str]:
         """The number of a part, None if it is that of the whole, and the whole time with the unit of both."""
-        time, whole, symbol = (each.translate(self._digits) for each in units.part_amounts(value))
+        time, whole, symbol = (each.translate(self._digits) for each in self._part_amounts(value))
         return None if time == whole != "0" else time, self.text(_AMOUNT, number=whole, unit=_UNITS[symbol]())
+
+    def _part_amounts(self, value: Any) -> tuple[str, str, str]:
+        return units.part_amounts(value)
 
     def _estimate(self, low: str, point: str | None, high: str, symbol: str) -> str:
         """Format an interval and its most likely value, with the unit once."""

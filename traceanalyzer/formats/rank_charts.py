@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from math import fsum
 from typing import Any
 
 from traceanalyzer.analyzers.ranks.model import RankRow, Ranks, RankStrip, RunStep, StripPart, TypicalStrips
+from traceanalyzer.analyzers.ranks.stragglers import Stragglers
 from traceanalyzer.formats.charts import Bars, Chart, LaneBox, Lanes, Series
 from traceanalyzer.formats.language import Language
 from traceanalyzer.report.message import Text
@@ -14,6 +15,7 @@ from traceanalyzer.report.model import Report
 from traceanalyzer.report.names import clean
 
 _RANK = Text("figure-rank", "Rank {rank}", "name of a row or bar")
+_LATE = Text("figure-rank-late", "Rank {rank}, late", "name of a row")
 _COST = Text("figure-ranks-cost", "What each rank costs the others in each step")
 _COST_OF_ONE = Text("figure-ranks-cost-of-one", "What each rank costs the others per step")
 _COST_SAY = Text(
@@ -69,7 +71,7 @@ def of_report(report: Report, language: Language) -> Iterator[Chart]:
     if ranks is None or len(ranks.ranks) < 2:
         return
     if not ranks.has_partial_groups:
-        yield from _of_waiting(ranks, language)
+        yield from _of_waiting(ranks, _late(report), language)
     shares = []
     for row in ranks.ranks:
         hidden = _hidden(row)
@@ -79,13 +81,13 @@ def of_report(report: Report, language: Language) -> Iterator[Chart]:
         yield _overlap(shares, language)
 
 
-def _of_waiting(ranks: Ranks, language: Language) -> Iterator[Chart]:
+def _of_waiting(ranks: Ranks, late: Collection[int], language: Language) -> Iterator[Chart]:
     """The charts of who waits for whom, which only all ranks of a group show."""
     complete = [step for step in ranks.steps if len(step.costs_ns) == len(ranks.ranks)]
     if any(any(step.costs_ns) for step in complete):
         yield _cost([row.rank for row in ranks.ranks], complete, language)
     if ranks.typical_step is not None and ranks.typical_step.strips:
-        yield _strips(ranks.typical_step, language)
+        yield _strips(ranks.typical_step, late, language)
 
 
 def _cost(ranks: list[int], steps: Sequence[RunStep], language: Language) -> Chart:
@@ -148,7 +150,15 @@ def _strength(value: int, most: int) -> float:
     return max(1, round(_LEVELS * value / most)) / _LEVELS
 
 
-def _strips(typical: TypicalStrips, language: Language) -> Lanes:
+def _late(report: Report) -> tuple[int, ...]:
+    """The ranks for which the others wait."""
+    found = report.result("stragglers", Stragglers)
+    if found is None or found.late_rank is None:
+        return ()
+    return found.late_ranks or (found.late_rank,)
+
+
+def _strips(typical: TypicalStrips, late: Collection[int], language: Language) -> Lanes:
     boxes = tuple(_boxes(typical.strips))
     used = {box.role for box in boxes}
     waits = [(_waiting(strip), strip.rank) for strip in typical.strips]
@@ -161,7 +171,7 @@ def _strips(typical: TypicalStrips, language: Language) -> Lanes:
         "chart-ranks-strips",
         language.text(_STRIPS, step=clean(typical.step)),
         said,
-        tuple(language.text(_RANK, rank=strip.rank) for strip in typical.strips),
+        tuple(language.text(_LATE if strip.rank in late else _RANK, rank=strip.rank) for strip in typical.strips),
         float(typical.duration_ns),
         (),
         boxes,

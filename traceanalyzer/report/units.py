@@ -23,6 +23,13 @@ SYMBOLS = (*(symbol for scale in (_TIME, _SIZE) for _, symbol in scale), PERCENT
 _NEARLY_ALL = 0.98
 """Share from which on a part is all of a time whose rounded number is the same (own choice)."""
 
+_ABOUT_TEN = 9.5
+"""Least number of units that is written without decimals."""
+_FEWEST = 1.5
+"""Least number of units of an estimate without decimals (own choice: rounding changes it by at most a third)."""
+_NO_DECIMAL = 0.05
+"""Distance to a whole number whose first decimal is 0."""
+
 
 def nanoseconds(value: float) -> str:
     """A time such as `148.7 ms`: four significant digits in the unit that fits."""
@@ -102,6 +109,55 @@ def _plain(value: float, units: tuple[tuple[int, str], ...]) -> str:
     return f"{number:,.{0 if is_smallest or abs(number) >= 19.95 else 1}f} {symbol}"
 
 
+def whole_time(value: float) -> str:
+    """A time without decimals, such as `152 ms` or `3,710 us`: in the largest unit of which there are about ten."""
+    return " ".join(_whole(value, _TIME))
+
+
+def whole_size(value: float) -> str:
+    """A number of bytes without decimals, such as `97 MiB` or `1,840 KiB`."""
+    return " ".join(_whole(value, _SIZE))
+
+
+def whole_share(value: float) -> str:
+    """A share without decimals, such as `68 %`; `<1 %` is more than nothing, and only all of something is `100 %`."""
+    whole = round(100 * value)
+    if whole == 0 and value > 0:
+        return f"<1 {PERCENT}"
+    return f"{99 if whole == 100 and 100 * value < _ALL else whole} {PERCENT}"
+
+
+def whole_part_amounts(value: Sequence[float]) -> tuple[str, str, str]:
+    """The numbers of a part and of its whole without decimals, and the unit of both, which is one of `SYMBOLS`."""
+    time, whole = value
+    number, symbol = _whole(whole, _TIME)
+    in_unit = time / next(factor for factor, each in _TIME if each == symbol)
+    shown = _three_digits(in_unit)
+    return "<1" if in_unit > 0 and is_zero(shown) else shown, number, symbol
+
+
+def _whole(value: float, units: tuple[tuple[int, str], ...]) -> tuple[str, str]:
+    """A whole number of three significant digits and its unit; below ten only where that is no rounding."""
+    scaled = ((value / factor, symbol) for factor, symbol in units)
+    fitting = (each for each in scaled if abs(each[0]) >= _ABOUT_TEN or _is_nearly_whole(each[0]))
+    number, symbol = next(fitting, (value, units[-1][1]))
+    return _three_digits(number), symbol
+
+
+def _three_digits(value: float) -> str:
+    return f"{float(f'{value:.3g}') if abs(value) >= 1000 else value:,.0f}"
+
+
+def whole_unit(value: float) -> int:
+    """Nanoseconds of the unit in which a time is written without decimals."""
+    _, symbol = _whole(value, _TIME)
+    return next(factor for factor, each in _TIME if each == symbol)
+
+
+def _is_nearly_whole(value: float) -> bool:
+    return abs(round(value)) >= 1 and abs(value - round(value)) < _NO_DECIMAL
+
+
 def rounded_time(value: float) -> str:
     """A time for sentences, such as `150 ms` or `1.2 s`: two significant digits."""
     two = _two_digits(value)
@@ -130,6 +186,11 @@ def estimated_share(value: Sequence[float | None]) -> str:
     return _estimate(*estimate_numbers(value, "estimated_share"))
 
 
+def whole_estimate(value: Sequence[float | None]) -> str:
+    """An estimated time without decimals, such as `6 ms (4-8)`."""
+    return _estimate(*estimate_numbers(value, "whole_estimate"))
+
+
 def _estimate(low: str, point: str | None, high: str, symbol: str) -> str:
     unit = f" {symbol}"
     if low == high:
@@ -145,8 +206,12 @@ def estimate_numbers(value: Sequence[float | None], unit: str) -> tuple[str, str
     most = _two_digits(high or 0.0)
     shares = ((0.01, PERCENT),)
     scale = shares if unit == "estimated_share" else _TIME
-    factor, symbol = next((each for each in scale if abs(most) >= each[0]), scale[-1])
-    digits = 0 if symbol == _TIME[-1][1] or abs(most) >= 10 * factor else 1 if abs(most) >= factor else 2
+    is_whole = unit == "whole_estimate"
+    fewest = _FEWEST if is_whole else 1
+    factor, symbol = next((each for each in scale if abs(most) >= fewest * each[0]), scale[-1])
+    digits = 1 if abs(most) >= factor else 2
+    if is_whole or symbol == _TIME[-1][1] or abs(most) >= 10 * factor:
+        digits = 0
     shown = [None if each is None else f"{_two_digits(each / factor):,.{digits}f}" for each in (low, point, high)]
     least = "0" if shown[0] is None or is_zero(shown[0]) else shown[0]
     return least, shown[1], shown[2] or "0", symbol
@@ -219,6 +284,10 @@ _FORMATS: dict[str, Callable[[Any], str]] = {
     "brief_ns": brief_time,
     "estimate": estimate,
     "estimated_share": estimated_share,
+    "whole_ns": whole_time,
+    "whole_bytes": whole_size,
+    "whole_share": whole_share,
+    "whole_estimate": whole_estimate,
     "count": count,
     "number": number,
     "factor": factor,
@@ -270,7 +339,20 @@ IN_SENTENCES = {
 }
 """Units that are written differently in sentences than in tables. What a sentence compares with another quantity that
 may be about as large, such as a limit, has the unit `exact_share` or `exact_ns`."""
-TIMES = frozenset(("ns", "plain_ns", "rounded_ns", "exact_ns"))
+WHOLE = {
+    "ns": "whole_ns",
+    "plain_ns": "whole_ns",
+    "rounded_ns": "whole_ns",
+    "brief_ns": "whole_ns",
+    "bytes": "whole_bytes",
+    "plain_bytes": "whole_bytes",
+    "share": "whole_share",
+    "rounded_share": "whole_share",
+    "percent": "whole_share",
+    "estimate": "whole_estimate",
+}
+"""Units without decimals, of those that first screens have instead."""
+TIMES = frozenset(("ns", "plain_ns", "rounded_ns", "exact_ns", "whole_ns"))
 UNITS = frozenset(_FORMATS)
 """Units that a field of a text or a column may name."""
 

@@ -11,6 +11,7 @@
     memory_change    what grew from one snapshot to another
     trust            the file, losses while reading, skipped analyses
     story            several measurements of one program
+    story_headline   what became of its step
     columns          what sections are made of: tables and facts, whose columns are data
     explained        orders tables by the device time that they explain
     in_steps         puts the typical step before the whole recording
@@ -57,6 +58,7 @@ from traceanalyzer.sections import (
     ranks,
     steps,
     story,
+    story_headline,
     tables,
     throughput,
     trust,
@@ -64,6 +66,7 @@ from traceanalyzer.sections import (
 )
 
 _BUILDERS: tuple[Callable[[Report, int], Iterator[Section]], ...] = (
+    story_headline.build,
     story.build,
     capture.build_step,
     findings.build,

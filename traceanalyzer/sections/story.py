@@ -179,7 +179,7 @@ class Story:
 def build(report: Report, top: int) -> Iterator[Section]:
     """The story of a document with several runs of one program; none of other reports."""
     del top
-    story = _of_document(report)
+    story = of_document(report)
     if story is not None:
         yield from sections_of(story)
 
@@ -238,7 +238,8 @@ def _heading(side: Side) -> str | None:
     return clipped(side.title, _TITLE) if side.title else None
 
 
-def _of_document(report: Report) -> Story | None:
+def of_document(report: Report) -> Story | None:
+    """The story of a document; None without several runs of one program."""
     runs = several_runs.of_one_program(report)
     if not runs:
         return None

@@ -28,8 +28,8 @@ def test_causes_that_occur_are_listed_the_greatest_first() -> None:
     (table,) = causes.tables
     assert in_english(table.rows) == (
         (0, "Waiting for the DataLoader", 60 * US, 60 / 89, 60 / 200, 1),
-        (0, "Launch-bound: host in operators", 19 * US, 19 / 89, 19 / 200, 2),
-        (0, "Host code outside operators", 10 * US, 10 / 89, 10 / 200, 1),
+        (0, "CPU inside operators", 19 * US, 19 / 89, 19 / 200, 2),
+        (0, "CPU between operators", 10 * US, 10 / 89, 10 / 200, 1),
     )
     assert table.total_rows == 3
     assert in_english(longest.tables[0].rows)[0] == (

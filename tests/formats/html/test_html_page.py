@@ -159,10 +159,11 @@ def test_every_topic_has_a_place_on_the_page() -> None:
 
 def test_the_first_screen_has_step_gpu_and_findings() -> None:
     page = page_of(advised(report_of(TRAINING)))
-    for words in ("Waiting for data: Plain words", "One step, on average", "GPU utilization", "Most valuable findings"):
+    for words in ("Waiting for data: Plain words", "Where the step goes", "In use, of the step"):
         assert words in page.text
-    begin = page.text.index("Most valuable findings")
-    assert "100-130 ms per step, 57-75 %" in page.text[begin:]
+    begin = page.text.index("What to fix first")
+    assert "100-130 ms per step" in page.text[begin:]
+    assert begin < page.text.index("Where the step goes")
 
 
 def test_a_finding_says_everything() -> None:
@@ -177,12 +178,12 @@ def test_a_finding_says_everything() -> None:
         "174.76 ms \u2212 max(44.05 ms GPU, 6.14 ms host) = 130.71 ms",
         "up to 5.0 ms per step",
         "Critical",
-        "B: inferred from names and shapes",
         "No gain yet:",
         "docs.pytorch.org/docs/stable/data.html",
-        "What bounds the step after that: GPU",
+        "What limits the step after that: GPU",
     ):
         assert words in page.text, words
+    assert "inferred" in [span.get("data-tip") for span in page.all("span")]
 
 
 def test_a_latent_finding_says_that_it_saves_nothing_yet_and_no_time_beside_that() -> None:

@@ -155,9 +155,7 @@ def test_the_first_of_two_times_has_no_unit_and_both_are_figures(code: str) -> N
 def test_texts_with_figures_in_texts_have_their_marks(code: str) -> None:
     language = FigureLanguage(of(code))
     time = language.quantity(3_700_000, "ns", "x")
-    message = Message(
-        "strip-says-busy", {"step": time, "busy": 1}, f"{time}: the GPU works for 1 ns and is never idle."
-    )
+    message = Message("strip-idle", {"cause": time, "time": 1}, f"1 ns: {time}")
     assert printed("{{ text }}", text=language.say(message)).count("<data") == 2
 
 

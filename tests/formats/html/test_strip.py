@@ -6,23 +6,25 @@ import pytest
 
 from tests.builders import TraceBuilder
 from tests.formats.html.pages import unpacked
-from tests.formats.samples import FIXTURES, SOUND, report_of
+from tests.formats.samples import FIXTURES, SOUND, TRAINING, report_of
 from tests.reading import read_built
 from traceanalyzer.formats.html import strip, timeline_data
 from traceanalyzer.formats.html.cells import stages
+from traceanalyzer.formats.html.figures import FigureLanguage
 from traceanalyzer.formats.html.strip import Strip
 from traceanalyzer.formats.html.timeline_data import packed
 from traceanalyzer.formats.language import ENGLISH
 from traceanalyzer.inputs.opening import load_report
 from traceanalyzer.pipeline import analyze
 from traceanalyzer.report.model import Report
+from traceanalyzer.structure.recording import Recording
 
 PLANTED = next(path for path in SOUND if path.name == "planted_faults.json.gz")
 
 
 def strip_of(report: Report) -> Strip | None:
     shown = timeline_data.times(report, [(f"finding-{f.rule}", f) for f in report.findings], stages(None)[0])
-    return strip.build(report, shown, ENGLISH)
+    return strip.build(report, shown, FigureLanguage(ENGLISH).whole())
 
 
 def loading() -> Report:
@@ -42,7 +44,7 @@ def test_phases_host_and_device_are_lanes() -> None:
     found = strip_of(loading())
     assert found is not None
     lanes = {lane.label: lane for lane in found.lanes}
-    assert list(lanes) == ["Phases", "Host, Main", "GPU 0"]
+    assert list(lanes) == ["GPU 0", "Phases", "CPU, Main"]
     assert [text.text for text in lanes["Phases"].texts] == ["DataLoader", "forward"]
     assert [area.tone for area in lanes["GPU 0"].areas] == ["math"]
     assert lanes["GPU 0"].areas[0].path.startswith("M410 0H909.4")
@@ -56,9 +58,55 @@ def test_idle_time_has_its_cause_its_time_and_its_finding() -> None:
     assert largest.ns == 400_000
     assert largest.label == "400 us: Waiting for the DataLoader"
     assert largest.finding == "finding-dataloader-bound"
-    assert found.says.startswith("Typical step ")
-    assert "the GPU works for 500 us and is idle for 500 us. 400 us: Waiting for the DataLoader" in found.says
-    assert found.reasons[0].text == largest.label
+    assert found.says == (
+        "Step 0, 1 ms, one of 4 typical steps. On average the GPU works for 500 us and is idle for 500 us."
+    )
+    assert found.reasons[0].text == "Waiting for the DataLoader"
+
+
+def test_figures_are_those_of_the_mean_step_and_the_sentence_says_which_step_is_shown() -> None:
+    """Two steps wait for 400 us, two for 200 us; one of them is drawn."""
+    trace = TraceBuilder()
+    start = 0
+    for number, wait in enumerate((400, 200, 400, 200)):
+        trace.step(number, start, wait + 600)
+        trace.annotation("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", start, wait)
+        trace.op("aten::mm", start + wait, 80)
+        trace.launch_kernel("ampere_sgemm_128x64_nn", start + wait + 10, 500, at=start + wait + 5, call_dur=3)
+        start += wait + 600
+    report = analyze(read_built(trace))
+    found, recording = strip_of(report), report.result("recording", Recording)
+    assert found is not None
+    assert recording is not None
+    assert recording.typical is not None
+    assert {area.cause: area.ns for area in found.idle} == {
+        each.cause: each.ns_per_step for each in recording.typical.idle if each.ns_per_step
+    }
+    assert found.idle[0].ns == 300_000
+    assert found.idle[0].drawn_ns in (200_000, 400_000)
+    assert "of 4 typical steps" in found.says
+
+
+def test_modules_that_follow_each_other_are_one_with_their_number() -> None:
+    trace = TraceBuilder()
+    trace.step(0, 0, 1000)
+    trace.module("Net_0", 0, 1000)
+    for number in range(4):
+        trace.module(f"Layer_{number}", 250 * number, 240)
+        trace.op("aten::mm", 250 * number + 5, 80)
+        trace.launch_kernel("ampere_sgemm_128x64_nn", 250 * number + 10, 100, at=250 * number + 8, call_dur=3)
+    found = strip_of(analyze(read_built(trace)))
+    assert found is not None
+    lane = next(lane for lane in found.lanes if lane.label == "Modules")
+    assert [text.text for text in lane.texts] == ["Layer x4"]
+
+
+def test_between_marks_autograd_shows_forward_and_backward() -> None:
+    found = strip_of(report_of(TRAINING))
+    assert found is not None
+    (lane,) = (lane for lane in found.lanes if lane.label == "Phases")
+    assert "forward" in [text.text for text in lane.texts]
+    assert any(area.tone == "other" and area.path.count("M") > 1 for area in lane.areas)
 
 
 def test_without_a_device_the_sentence_names_parts_of_the_program() -> None:

@@ -1,7 +1,7 @@
 """Renders self-contained HTML pages that need no network and no other file, and open quickly.
 
-The page of a report has its sections in groups, the most important first; plain pages have no script. Data for the
-script is embedded as JSON that cannot end its element, for any names in it.
+The page of a report has its sections in groups, the most important first. Data for the script is embedded as JSON that
+cannot end its element, for any names in it.
 
 Four things are more than the layout of a section: strip and timeline show times, which no section has; resources of a
 headline are meters, because they overlap; findings are cards with addresses, to which others link; the tree of modules
@@ -34,10 +34,11 @@ from traceanalyzer.formats.html import (
     waterfall,
 )
 from traceanalyzer.formats.html.cells import LIMIT, HtmlGrid, PageDetail, stages
+from traceanalyzer.formats.html.figures import FigureLanguage
 from traceanalyzer.formats.language import ENGLISH, Language
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Generator, Report
-from traceanalyzer.report.names import clean, shorten
+from traceanalyzer.report.names import clean, clipped, shorten
 from traceanalyzer.report.section import Section, Term, Topic
 from traceanalyzer.sections import communication, kernels, memory, modules, phases, ranks, steps
 
@@ -95,7 +96,7 @@ GROUPS: dict[str, Text] = {
     Topic.ACCELERATORS: Text("html-group-accelerators", "Devices without recorded kernels"),
     Topic.OPERATORS: Text("html-group-operators", "Operators"),
     Topic.KERNELS: kernels.TITLE,
-    Topic.HOST: Text("html-group-host", "Host, launches and copies"),
+    Topic.HOST: Text("html-group-cpu", "CPU, launches and copies"),
     Topic.COMMUNICATION: communication.TITLE,
     Topic.MEMORY: memory.TITLE,
     Topic.MODULES: modules.TITLE,
@@ -106,10 +107,23 @@ GROUPS: dict[str, Text] = {
 """Titles of the groups in order of importance: the topics of sections, and groups that only a page has."""
 
 _STYLES = ("style", "parts", "timeline")
-_SCRIPTS = ("page", "tables", "timeline_data", "timeline", "timeline_links", "flames", "finder")
+_SCRIPTS = (
+    "page",
+    "tables",
+    "timeline_data",
+    "timeline_range",
+    "timeline_pointer",
+    "timeline",
+    "timeline_links",
+    "flames",
+    "finder",
+)
+_PLAIN_SCRIPTS = ("page", "tables", "finder")
 _UNFOLDED = (Topic.RUNS, Topic.RANKS, Topic.ACCELERATORS)
 """Topics whose first section is open on the page of a trace; everything else is folded."""
-_VERDICT = 100
+_OF_RANKS = ("chart-ranks-strips", "chart-ranks-cost")
+"""Pictures of ranks that the first screen shows, the one that says most first."""
+_VERDICT = 160
 """Most characters of the verdict in the title of the page."""
 
 
@@ -171,7 +185,9 @@ def assemble(report: Report, language: Language, detail: PageDetail) -> str:
     timeline = waterfall.build(report, language, detail, times, [card.card for card in advice.cards])
     terms = _terms(shown, has_timeline=timeline is not None, has_flames=flame is not None)
     groups = _groups(language)
-    _fill(groups, report, shown, tree, language, detail)
+    drawn = _charts(report, language)
+    ranked = next((each for name in _OF_RANKS for each in drawn if each[1].id == name), None)
+    _fill(groups, report, shown, tree, [each for each in drawn if each is not ranked], language, detail)
     special = {"findings": advice.cards, "timeline": timeline, "flames": flame, "definitions": terms}
     return (
         environment(autoescape=True)
@@ -189,11 +205,21 @@ def assemble(report: Report, language: Language, detail: PageDetail) -> str:
             named=lambda text: cells.name_of(text, detail),
             brief=lambda text: shorten(clean(text), detail.name),
             code=figures.cleaned_code,
-            strip=strip.build(report, times, language),
+            ranked=picture(ranked[1], language) if ranked else None,
+            strip=strip.build(report, times, language.whole(summary.step_ns(report))),
             shows={anchor: times.link(anchor, finding) if times else None for anchor, finding in anchored},
             moment=times.moment if times else lambda _: None,
         )
     )
+
+
+def _charts(report: Report, language: FigureLanguage) -> list[tuple[str, Chart]]:
+    """The charts with the sections that show them; their titles have figures, their pictures only texts."""
+    plain_texts, marked = (report_charts.of_report(report, each) for each in (language.unmarked, language))
+    return [
+        (owner, replace(chart, title=told.title, description=told.description))
+        for (owner, chart), (_, told) in zip(plain_texts, marked, strict=True)
+    ]
 
 
 def _groups(language: Language) -> dict[str, PageGroup]:
@@ -230,7 +256,7 @@ def _frame(report: Report, groups: Sequence[PageGroup], language: Language) -> d
         "html_lang": language.html_lang,
         "generator": f"{MARK} {report.generator.version}",
         "title": language.text(_TITLE, name=name),
-        "tab_title": " - ".join(filter(None, (shorten(verdict, _VERDICT), name))),
+        "tab_title": " - ".join(filter(None, (clipped(verdict, _VERDICT), name))),
         "description": verdict,
         "facts": tuple(_facts(report, language)),
         "groups": groups,
@@ -283,16 +309,11 @@ def _fill(
     report: Report,
     shown: Iterable[Section],
     tree: cells.ModuleTree | None,
+    drawn: Sequence[tuple[str, Chart]],
     language: Language,
     detail: PageDetail,
 ) -> None:
     """Add each section to its group; of a trace, only the first of the most important groups are open."""
-    drawn = [
-        (owner, replace(chart, title=told.title, description=told.description))
-        for (owner, chart), (_, told) in zip(
-            report_charts.of_report(report, language.unmarked), report_charts.of_report(report, language), strict=True
-        )
-    ]
     for section in shown:
         if section.topic is Topic.SUMMARY or (section.is_tree and tree):
             continue
@@ -373,7 +394,7 @@ def plain(
     charts_of: Mapping[str, Iterable[Chart]] | None = None,
     opening: Opening | None = None,
 ) -> str:
-    """Render a page of sections, without a script.
+    """Render a page of sections.
 
     Args:
         generator: The program that creates it.
@@ -385,6 +406,7 @@ def plain(
     """
     detail = next(iter(stages(None)))
     style = sheets()
+    script = "".join(source(f"{name}.js") for name in _PLAIN_SCRIPTS)
     language = figures.FigureLanguage(language)
     groups: list[PageGroup] = []
     for section in shown:
@@ -405,7 +427,9 @@ def plain(
                 "tab": opening.tab if opening is not None else title,
                 "groups": groups,
                 "style": verbatim(style),
-                "policy": policy(style, ""),
+                "script": verbatim(script),
+                "policy": policy(style, script),
+                "labels": as_json(labels.script_labels(language)),
             },
             opening=opening,
             word=SimpleNamespace(**labels.labels(language) | {"all_rows_command": "-o x.json"}),

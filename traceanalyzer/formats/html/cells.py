@@ -44,6 +44,7 @@ def stages(top: int | None) -> tuple[PageDetail, ...]:
     full = PageDetail(rows=rows, name=2000, slices=20_000, places=1000, findings=100)
     return (
         full,
+        PageDetail(rows=rows, name=2000, slices=6000, places=1000, findings=100),
         PageDetail(rows=rows, name=400, slices=6000, places=400, findings=100),
         PageDetail(rows=rows, name=160, slices=3000, places=200, findings=100),
         PageDetail(rows=min(rows, 100), name=160, slices=3000, places=200, findings=60),
@@ -146,7 +147,7 @@ def _cell(value: Any, unit: str, column: SectionColumn, language: Language, deta
 
 _CALLS = Text("tree-calls", "{count:count} calls", one="{count:count} call")
 _DEVICE = Text("tree-device", "{time:ns} on the device")
-_HOST = Text("tree-host", "{time:ns} on the host")
+_HOST = Text("tree-cpu", "{time:ns} on the CPU")
 _DEEPEST = 40
 _OPEN = 2
 """Number of levels that are initially expanded."""

@@ -34,6 +34,10 @@ _HOW = Text(
     "More than noise: a rank-sum test over the steps, at 5 % for all parts together. Unknown with fewer than 5 steps "
     "on a side.",
 )
+_NOISE_UNKNOWN = Text(
+    "html-diff-noise-unknown-for-all",
+    "Whether these changes are more than noise is unknown: a side has fewer than 5 steps.",
+)
 _GROUPS = {
     "fixed": Text("html-diff-fixed", "Fixed: {count:count}", "findings that are gone"),
     "base-only": Text("html-diff-base-only", "Only before: {count:count}", "findings that are gone, maybe not fixed"),
@@ -75,7 +79,6 @@ class ShownFinding:
 
     severity: str
     title: Markup
-    rule: str
     status: str
     times: str
     """What it is about before and after, and its change; empty if unknown."""
@@ -122,8 +125,10 @@ def opening(difference: Difference, language: Language) -> Opening:
     heads = [PART, BASE, HEAD, columns.CHANGE.title]
     if difference.step_time is not None:  # else the parts are of times that a table prints
         title = _STEP
-        how = language.text(_HOW)
-        heads.append(TEST)
+        is_known = any(part.clear is not None for part in difference.parts)
+        how = language.text(_HOW if is_known else _NOISE_UNKNOWN)
+        if is_known:
+            heads.append(TEST)
     ticks, step_ticks, tones = _axes(difference, language)
     return Opening(
         tab=answer.tab,
@@ -232,7 +237,6 @@ def _finding(change: FindingChange, language: Language) -> ShownFinding:
     return ShownFinding(
         severity=clean(change.severity),
         title=prose(language.say(change.title)),
-        rule=clean(change.rule),
         status=language.text(word(STATUS, change.status)),
         times=times,
         sense=sense,

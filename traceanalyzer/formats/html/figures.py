@@ -17,6 +17,7 @@ from typing import Any, SupportsIndex
 from markupsafe import Markup
 
 from traceanalyzer.formats.language import ALL, PART, SENTENCE, Language, Translated, read_catalog
+from traceanalyzer.report import units
 from traceanalyzer.report.message import Message, fill
 from traceanalyzer.report.names import clean, clean_code
 
@@ -26,6 +27,8 @@ _DATA = Markup('<data value="{}" data-concept="{}" data-base="{}">{}</data>')
 _NAME = Markup("<bdi>{}</bdi>")
 """Templates that escape their values."""
 
+_ONE = 0.95
+"""Least number of units of a time that has the unit of the step."""
 STEP, RECORDING = "typical-step", "recording"
 """Populations of figures."""
 _SHARED = (
@@ -158,6 +161,8 @@ class FigureLanguage(Translated):
         self._values: dict[tuple[str, str], str] = {}
         self._base, self._run = "page", ""
         self._is_marking = True
+        self._unrounded: FigureLanguage | None = None
+        self._unit_ns: int | None = None
         self._quiet = copy.copy(self)
         self._quiet._is_marking, self._quiet._quiet = False, self._quiet
 
@@ -173,21 +178,36 @@ class FigureLanguage(Translated):
         """The same language without marks, for pictures and tables."""
         return self._quiet
 
+    def whole(self, step_ns: float | None = None) -> FigureLanguage:
+        """The same language without decimals, for first screens; times have the unit of the step from one on."""
+        rounded, rounded._quiet = copy.copy(self), copy.copy(self._quiet)
+        rounded._quiet._unit_ns = units.whole_unit(step_ns) if step_ns else None
+        rounded._unrounded = rounded._quiet._unrounded = self._quiet
+        rounded._quiet._quiet = rounded._quiet
+        return rounded
+
     def say(self, message: Message) -> str:
         """The text of a message, with marks."""
+        text = self._filled(message)
+        if text is None:
+            return message.text
+        own = text if self._unrounded is None else self._unrounded._filled(message) or ""
+        is_other = self.code == "en" and own.replace("\xa0", " ") != message.text.replace("\xa0", " ")
+        return message.text if is_other else text  # a saved report may have the words of another version
+
+    def _filled(self, message: Message) -> str | None:
+        """The text of a message from the catalog; None if it is not there, or its quantities do not fit."""
         entry = self._entries.get(message.id)
         if entry is None:
-            return message.text
+            return None
 
         def amount(name: str, unit: str) -> str:
             return self._given(message, name, unit)
 
         try:
-            text = fill(self._form(entry, message.params), {name: name for name in message.params}, amount)
+            return fill(self._form(entry, message.params), {name: name for name in message.params}, amount)
         except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError):
-            return message.text
-        is_other = self.code == "en" and text.replace("\xa0", " ") != message.text.replace("\xa0", " ")
-        return message.text if is_other else text  # a saved report may have the words of another version
+            return None
 
     def quantity(self, value: Any, unit: str, concept: str = "") -> str:
         """A quantity; a mark, if its concept is given."""
@@ -250,7 +270,16 @@ class FigureLanguage(Translated):
         return part.marked(text, value, concept)
 
     def _amount(self, value: Any, unit: str) -> str:
-        return super()._amount(value, unit) if not self._is_marking else self._quiet._amount(value, unit)
+        if self._is_marking:
+            return self._quiet._amount(value, unit)
+        if self._unrounded is not None:
+            unit = units.WHOLE.get(unit, unit)
+            if unit == "whole_ns" and self._unit_ns and value and value >= _ONE * self._unit_ns:
+                value = round(value / self._unit_ns) * self._unit_ns
+        return super()._amount(value, unit)
+
+    def _part_amounts(self, value: Any) -> tuple[str, str, str]:
+        return super()._part_amounts(value) if self._unrounded is None else units.whole_part_amounts(value)
 
 
 def changed(text: str, change: Callable[[str], str]) -> str:

@@ -29,7 +29,7 @@ _TONES = {
 _SEVERAL = "waiting"
 _STEPS = Text("flames-steps", "{count:count} typical steps together.", one="The typical step.")
 _SOME_STEPS = Text("flames-some-steps", "The first {count:count} of {all:count} typical steps together.")
-_RECORDING = Text("flames-recording", "The whole recording.")
+_RECORDING = Text("flames-whole-trace", "The whole trace.")
 TERMS = (
     Term(
         Text("define-flames", "Flame graph"),

@@ -12,16 +12,17 @@ _LABELS = {
     "contents": Text("html-contents", "Contents"),
     "summary": Text("html-summary", "Summary"),
     "theme": Text("html-theme", "Theme"),
-    "step": Text("html-step", "One step, on average"),
-    "utilization": Text("html-utilization", "GPU utilization"),
-    "resources": Text("html-resources", "Resources per step"),
-    "resources_overlap": Text("html-resources-overlap", "They overlap, so they do not sum to the step."),
-    "best": Text("html-best", "Most valuable findings"),
+    "where_time_goes": Text("html-where-time-goes", "Where the step goes", "a heading: parts of a step by time"),
+    "in_use": Text("html-in-use", "In use, of the step", "above bars of GPU, CPU and the like"),
+    "overlap": Text("html-overlap", "At the same time, so these do not add up."),
+    "more_about_step": Text("html-more-about-step", "More about the step"),
+    "best": Text("html-fix-first", "What to fix first"),
+    "or_nothing": Text("html-or-nothing", "or nothing", "after a time that may be saved"),
     "no_saving": Text("html-no-saving", "No time saving estimated"),
     "not_yet": Text("html-not-yet", "No saving yet", "something else bounds the step"),
     "per_step": Text("html-per-step", "per step", "after a time"),
     "combined": Text("html-combined", "All fixes together"),
-    "next_bottleneck": Text("html-next-bottleneck", "What bounds the step after that:"),
+    "next_bottleneck": Text("html-next-limit", "What limits the step after that:"),
     "advice": cards.WHAT_TO_DO,
     "not_when": cards.NOT_WHEN,
     "estimate": cards.ESTIMATE,
@@ -52,12 +53,17 @@ _LABELS = {
     "open_timeline": Text("html-open-timeline", "Open the timeline"),
     "why_idle": Text("html-why-idle", "Idle because", "before causes of idle time"),
     "waterfall_help": Text(
-        "html-timeline-help",
-        "Click it first, then: the mouse wheel, two fingers, W and S or + and - zoom, dragging, A and D pan, arrow "
-        "keys walk through slices and lanes, Enter fits the chosen slice, G follows the arrow from launch to kernel, "
-        "0 shows everything. Ctrl with the wheel zooms at once. A click on idle time opens the finding about it.",
+        "html-timeline-help-2",
+        "Dragging selects a range and says what is in it; so do M for the chosen slice, and [ and ] for the beginning "
+        "and end of several. Click first, then: the mouse wheel, two fingers, W and S or + and - zoom, A and D or "
+        "dragging with Shift pan, arrow keys walk through slices and lanes, Enter fits the chosen slice, G follows the "
+        "arrow from launch to kernel, 0 shows everything, Esc ends a selection. A click on idle time opens its "
+        "finding.",
     ),
     "flames_search": Text("html-flames-search", "Search frames"),
+    "arrived": Text("html-arrived", "Shown for this finding:", "followed by a link back to a finding"),
+    "bottom_up": Text("html-bottom-up", "Bottom-up", "a flame graph that begins with what takes the time itself"),
+    "copy_markdown": Text("html-copy-markdown", "Copy as Markdown"),
     "flames_whole": Text("html-flames-whole", "Whole graph"),
     "flames_help": Text(
         "html-flames-help",
@@ -80,7 +86,14 @@ _SCRIPT = {
     "found": Text("html-found", "{shown} of {all} rows"),
     "several": Text("html-slice-several", "{count} short slices"),
     "block": Text("html-slice-block", "{count} events, the longest {name}"),
-    "hits": Text("html-hits", "{shown} of {all}", "which of the slices that were found"),
+    "hits": Text("html-hits-in-all", "{shown} of {all}, {time}", "which of the slices that were found; their time"),
+    "range": Text("html-range", "{from} to {to}: {length}", "a range of time that somebody selected; times"),
+    "range_lanes": Text("html-range-lanes", "Lane", "head of a column: threads and streams"),
+    "range_classes": Text("html-range-classes", "Kind of GPU work, and idle time", "head of a column"),
+    "range_names": Text("html-range-names", "Name", "head of a column: names of events"),
+    "range_time": Text("html-range-time", "Time", "head of a column"),
+    "range_count": Text("html-range-count", "Count", "head of a column: number of events"),
+    "range_several": Text("html-range-several", "Short events", "several that are drawn as one"),
     "idle_lane": Text("html-idle-lane", "GPU is idle, by cause"),
     "slice": Text("html-slice", "{name}: {duration}, from {start}, {lane}", "a slice of the timeline"),
     "flames_frame": Text(

@@ -1,97 +1,74 @@
-"""The typical step as one strip on the first screen: phases, host, devices, and why they are idle, with its sentence.
+"""The typical step as one strip on the first screen: devices, phases, program, and why the GPU is idle.
 
-It is a picture without a script, and every figure in it is also a text.
+It is a picture without a script, and every figure in it is also a text. It shows one recorded step; its figures are
+those of the mean over the typical steps, as everywhere on the page.
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, groupby
+from itertools import accumulate
 from math import fsum
 
-from msgspec.structs import replace
-
-from traceanalyzer.analyzers.steps.slice_rows import SliceLane
 from traceanalyzer.analyzers.steps.slices import RecordedSlices, SliceTime
-from traceanalyzer.formats.html.timeline_data import GPU, WHOLE, TimelineTimes, idle_findings, lane_label
-from traceanalyzer.formats.html.waterfall import TONES, tone_of
+from traceanalyzer.formats.html import strip_lanes
+from traceanalyzer.formats.html.figures import FigureLanguage
+from traceanalyzer.formats.html.strip_lanes import COLUMNS, StripText, TypicalLane, short
+from traceanalyzer.formats.html.timeline_data import WHOLE, TimelineTimes, idle_findings
+from traceanalyzer.formats.html.waterfall import TONES
 from traceanalyzer.formats.language import Language
-from traceanalyzer.knowledge import marks
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.names import clean, shorten
+from traceanalyzer.report.names import clean
 from traceanalyzer.sections.idle import CAUSE_LABELS
+from traceanalyzer.structure.recording import Recording, TypicalStep
 
 _SAYS = Text(
-    "strip-says",
-    "{step}: the GPU works for {busy:ns} and is idle for {idle:ns}. {causes}",
-    note="step is 'Typical step 8, 158 ms'; causes is a list of causes with times, as a sentence",
+    "strip-says-2",
+    "{step}. The GPU works for {busy:ns} of it and is idle for {idle:ns}.",
+    note="step is such as: Step 8, 158 ms",
 )
-_SAYS_BUSY = Text("strip-says-busy", "{step}: the GPU works for {busy:ns} and is never idle.")
+_SAYS_MEAN = Text(
+    "strip-says-mean",
+    "{step}, one of {count:count} typical steps. On average the GPU works for {busy:ns} and is idle for {idle:ns}.",
+    note="step is such as: Step 8, 158 ms",
+)
+_SAYS_BUSY = Text("strip-says-busy-2", "{step}. The GPU is never idle.", "step is such as: Step 8, 158 ms")
 _SAYS_HOST = Text("strip-says-host", "{step}. {parts}", note="parts is a list of parts of the program with times")
-_STEP = Text("strip-step", "Typical step {name}, {duration:ns}")
-_PHASES = Text("strip-phases", "Phases", "ranges that people mark in the program")
-_HOST = Text("strip-host", "Host, {thread}", "thread is Main or Autograd")
+_STEP = Text("strip-step-2", "Step {name}, {duration:ns}")
 _IDLE = Text("strip-idle", "{time:ns}: {cause}", "cause is why the GPU is idle")
 
-COLUMNS = 1000
-"""Columns of the picture."""
-_CHARACTER, _BOLD = 1.05, 1.5
-"""Width of a character in percent of the strip, on a screen on which texts are in it."""
-_FUNCTION = re.compile(r"(?:.*/)?([^/]+\.py)\(\d+\): (.+)")
-_MOST_CAUSES, _MOST_DEVICES, _MOST_PARTS = 5, 8, 4
+_BOLD = 1.5
+"""Width of a bold character in percent of the strip."""
+_MOST_CAUSES, _MOST_PARTS = 5, 4
 _ASIDE = 20
 """How far, in percent of the strip, a cause may stand to the right of its idle time."""
-_COVERS = 0.9
-"""A mark that covers so much of the step is the step itself, not a phase."""
-_LEAST = 0.005
-"""Least share of the step of a cause or part that the sentence names."""
-
-
-@dataclass(frozen=True)
-class StripText:
-    """Words in the picture; their place in percent of its width."""
-
-    x: str
-    text: str
-    anchor: str = "start"
-
-
-@dataclass(frozen=True)
-class StripArea:
-    """All areas of one colour in a lane."""
-
-    tone: str
-    path: str
+_LEAST = 0.01
+"""Least share of the step of a cause or part that is named."""
 
 
 @dataclass(frozen=True)
 class IdleArea:
-    """Idle time of a cause in the picture."""
+    """Idle time of a cause."""
 
     cause: str
     """Id of the cause."""
+    name: str
     label: str
-    """Time and cause."""
-    ns: int
+    """Time of the mean step, and the cause."""
+    ns: float
+    """Time in the mean step; in reports of older versions in the step that is shown."""
+    drawn_ns: int
+    """Time in the step that is shown."""
     path: str
     longest: tuple[float, float]
     """First and last column of its longest area."""
     finding: str | None
     """Anchor of the finding that is about most of it."""
-
-
-@dataclass(frozen=True)
-class TypicalLane:
-    """One lane of the picture."""
-
-    label: str
-    areas: tuple[StripArea, ...]
-    texts: tuple[StripText, ...]
-    idle: tuple[IdleArea, ...] = ()
+    is_named: bool
+    """Whether it is long enough for the legend."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +78,7 @@ class Strip:
     says: str
     lanes: tuple[TypicalLane, ...]
     reasons: tuple[StripText, ...]
-    """The largest causes of idle time, below the device."""
+    """The largest causes of idle time, below the lanes."""
     idle: tuple[IdleArea, ...]
     tones: tuple[tuple[str, str], ...]
     ticks: tuple[StripText, ...]
@@ -109,22 +86,25 @@ class Strip:
     """The part of an address after # that shows the step in the timeline."""
 
 
-def build(report: Report, shown: TimelineTimes | None, language: Language) -> Strip | None:
-    """The strip of the typical step; None for reports of older versions, and where there is nothing to draw."""
+def build(report: Report, shown: TimelineTimes | None, language: FigureLanguage) -> Strip | None:
+    """The strip of a typical step; None for reports of older versions, and where nothing in it has a name."""
     if shown is None or not shown.slices.causes:
         return None
-    one = shown.slices.times[0]
-    slices = shown.slices
-    idle = _idle(shown, one, language)
-    lanes = [*_phases(slices, one, language), *_hosts(slices, one, language), *_devices(slices, one, idle, language)]
-    if not lanes:
+    one, slices = shown.slices.times[0], shown.slices
+    recording = report.result("recording", Recording)
+    mean = _mean(recording, slices)
+    idle = _idle(shown, one, mean, language)
+    lanes = strip_lanes.lanes(slices, one, language)
+    reasons = tuple(_reasons(idle))
+    if not reasons and not any(lane.texts for lane in lanes):
         return None
     used = {area.tone for lane in lanes for area in lane.areas}
     marked = len(slices.times) > 1 or (report.trace is not None and report.trace.steps_from == "ProfilerStep")
+    step = language.text(_STEP if marked else WHOLE, name=clean(one.name or ""), duration=one.duration_ns)
     return Strip(
-        _sentence(slices, one, idle, language, is_marked=marked),
+        _sentence(slices, one, mean, step, language),
         tuple(lanes),
-        tuple(_reasons(one, idle)),
+        reasons,
         tuple(idle),
         tuple((tone, language.text(label)) for tone, label in TONES.items() if tone in used),
         tuple(_ticks(one.duration_ns, language)),
@@ -132,183 +112,88 @@ def build(report: Report, shown: TimelineTimes | None, language: Language) -> St
     )
 
 
+def _mean(recording: Recording | None, slices: RecordedSlices) -> TypicalStep | None:
+    """The mean step, if its idle times are of the device that is shown."""
+    typical = recording.typical if recording else None
+    return typical if typical and typical.idle and typical.resources.device == slices.device else None
+
+
 def _ticks(duration_ns: int, language: Language) -> Iterator[StripText]:
     """A time at each quarter."""
     for quarter, anchor in enumerate(("start", "middle", "middle", "middle", "end")):
-        yield StripText(str(25 * quarter), language.quantity(duration_ns * quarter // 4, "ns"), anchor)
+        at = duration_ns * quarter // 4
+        yield StripText(str(25 * quarter), language.quantity(at, "ns") if quarter else "0", anchor)
 
 
-def _sentence(
-    slices: RecordedSlices, one: SliceTime, idle: list[IdleArea], language: Language, *, is_marked: bool
-) -> str:
-    step = language.text(_STEP if is_marked else WHOLE, name=clean(one.name or ""), duration=one.duration_ns)
-    least = _LEAST * one.duration_ns
-    if slices.device is not None:
-        total = sum(one.idle_duration) + one.idle_omitted_ns
-        if not total:
-            return language.text(_SAYS_BUSY, step=step, busy=one.duration_ns)
-        causes = language.list(area.label for area in idle[:_MOST_CAUSES] if area.ns >= least or area is idle[0])
-        said = language.sentence(causes)
-        return language.text(_SAYS, step=step, busy=one.duration_ns - total, idle=total, causes=said)
+def _sentence(slices: RecordedSlices, one: SliceTime, mean: TypicalStep | None, step: str, language: Language) -> str:
+    """Which step is shown, and what a GPU does in the mean step; without a device what the program does."""
+    if slices.device is None:
+        return _of_program(slices, one, step, language)
+    idle: float = sum(one.idle_duration) + one.idle_omitted_ns
+    busy = one.duration_ns - idle
+    if mean is not None:
+        idle = fsum(cause.ns_per_step for cause in mean.idle)
+        busy = mean.parts.duration_ns - idle
+    if not idle:
+        return language.text(_SAYS_BUSY, step=step)
+    if mean is None or mean.steps == 1:
+        return language.text(_SAYS, step=step, busy=busy, idle=idle)
+    return language.text(_SAYS_MEAN, step=step, count=mean.steps, busy=busy, idle=idle)
+
+
+def _of_program(slices: RecordedSlices, one: SliceTime, step: str, language: Language) -> str:
+    """The parts of the program that take most of the step."""
     times: Counter[int] = Counter()
     for lane in one.lanes:
         if lane.kind == "owners":
             for name, length in zip(lane.name, lane.duration, strict=True):
                 times[name] += length
     parts = [
-        language.joined(_short(slices.names[name]), language.quantity(ns, "ns"))
+        language.joined(short(slices.names[name]), language.quantity(ns, "ns"))
         for name, ns in times.most_common(_MOST_PARTS)
-        if ns >= least
+        if ns >= _LEAST * one.duration_ns
     ]
     return language.text(_SAYS_HOST, step=step, parts=language.sentence(language.list(parts))) if parts else step
 
 
-def _short(name: str) -> str:
-    """A name without what frameworks add to it; of a function in a file the function first."""
-    if marks.is_dataloader(name):
-        return "DataLoader"
-    function = _FUNCTION.match(name)
-    short = f"{function[2]}, {function[1]}" if function else name.partition("#")[0] or name
-    return shorten(clean(short), 60)
-
-
-_Piece = tuple[int, int, str, str]
-"""First column, column after the last, colour, text."""
-
-
-def _pieces(time: SliceTime, lanes: Iterable[SliceLane], slices: RecordedSlices, depth: int | None) -> list[_Piece]:
-    """What most of each column is, over some lanes; of a depth, or of all."""
-    columns: list[_Shares] = [{} for _ in range(COLUMNS)]
-    for lane in lanes:
-        is_device = lane.kind in ("device", "accelerator")
-        starts = accumulate(lane.start)
-        for start, length, level, name in zip(starts, lane.duration, lane.depth, lane.name, strict=True):
-            if depth is None or level == depth:
-                text = slices.names[name] if name >= 0 else ""
-                key = (tone_of(lane.kind, text), "" if is_device else text)
-                _add(columns, time.duration_ns, start, length, key)
-    return list(_runs(_most(shares, time.duration_ns) for shares in columns))
-
-
-def _runs(main: Iterable[tuple[str, str] | None]) -> Iterator[_Piece]:
-    """Neighbouring columns that show the same, as one piece; columns that show nothing make none."""
-    begin = 0
-    for key, run in groupby(main):
-        end = begin + len(list(run))
-        if key is not None:
-            yield begin, end, *key
-        begin = end
-
-
-_Shares = dict[tuple[str, str], int]
-"""How much of a column each colour with its text fills: of its width, in units of duration / columns."""
-
-
-def _add(columns: list[_Shares], duration: int, start: int, length: int, key: tuple[str, str]) -> None:
-    """Add a slice to the columns that it is in. Times are multiplied by the number of columns, so they stay whole."""
-    begin = start * COLUMNS
-    end = (start + length) * COLUMNS
-    after_last = min(COLUMNS, -(-end // duration))
-    for column in range(begin // duration, after_last):
-        inside = min((column + 1) * duration, end) - max(column * duration, begin)
-        if inside > 0:
-            columns[column][key] = columns[column].get(key, 0) + inside
-
-
-def _most(shares: _Shares, duration: int) -> tuple[str, str] | None:
-    """What fills most of a column; None if less than a third of it is filled."""
-    if 3 * sum(shares.values()) < duration:
-        return None
-    return max(shares, key=lambda key: shares[key])
-
-
-def _lane(label: str, pieces: Sequence[_Piece], idle: Sequence[IdleArea] = ()) -> TypicalLane:
-    """A lane; pieces with room for it have their name."""
-    paths: dict[str, str] = {}
-    for begin, end, tone, _ in pieces:
-        edge = 0.6 if end - begin > 3 else 0.0
-        paths[tone] = f"{paths.get(tone, '')}M{begin} 0H{end - edge:g}V1H{begin}Z"
-    areas = tuple(StripArea(tone, path) for tone, path in paths.items())
-    return TypicalLane(label, areas, tuple(_names(pieces)), tuple(idle))
-
-
-def _names(pieces: Sequence[_Piece]) -> Iterator[StripText]:
-    """The names of the pieces with room for at least some characters, cut where they are longer."""
-    for begin, end, _, full in pieces:
-        name = _short(full)
-        room = (end - begin - 6) / 10 / _CHARACTER
-        if name and room >= min(len(name), 6):
-            yield StripText(_percent(begin + 3), name if len(name) <= room else f"{name[: int(room) - 1]}…")
-
-
-def _percent(column: float) -> str:
-    return f"{100 * column / COLUMNS:.2f}".rstrip("0").rstrip(".")
-
-
-def _phases(slices: RecordedSlices, one: SliceTime, language: Language) -> Iterator[TypicalLane]:
-    """The marks of the main thread, the outermost that are not the step itself."""
-    marked = [lane for lane in one.lanes if lane.kind == "marks"]
-    lane = next((lane for lane in marked if lane.role == "main"), marked[0] if marked else None)
-    if lane is None:
-        return
-    rows = list(zip(lane.depth, lane.duration, strict=True))
-    covered = {depth for depth, length in rows if length >= _COVERS * one.duration_ns}
-    depth = next((depth for depth in sorted(set(lane.depth)) if depth not in covered), None)
-    pieces = [] if depth is None else _pieces(one, [lane], slices, depth)
-    if pieces:
-        yield _lane(language.text(_PHASES), pieces)
-
-
-def _hosts(slices: RecordedSlices, one: SliceTime, language: Language) -> Iterator[TypicalLane]:
-    """Which part of the program each critical thread is in; without any, the outermost calls of the main thread."""
-    lanes = [lane for lane in one.lanes if lane.kind == "owners"]
-    lanes = lanes or [lane for lane in one.lanes if lane.kind == "host" and lane.role == "main"]
-    for lane in lanes:
-        thread = lane_label(replace(lane, kind="host"), several_devices=False, language=language)
-        pieces = _pieces(one, [lane], slices, None if lane.kind == "owners" else 0)
-        if pieces:
-            yield _lane(language.text(_HOST, thread=thread), pieces)
-
-
-def _devices(
-    slices: RecordedSlices, one: SliceTime, idle: Sequence[IdleArea], language: Language
-) -> Iterator[TypicalLane]:
-    """What each device does, all streams together."""
-    for kind in ("device", "accelerator"):
-        streams: dict[str, list[SliceLane]] = {}  # by device
-        for lane in one.lanes:
-            if lane.kind == kind:
-                streams.setdefault(lane.label.partition("/")[0], []).append(lane)
-        for device, lanes in list(streams.items())[:_MOST_DEVICES]:
-            is_known = kind == "device" and device == str(slices.device)
-            name = clean(device)
-            label = language.text(GPU, device=device) if kind == "device" else language.marked(name, name, "device")
-            yield _lane(label, _pieces(one, lanes, slices, None), idle if is_known else ())
-
-
-def _idle(shown: TimelineTimes, one: SliceTime, language: Language) -> list[IdleArea]:
-    """Idle time by cause, largest first."""
-    by_cause: dict[int, list[tuple[int, int, int]]] = {}
+def _idle(shown: TimelineTimes, one: SliceTime, mean: TypicalStep | None, language: Language) -> list[IdleArea]:
+    """Idle time by cause, largest first: its time in the mean step, and where it is in the one that is shown."""
+    by_cause: dict[str, list[tuple[int, int, int]]] = {}
     findings = idle_findings(shown, one)
     columns = zip(accumulate(one.idle_start), one.idle_duration, one.idle_cause, findings, strict=True)
     for start, length, cause, finding in columns:
-        by_cause.setdefault(cause, []).append((start, length, finding))
-    areas = (_area(shown, one, cause, rows, language) for cause, rows in by_cause.items())
+        by_cause.setdefault(shown.slices.causes[cause], []).append((start, length, finding))
+    times: Mapping[str, float] = {id_: sum(length for _, length, _ in rows) for id_, rows in by_cause.items()}
+    whole: float = one.duration_ns
+    if mean is not None:
+        times = {**dict.fromkeys(by_cause, 0.0), **{each.cause: each.ns_per_step for each in mean.idle}}
+        whole = mean.parts.duration_ns
+    areas = [
+        _area(shown, one, id_, by_cause.get(id_, []), (ns, whole), language)
+        for id_, ns in times.items()
+        if ns or id_ in by_cause
+    ]
     return sorted(areas, key=lambda area: -area.ns)
 
 
 def _area(
-    shown: TimelineTimes, one: SliceTime, cause: int, rows: list[tuple[int, int, int]], language: Language
+    shown: TimelineTimes,
+    one: SliceTime,
+    cause: str,
+    rows: list[tuple[int, int, int]],
+    time: tuple[float, float],
+    language: Language,
 ) -> IdleArea:
     """The idle times of a cause, given by start, length and finding; those less than a column apart are one area."""
     spans = _joined_spans(rows, one.duration_ns)
-    first, last = max(spans, key=lambda span: span[1] - span[0])
+    first, last = max(spans, key=lambda span: span[1] - span[0], default=[0.0, 0.0])
     path = "".join(f"M{begin:.1f} 0H{max(end, begin + 0.4):.1f}V1H{begin:.1f}Z" for begin, end in spans)
-    cause_id = shown.slices.causes[cause]
-    label = language.text(CAUSE_LABELS.get(cause_id, CAUSE_LABELS["unknown"]))
-    idle_ns = sum(length for _, length, _ in rows)
-    text = language.text(_IDLE, time=idle_ns, cause=label)
-    return IdleArea(cause_id, text, idle_ns, path, (first, last), _anchor(shown, rows, idle_ns))
+    label = language.text(CAUSE_LABELS.get(cause, CAUSE_LABELS["unknown"]))
+    drawn_ns = sum(length for _, length, _ in rows)
+    ns, whole = time
+    text = language.text(_IDLE, time=ns, cause=label)
+    finding = _anchor(shown, rows, drawn_ns) if rows else None
+    return IdleArea(cause, label, text, ns, drawn_ns, path, (first, last), finding, ns >= _LEAST * whole)
 
 
 def _joined_spans(rows: list[tuple[int, int, int]], duration: int) -> list[list[float]]:
@@ -333,14 +218,14 @@ def _anchor(shown: TimelineTimes, rows: Iterable[tuple[int, int, int]], idle_ns:
     return shown.findings[main][0] if main >= 0 and 2 * ns >= idle_ns else None
 
 
-def _reasons(one: SliceTime, idle: Sequence[IdleArea]) -> Iterator[StripText]:
+def _reasons(idle: Sequence[IdleArea]) -> Iterator[StripText]:
     """The largest causes, each below its longest idle time, as far as they do not overlap."""
     taken: list[tuple[float, float]] = []
     for area in idle[:_MOST_CAUSES]:
-        if area.ns < 2 * _LEAST * one.duration_ns:
+        if not area.is_named or not area.path:
             continue
         middle = fsum(area.longest) / 20
-        width = len(area.label) * _BOLD
+        width = len(area.name) * _BOLD
         low = wanted = min(max(0.0, middle - width / 2), 100 - width)
         for begin, end in sorted(taken):
             if begin < low + width + 2 and low < end + 2:  # move behind a label that is there
@@ -348,4 +233,4 @@ def _reasons(one: SliceTime, idle: Sequence[IdleArea]) -> Iterator[StripText]:
         if low < 0 or low + width > 100 or low > wanted + _ASIDE:
             continue
         taken.append((low, low + width))
-        yield StripText(f"{low:.2f}", area.label)
+        yield StripText(f"{low:.2f}", area.name)

@@ -1,35 +1,34 @@
 """The findings of the page, each with an anchor, and its first screen.
 
-That is the bound of the step, its parts, device utilization, and the largest savings. Figures come from the sections,
-except the resources of a headline: they overlap, so no section has them as parts.
+That is what limits the step, the largest savings with what to do first, and where the step goes.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
 from markupsafe import Markup
 
-from traceanalyzer.analyzers.idle.gpu import GpuMetrics
+from traceanalyzer.analyzers.ranks.model import Ranks
 from traceanalyzer.analyzers.tables.runs import PrintedRun
 from traceanalyzer.formats import cards, prices
 from traceanalyzer.formats.cards import Card, card
-from traceanalyzer.formats.html import budget
+from traceanalyzer.formats.html import budget, where_time_goes
 from traceanalyzer.formats.html.budget import StepBudget
 from traceanalyzer.formats.html.cells import PageDetail
-from traceanalyzer.formats.html.figures import changed, cleaned
+from traceanalyzer.formats.html.figures import FigureLanguage, changed, cleaned
+from traceanalyzer.formats.html.where_time_goes import WhereTimeGoes
 from traceanalyzer.formats.language import Language, unbroken
-from traceanalyzer.report.message import Text
+from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Combined, Finding, Headline, Relief, Report
-from traceanalyzer.report.names import clean, code_parts, shorten
-from traceanalyzer.report.section import Section, SectionColumn, SectionTable
-from traceanalyzer.sections import several_runs
+from traceanalyzer.report.names import clean, clean_code, clipped, code_parts, shorten
+from traceanalyzer.report.section import Section
+from traceanalyzer.sections import several_runs, story_headline
 from traceanalyzer.sections.findings import next_bottleneck
 from traceanalyzer.sections.several_runs import MergedFindings
-from traceanalyzer.structure.recording import Recording
 
 _MORE = Text(
     "html-more-findings",
@@ -139,6 +138,8 @@ def _word(text: str) -> str:
 
 def _card(finding: Finding, id_: str, runs: dict[str, str], language: Language) -> HtmlCard:
     said = card(finding, language.about(id_, finding.run))
+    resource = where_time_goes.resource_label(finding.saving.resource, language) if finding.saving else None
+    said = replace(said, resource=resource)
     time, share, own, saves, question = (
         each and changed(each, unbroken) for each in (said.time, said.share, said.own, said.saves, said.question)
     )
@@ -188,77 +189,44 @@ def _together(
         prices.saved_time(combined, language),
         prices.saved_share(combined, language),
         tuple(fixes),
-        cards.resource_name(following, language) if following is not None else None,
+        where_time_goes.resource_label(following, language) if following is not None else None,
         budget.build(headline, combined, language),
     )
 
 
-_STEP = Text("html-step-length", "Step: {step:ns}.")
-_DEVICE = Text("html-gpu", "GPU {device}")
-_NAMED = Text("html-gpu-named", "GPU {device}: {name}")
-_TYPICAL = Text(
-    "html-utilization-typical",
-    "In a typical step the GPU works for {share:share} of the time. The figures above cover all marked steps.",
-    note="below the shares of time for which kernels run on each GPU",
-)
-_EARLIER = Text(
-    "html-utilization-earlier-work",
-    "In a typical step the GPU works for {share:share} of the time. The figures above also cover time in which it "
-    "most likely still ran unrecorded work from before the recording.",
-    note="below the shares of time for which kernels run on each GPU",
-)
-_DIFFERS = 0.1
-"""Least difference between a GPU's utilization and its share of a typical step that a text explains."""
-_MORE_GPUS = Text("html-more-gpus", "{hidden:count} more GPUs below", one="{hidden:count} more GPU below")
 _DOUBTS = Text("html-doubts", "Warnings: {count:count}")
-
-_TONES = {"gpu": "kernel", "host": "cpu-exec", "loader": "dataloader", "communication": "communication"}
-_MOST_GPUS = 8
 _BEST = 3
+_FIX = 300
+"""Most characters of a fix on a card of the first screen."""
 
 
 @dataclass(frozen=True)
-class Meter:
-    """One bar with its label."""
+class FirstCard:
+    """A finding on the first screen: what to do, what it is worth, and the first step."""
 
-    label: str
-    value: str
-    share: str
-    percent: str
-    tone: str
+    shown: HtmlCard
+    action: Markup
+    """What to do in a few words."""
+    observed: Markup | None
+    """What was found in a few words, where that is something else."""
+    time: str | None
+    """The price, without decimals."""
+    code: str | None
+    """The first line of the code."""
+    advice: Markup | None
+    """The first sentence of the advice, where there is no code."""
+    line: str | None
+    """The line of the program that causes it."""
 
 
 @dataclass(frozen=True)
 class SummaryOpening:
-    """The bound of one run, with figures."""
+    """What is said of one run."""
 
     run: str | None
     text: Markup
-    step: str | None
-    resources: tuple[Meter, ...]
-
-
-@dataclass(frozen=True)
-class Piece:
-    """One part of the stacked bar; begin and width are in percent."""
-
-    tone: str
-    label: str
-    value: str
-    share: str
-    begin: str
-    width: str
-
-
-@dataclass(frozen=True)
-class DeviceMeters:
-    """Bars for one GPU."""
-
-    label: str
-    value: str
-    percent: str
-    rest: tuple[tuple[str, str], ...]
-    """Other labelled values of the GPU."""
+    more: tuple[Markup, ...]
+    """What qualifies it, and what all fixes would save."""
 
 
 @dataclass(frozen=True)
@@ -268,19 +236,15 @@ class Summary:
     captured: tuple[Markup, ...]
     """The step of a capture without the profiler, which comes before the headlines."""
     headlines: tuple[SummaryOpening, ...]
-    messages: tuple[Markup, ...]
     doubts: str | None
-    parts: tuple[Piece, ...]
-    facts: tuple[tuple[str, str], ...]
-    gpus: tuple[DeviceMeters, ...]
-    more_gpus: str | None
-    why_other: str | None
-    """Why the GPUs' utilization differs from that in the headline; None if they are about equal."""
-    best: tuple[HtmlCard, ...]
+    pictures: tuple[WhereTimeGoes, ...]
+    best: tuple[FirstCard, ...]
+    no_gain: tuple[Markup, ...]
+    """What will not help."""
     no_findings: Markup | None
 
 
-def build_summary(report: Report, shown: Iterable[Section], findings: Findings, language: Language) -> Summary:
+def build_summary(report: Report, shown: Iterable[Section], findings: Findings, language: FigureLanguage) -> Summary:
     """Prepare the first screen of the page.
 
     Args:
@@ -290,24 +254,36 @@ def build_summary(report: Report, shown: Iterable[Section], findings: Findings, 
         language: The reader's language.
     """
     by_id = {section.id: section for section in shown}
-    captured = by_id.get("captured_step")
-    overview, gpu, advice = (by_id.get(id_) for id_ in ("overview", "gpu", "findings"))
-    gpus = tuple(_devices(gpu.tables[0], report, language)) if gpu else ()
-    hidden = len(gpus) - _MOST_GPUS
+    overview, advice = by_id.get("overview"), by_id.get("findings")
+    headlines = tuple(several_runs.headlines(report))
     runs = run_titles(report, language)
+    brief = language.whole(step_ns(report))
+    sentences = (*_said("headline_details", by_id), *_said("overview", by_id))
+    says = tuple(prose(brief.say(message)) for message in sentences)
+    is_of_ranks = report.result("ranks", Ranks) is not None
+    values = tuple(facts(overview, brief)) if overview else ()
     return Summary(
-        captured=tuple(prose(language.say(message)) for message in captured.messages) if captured else (),
-        headlines=tuple(_opening(headline, runs, language) for headline in several_runs.headlines(report)),
-        messages=tuple(prose(language.say(message)) for message in overview.messages) if overview else (),
+        captured=tuple(prose(brief.say(message)) for message in _said("captured_step", by_id)),
+        headlines=tuple(_openings(report, headlines, by_id, runs, brief)),
         doubts=language.text(_DOUBTS, count=len(report.warnings)) if report.warnings else None,
-        parts=tuple(_parts(overview, language)) if overview else (),
-        facts=tuple(facts(overview, language)) if overview else (),
-        gpus=gpus[:_MOST_GPUS],
-        more_gpus=language.text(_MORE_GPUS, hidden=hidden) if hidden > 0 else None,
-        why_other=_why_other(report, language),
-        best=_best(findings.cards),
+        pictures=()
+        if is_of_ranks
+        else tuple(where_time_goes.pictures(report, headlines, by_id, says, values, runs, brief)),
+        best=tuple(_first_card(card, brief) for card in _best(findings.cards)),
+        no_gain=tuple(prose(brief.say(message)) for message in _said("no_gain", by_id)),
         no_findings=_silence(advice, language) if advice and not advice.findings else None,
     )
+
+
+def step_ns(report: Report) -> float | None:
+    """The mean over the typical steps; None if that is unknown."""
+    resources = (headline.resources for headline in several_runs.headlines(report))
+    return next((each.step_ns for each in resources if each is not None), None)
+
+
+def _said(id_: str, by_id: Mapping[str, Section]) -> tuple[Message, ...]:
+    """The sentences of a section."""
+    return by_id[id_].messages if id_ in by_id else ()
 
 
 def _best(shown: tuple[HtmlCard, ...]) -> tuple[HtmlCard, ...]:
@@ -315,22 +291,18 @@ def _best(shown: tuple[HtmlCard, ...]) -> tuple[HtmlCard, ...]:
     return (tuple(each for each in shown if not each.card.latent and each.tone != "info") or shown)[:_BEST]
 
 
-def _why_other(report: Report, language: Language) -> str | None:
-    """Why the utilization differs much from that in a typical step, in reports of versions that had it of all steps."""
-    recording = report.result("recording", Recording)
-    gpu = report.result("gpu", GpuMetrics)
-    if recording is None or recording.typical is None or gpu is None:
-        return None
-    typical = recording.typical.resources
-    if typical.gpu_ns is None or not typical.step_ns:
-        return None
-    of_all_steps = (device for device in gpu.devices if device.device == typical.device and device.typical is None)
-    busy = next((device.busy_share for device in of_all_steps), None)
-    share = typical.gpu_ns / typical.step_ns
-    if busy is None or abs(busy - share) < _DIFFERS:
-        return None
-    is_late = share > busy and recording.window is not None and recording.window.unrecorded_work_ns > 0
-    return language.text(_EARLIER if is_late else _TYPICAL, share=share)
+def _first_card(shown: HtmlCard, language: FigureLanguage) -> FirstCard:
+    """A card for the first screen."""
+    said = card(shown.finding, language.about(shown.id, shown.finding.run))
+    return FirstCard(
+        shown=shown,
+        action=prose(said.action),
+        observed=prose(said.title) if said.action != said.title else None,
+        time=said.time and changed(said.time, unbroken),
+        code=clipped(clean_code(said.fix), _FIX) if said.is_code else None,
+        advice=None if said.is_code else prose(clipped(said.fix, _FIX)),
+        line=next(iter(said.lines), None),
+    )
 
 
 def _silence(advice: Section, language: Language) -> Markup:
@@ -340,7 +312,9 @@ def _silence(advice: Section, language: Language) -> Markup:
 
 def verdict(report: Report, language: Language) -> str:
     """What bounds the run, in one sentence as plain text; empty without a headline."""
-    said = [clean(language.say(headline.message)) for headline in several_runs.headlines(report)[:1]]
+    story = story_headline.of_report(report)
+    messages = [headline.message for headline in several_runs.headlines(report)] if story is None else [story]
+    said = [clean(language.say(message)) for message in messages[:1]]
     return "".join(shorten("".join(part for part in code_parts(text)), _PROSE) for text in said)
 
 
@@ -351,68 +325,21 @@ def facts(section: Section, language: Language) -> Iterator[tuple[str, str]]:
         yield language.text(label), cleaned(language.quantity(fact.value, fact.unit, f"{label.id}.value"))
 
 
-def percent(share: float) -> str:
-    """A share in percent, as a CSS length."""
-    return f"{100 * min(1.0, max(0.0, share)):.2f}"
-
-
-def _opening(headline: Headline, runs: dict[str, str], language: Language) -> SummaryOpening:
-    language = language.about("headline", headline.run)
-    return SummaryOpening(
-        runs.get(headline.run or ""),
-        prose(language.say(headline.message)),
-        language.text(_STEP, step=headline.resources.step_ns) if headline.resources else None,
-        tuple(
-            Meter(
-                cards.resource_name(key, language),
-                language.quantity(ns, "ns", f"resource-{key}"),
-                language.quantity(share, "share", f"resource-{key}-share"),
-                percent(share),
-                _TONES[key],
-            )
-            for key, ns, share in (cards.resources(headline.resources) if headline.resources else ())
-            if ns
-        ),
-    )
-
-
-def _parts(overview: Section, language: Language) -> Iterator[Piece]:
-    begin = 0.0
-    for part in overview.parts:
-        yield Piece(
-            part.role.replace("_", "-"),
-            language.text(part.label),
-            language.quantity(part.value, part.unit, f"part-{part.role}"),
-            language.quantity(part.share, "share", f"part-{part.role}-share"),
-            percent(begin),
-            percent(part.share),
-        )
-        begin += part.share
-
-
-def _devices(table: SectionTable, report: Report, language: Language) -> Iterator[DeviceMeters]:
-    """The table of devices as meters: the first column is the device, one is the bar, others are labelled values."""
-    devices = report.trace.devices if report.trace else ()
-    names = {device.id: clean(device.name) for device in reversed(devices) if device.name}
-    bar = next(i for i, column in enumerate(table.columns) if column.has_bar)
-    rest = [i for i, column in enumerate(table.columns) if i not in (0, bar) and not column.is_extra]
-    for row in table.rows:
-        name = names.get(row[0])
-        told = language.about(f"device-{row[0]}")
-        yield DeviceMeters(
-            told.text(_NAMED, device=row[0], name=name) if name else told.text(_DEVICE, device=row[0]),
-            told.quantity(row[bar], "share", f"{_id(table.columns[bar])}.value"),
-            percent(row[bar]),
-            tuple(
-                (
-                    told.text(table.columns[i].title),
-                    told.quantity(row[i], table.columns[i].unit, f"{_id(table.columns[i])}.value"),
-                )
-                for i in rest
-                if row[i] is not None
-            ),
-        )
-
-
-def _id(column: SectionColumn) -> str:
-    return column.title.id
+def _openings(
+    report: Report,
+    headlines: Sequence[Headline],
+    by_id: Mapping[str, Section],
+    runs: Mapping[str, str],
+    language: FigureLanguage,
+) -> Iterator[SummaryOpening]:
+    """What became of several runs, or the sentence of each run; of the only one with what the section says below it."""
+    story = _said("headline", by_id)
+    if headlines and story and several_runs.of_one_program(report):
+        first, *others = (prose(language.about("headline").say(message)) for message in story)
+        yield SummaryOpening(None, first, tuple(others))
+        return
+    for headline in headlines:
+        told = language.about("headline", headline.run)
+        more = story[1:] if len(headlines) == 1 else ()
+        below = tuple(prose(told.say(message)) for message in more)
+        yield SummaryOpening(runs.get(headline.run or ""), prose(told.say(headline.message)), below)

@@ -41,13 +41,13 @@ _STREAM = Text("timeline-stream", "Stream {stream}")
 _STREAM_OF = Text("timeline-stream-of", "{device}, stream {stream}", "device is GPU 0")
 GPU = Text("timeline-gpu", "GPU {device}")
 _OF_THREAD = {"marks": _PHASES, "owners": _OWNERS, "launches": _CALLS}
+WHOLE = Text("timeline-whole", "The whole trace, {duration:ns}")
 _TIMES = {
     "typical": Text("timeline-typical", "Typical step: {name}, {duration:ns}"),
     "slowest": Text("timeline-slowest", "Slowest step: {name}, {duration:ns}"),
     "first": Text("timeline-first", "First step: {name}, {duration:ns}"),
-    "recording": Text("timeline-recording", "Whole recording, {duration:ns}"),
+    "recording": WHOLE,
 }
-WHOLE = Text("timeline-whole", "The whole trace, {duration:ns}")
 _OUTSIDE = {
     "before": Text("timeline-before", "Before the first step, {duration:ns}"),
     "between": Text("timeline-between", "Between steps, {duration:ns}"),

@@ -36,8 +36,8 @@ _KINDS = {
     ),
 }
 TONES = {
-    "math": Text("waterfall-math", "Matrix product, convolution, attention", "a kernel of these kinds"),
-    "kernel": Text("waterfall-other-kernel", "Other kernel", "besides matrix products, convolutions and attention"),
+    "math": Text("waterfall-matmul", "Matrix multiplication, convolution, attention", "a kernel of these kinds"),
+    "kernel": Text("waterfall-other-kernel", "Other kernel", "besides those of the line above"),
     "memcpy": Text("waterfall-memcpy", "Copy"),
     "memset": Text("waterfall-memset", "Fill"),
     "communication": Text("waterfall-communication", "Communication"),
@@ -63,7 +63,7 @@ _PATH_TONES = {
     "asleep": "waiting",
 }
 PATH_LABELS = {
-    "cpu_exec": Text("waterfall-operator-host", "Operator, host", "what a colour means; host is time of the CPU"),
+    "cpu_exec": Text("waterfall-operator-cpu", "Operator, CPU", "what a colour means"),
     "runtime": Text("waterfall-runtime-launch", "Runtime call, launch", "what a colour means"),
     "waiting": Text("waterfall-waiting-pause", "Waiting, pause", "what a colour means"),
 }
@@ -76,6 +76,7 @@ _TASK_TONES = {
     TaskKind.WAITING: "waiting",
     TaskKind.CONTROL: "waiting",
 }
+_NAMESPACES = re.compile(r"^void (?=\w)|\bat::native::|\(anonymous namespace\)::")
 _COPY = re.compile(r"^(memcpy|copy(host|device|buffer))", re.IGNORECASE)
 _FILL = re.compile(r"^(memset|fill(buffer)?\b)", re.IGNORECASE)
 _OPERATOR = re.compile(r"^\w+::|^autograd::|Backward\d*$")
@@ -276,6 +277,7 @@ def build(
     data = {
         "names": _slice_names(slices, detail) + path_names,
         "tones": tones,
+        "toneLabels": [language.unmarked.text(labels[tone]) for tone in tones],
         "toneOf": _packed_tones(slice_tones, _positions(tones)),
         "units": unit_names(language, "ns"),
         **_causes(slices, language),
@@ -321,7 +323,12 @@ def _drawn_tones(
 
 def _slice_names(slices: RecordedSlices, detail: PageDetail) -> list[str]:
     longest = min(LONGEST, detail.name)
-    return [shorten(clean(name), longest) for name in slices.names]
+    return [shorten(clean(bare_name(name)), longest) for name in slices.names]
+
+
+def bare_name(name: str) -> str:
+    """The name of a kernel without its return type and the namespaces of PyTorch."""
+    return _NAMESPACES.sub("", name) or name
 
 
 def _causes(slices: RecordedSlices, language: Language) -> dict[str, Any]:

@@ -1,0 +1,70 @@
+"""The first screen of a page: few figures, no decimals, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests import corpus_files
+from tests.browser import first_screen
+from tests.browser.opened import Opened
+from tests.formats.html.advised import advised
+from tests.formats.samples import SOUND, TRAINING, report_of
+from traceanalyzer.formats import html
+
+pytestmark = pytest.mark.browser
+
+MOST = 25
+"""Figures with a unit that a reader takes in."""
+
+
+def check(shown: Opened) -> None:
+    """Few figures, none with decimals, except in what the headline says of a whole run."""
+    found = first_screen.figures(shown.page)
+    assert len(found) <= MOST, found
+    below = first_screen.figures(shown.page, ".step-strip, .where-time-goes, .first-cards")
+    assert [text for text in below if first_screen.DECIMAL.search(text)] == []
+
+
+@pytest.mark.parametrize("path", SOUND[::3], ids=lambda path: path.name)
+def test_fixtures_have_few_figures(path: Path, looked_at: Callable[[str], Opened]) -> None:
+    check(looked_at(html.render(report_of(path))))
+
+
+@pytest.mark.corpus
+@pytest.mark.some
+def test_traces_of_the_corpus_have_few_figures(
+    corpus: Path, corpus_name: str, looked_at: Callable[[str], Opened]
+) -> None:
+    check(looked_at(html.render(corpus_files.report_of(corpus / "corpus" / f"{corpus_name}.json.gz"))))
+
+
+def test_the_first_cards_say_what_to_do(looked_at: Callable[[str], Opened]) -> None:
+    shown = looked_at(html.render(advised(report_of(TRAINING))))
+    cards = shown.find(".first-cards > li")
+    assert cards.count() == 3
+    for card in cards.all():
+        assert card.locator(".fix").inner_text()
+        assert card.locator(".saving").inner_text()
+        box = card.bounding_box()
+        assert box is not None
+        assert box["y"] + box["height"] <= first_screen.HEIGHT
+    assert cards.first.locator(".fix code").inner_text().startswith("DataLoader(")
+
+
+def test_a_badge_tells_how_sure_a_finding_is(looked_at: Callable[[str], Opened]) -> None:
+    shown = looked_at(html.render(advised(report_of(TRAINING))))
+    assert "exact evidence" not in shown.find("main").inner_text()
+    shown.find(".first-cards .badge").first.focus()
+    assert shown.find("#term-tip").inner_text() == "measured"
+
+
+def test_the_picture_of_the_step_is_below_the_findings(looked_at: Callable[[str], Opened]) -> None:
+    shown = looked_at(html.render(advised(report_of(TRAINING))))
+    tops = [shown.find(place).first.bounding_box() for place in (".first-cards", ".step-strip", ".where-time-goes")]
+    assert None not in tops
+    assert [box["y"] for box in tops if box] == sorted(box["y"] for box in tops if box)
+    shares = shown.find(".where-time-goes .legend .share").all_inner_texts()
+    assert sum(int(text.split("\xa0")[0]) for text in shares) in (99, 100)
