@@ -125,7 +125,7 @@ def bounded(now: str, after: str) -> Report:
 def test_the_same_bottleneck_is_not_the_next(now: str, after: str) -> None:
     report = bounded(now, after)
     screen = " ".join(render(report, "terminal").split())
-    assert "All fixes: " in screen
+    assert "with all fixes" in screen
     assert " is the limit." not in screen
     assert "What bounds the step after that" not in render(report, "html")
 
@@ -135,7 +135,7 @@ def test_the_same_bottleneck_is_not_the_next(now: str, after: str) -> None:
 )
 def test_another_one_is_named(now: str, after: str, limit: str, name: str) -> None:
     report = bounded(now, after)
-    assert f"Then the {limit} is the limit." in " ".join(render(report, "terminal").split())
+    assert f"then the {limit} is the limit." in " ".join(render(report, "terminal").split())
     assert f"What bounds the step after that: {name}" in as_read(render(report, "html"))
 
 
