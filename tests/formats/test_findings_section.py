@@ -62,7 +62,8 @@ def test_headlines_of_many_tables_are_summed_up() -> None:
     shown = several_runs.headlines(found)
     assert len(found.headlines) == 7
     assert len(shown) == 2, "six tables that the host bounds, one that the GPU bounds"
-    assert shown[0].message.text.startswith("6 of 7 tables (table-1, table-2, table-3 and 3 more)")
+    assert shown[0].qualifier is not None
+    assert shown[0].qualifier.text.startswith("6 of 7 tables are limited alike (table-1, table-2, table-3 and 3 more)")
     assert shown[1] == found.headlines[6]
 
 
