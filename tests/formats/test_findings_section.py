@@ -62,7 +62,8 @@ def test_headlines_of_many_tables_are_summed_up() -> None:
     shown = several_runs.headlines(found)
     assert len(found.headlines) == 7
     assert len(shown) == 2, "six tables that the host bounds, one that the GPU bounds"
-    assert shown[0].message.text.startswith("6 of 7 tables (table-1, table-2, table-3 and 3 more)")
+    assert shown[0].qualifier is not None
+    assert shown[0].qualifier.text.startswith("6 of 7 tables are limited alike (table-1, table-2, table-3 and 3 more)")
     assert shown[1] == found.headlines[6]
 
 
@@ -125,7 +126,7 @@ def bounded(now: str, after: str) -> Report:
 def test_the_same_bottleneck_is_not_the_next(now: str, after: str) -> None:
     report = bounded(now, after)
     screen = " ".join(render(report, "terminal").split())
-    assert "All fixes: " in screen
+    assert "with all fixes" in screen
     assert " is the limit." not in screen
     assert "What bounds the step after that" not in render(report, "html")
 
@@ -135,7 +136,7 @@ def test_the_same_bottleneck_is_not_the_next(now: str, after: str) -> None:
 )
 def test_another_one_is_named(now: str, after: str, limit: str, name: str) -> None:
     report = bounded(now, after)
-    assert f"Then the {limit} is the limit." in " ".join(render(report, "terminal").split())
+    assert f"then the {limit} is the limit." in " ".join(render(report, "terminal").split())
     assert f"What bounds the step after that: {name}" in as_read(render(report, "html"))
 
 

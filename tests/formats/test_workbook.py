@@ -34,7 +34,7 @@ def sheets(report: Report, code: str = "en") -> dict[str, list[tuple[object, ...
 def test_the_first_sheet_is_the_verdict_with_the_findings_in_milliseconds(report: Report) -> None:
     name, first = next(iter(sheets(report).items()))
     assert name == "Summary"
-    assert [row[0] for row in first[:2]] == ["What bounds it", report.headlines[0].text]
+    assert [row[0] for row in first[:2]] == ["What bounds it", report.headlines[0].message.text]
     head = next(row for row in first if row[0] == "Finding")
     low, high, what = head.index("Saves at least [ms per step]"), head.index("Saves at most [ms per step]"), 4
     rows = {row[0]: row for row in first[first.index(head) + 1 :]}
