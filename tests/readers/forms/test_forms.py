@@ -68,6 +68,13 @@ def figures_of(text: str) -> dict[str, tuple[str, int, float]]:
         (examples.DEEPSPEED_FLOPS, "Of 600 ms, according to DeepSpeed's flops profiler: update (`step`) 300 ms, back"),
         (examples.DEEPSPEED_TIMERS, "Of 600 ms per step, according to DeepSpeed's wall clock breakdown: update"),
         (examples.MEGATRON, "Of 1.5 s, according to Megatron's timers: `forward-backward` 1.2 s, backward"),
+        (examples.PADDLE_EVENTS, "Of 20 ms, according to Paddle's profiler: `conv2d` 12.0 ms, `fill_constant` 4.0 ms."),
+        (
+            examples.LIGHTNING_OLD,
+            "Bound by input: 6.0 of the 10.0 s are waiting for data, according to Lightning's Sim",
+        ),
+        (examples.DATA_TIME, "Bound by input: 3.6 of the 4.0 s are waiting for data, according to a log that has the "),
+        (examples.PROGRAM_TIMES, "Of 3.0 s, according to times that a program prints, taken as seconds: backward (`Ba"),
         (examples.MEGATRON_LINE, "Of 1.2 s, according to Megatron's timers: backward (`backward-compute`) 700 ms"),
     ],
     ids=lambda value: value.strip()[:30],

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from traceanalyzer.analyzers.tables.parts import PrintedPart
 from traceanalyzer.analyzers.tables.runs import PrintedRun
 from traceanalyzer.knowledge.kernel_classes import KernelClass, kernel_class
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.report.names import PARTS
+from traceanalyzer.report.names import PARTS, clean, clipped
 from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.rules.engine.headlines.kind_of_work import MOST
 from traceanalyzer.rules.engine.headlines.typical import WORTH, WORTH_BESIDE, StepBound
 
 _SHOWN = 4
+_LONGEST_NAME = 100
+"""Letters of a name in a sentence (own choice: what `nsys` and `ncu` show of one is about as long)."""
+_ARGUMENTS = re.compile(r"\([^()]*\)(?: const)?\Z|\Avoid ")
 _WORTH_WITHIN = 0.02
 """Share of the whole time from which on a part within another one is named (own choice: less changes nothing)."""
 _INPUT = Text(
@@ -91,7 +95,7 @@ def _of_results(facts: Facts, run: PrintedRun) -> Message | None:
     waited = facts.per_step(sum(map(_time, waits)))
     if not run.cpu_ns or waited < MOST * facts.step_ns:
         return None
-    names = ", ".join(f"`{part.name}`" for part in waits[:_SHOWN])
+    names = ", ".join(_code(part.name) for part in waits[:_SHOWN])
     return _RESULTS(part=(waited, facts.step_ns), names=names, tool=run.tool)
 
 
@@ -113,7 +117,7 @@ def _of_kernels(facts: Facts, run: PrintedRun) -> Message:
     rows = _on_device(run)
     least = WORTH_BESIDE * (run.device_ns or 0)
     largest = [row for row in rows if row[1] >= least][:_SHOWN] or rows[:1]
-    told = [_PLAIN(name=f"`{name}`", time=facts.per_step(time)) for name, time in largest]
+    told = [_PLAIN(name=_code(name), time=facts.per_step(time)) for name, time in largest]
     collectives = sum(time for name, time in rows if kernel_class(name) is KernelClass.COMMUNICATION)
     copies = sum(copy.device_ns or 0 for copy in run.copies)
     for text, time in ((_KERNELS_COMMUNICATE, collectives), (_KERNELS_COPY, copies)):
@@ -129,7 +133,7 @@ def _of_parts(facts: Facts, run: PrintedRun) -> Message:
     told = [one for part in outer[:_SHOWN] for one in _told(facts, part, run)]
     if not told:
         longest = max(run.parts, key=lambda part: part.time_ns)
-        told = [_PLAIN(name=f"`{longest.name}`", time=facts.per_step(longest.time_ns))]
+        told = [_PLAIN(name=_code(longest.name), time=facts.per_step(longest.time_ns))]
     if run.cpu_ns is None:
         return _UNKNOWN_WHOLE(tool=run.tool, parts=told)
     return (_PARTS_PER_STEP if run.steps > 1 else _PARTS)(whole=facts.step_ns, tool=run.tool, parts=told)
@@ -139,7 +143,25 @@ def _telling(run: PrintedRun) -> Iterator[PrintedPart]:
     """Parts that are in no other one; calls only where there is nothing else."""
     shown = [part for part in run.parts if part.kind != "call"] or list(run.parts)
     own = [part for part in shown if part.self_ns is not None or part.part is not None] or shown
-    return (part for part in own if part.within is None)
+    inner = [part for part in own if part.within is None or not _is_told(part.within, run)]
+    return (part for part in inner if not _consists(part, run))
+
+
+def _is_told(name: str, run: PrintedRun) -> bool:
+    """Whether the part of a name tells what it does, or is within one that does."""
+    part = next((part for part in run.parts if part.name == name), None)
+    while part is not None:
+        if part.part is not None or part.self_ns is not None:
+            return True
+        part = next((outer for outer in run.parts if outer.name == part.within), None) if part.within else None
+    return False
+
+
+def _consists(part: PrintedPart, run: PrintedRun) -> bool:
+    """Whether a part that does not tell what it does consists of printed ones, which are told instead."""
+    if part.part is not None or part.self_ns is not None:
+        return False
+    return sum(inner.time_ns for inner in run.parts if inner.within == part.name) >= MOST * part.time_ns
 
 
 def _time(part: PrintedPart) -> int:
@@ -148,9 +170,15 @@ def _time(part: PrintedPart) -> int:
 
 def _told(facts: Facts, part: PrintedPart, run: PrintedRun) -> Iterator[Message]:
     """A part, and those in it that do something else."""
-    said = {"name": f"`{part.name}`", "time": facts.per_step(_time(part))}
+    said = {"name": _code(part.name), "time": facts.per_step(_time(part))}
     yield _NAMED(kind=PARTS[part.part](), **said) if part.part in PARTS else _PLAIN(**said)
     inners = [inner for inner in run.parts if inner.within == part.name and inner.part not in (None, part.part)]
     for inner in inners:
         if _time(inner) >= _WORTH_WITHIN * (run.cpu_ns or 0):
-            yield _INNER(kind=PARTS[inner.part or ""](), name=f"`{inner.name}`", time=facts.per_step(inner.time_ns))
+            yield _INNER(kind=PARTS[inner.part or ""](), name=_code(inner.name), time=facts.per_step(inner.time_ns))
+
+
+def _code(name: str) -> str:
+    """A name as code in a sentence: demangled, without arguments where it is too long for one."""
+    name = clean(name)
+    return f"`{name if len(name) <= _LONGEST_NAME else clipped(_ARGUMENTS.sub('', name), _LONGEST_NAME)}`"
