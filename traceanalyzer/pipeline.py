@@ -273,7 +273,8 @@ def _analyze_document(document: TableDocument, config: Config) -> model.Report:
     views = tables.grouping.group(document)
     results, skipped = tables.run(document, views)
     source = ReportSource(document.name, "key_averages", document.size_bytes)
-    advice = judge(sources.of_tables(views, results, _gpu((), config)), rules)
+    memory = sources.of_printed_memory(results.get("printed_memory"))
+    advice = judge((*memory, *sources.of_tables(views, results, _gpu((), config))), rules)
     return report_of(source, None, results, skipped, (*document.losses, *tables.doubts(results)), advice)
 
 

@@ -6,6 +6,7 @@
     throughput       samples and tokens per second, of trainings and of servers
     accelerators     devices that write no kernels
     clocks           clocks of GPUs, power and temperature
+    printed_memory   what errors and summaries in a text say of memory
     memory_snapshot  what a snapshot of memory holds, and who holds the peak
     trust            the file, losses while reading, skipped analyses
     story            several measurements of one program
@@ -50,6 +51,7 @@ from traceanalyzer.sections import (
     operators,
     overview,
     phases,
+    printed_memory,
     ranks,
     steps,
     story,
@@ -70,6 +72,7 @@ _BUILDERS: tuple[Callable[[Report, int], Iterator[Section]], ...] = (
     ranks.build,
     hangs.build,
     memory_snapshot.build,
+    printed_memory.build,
     capture.build,
     tables.build,
     throughput.build,

@@ -12,6 +12,7 @@ from traceanalyzer.analyzers.kernels.accelerators import Accelerators
 from traceanalyzer.analyzers.memory.snapshots import MemorySnapshotUse
 from traceanalyzer.analyzers.ranks.model import Ranks
 from traceanalyzer.analyzers.tables.grouping import RunView
+from traceanalyzer.analyzers.tables.printed_memory import PrintedMemory
 from traceanalyzer.analyzers.tables.runs import PrintedRun
 from traceanalyzer.knowledge.gpus import Gpu
 from traceanalyzer.report.message import Message, Text
@@ -121,6 +122,13 @@ def of_dumps(found: Hangs) -> tuple[Facts, ...]:
 def of_snapshot(found: MemorySnapshotUse) -> tuple[Facts, ...]:
     """The one program whose memory a snapshot shows, without steps."""
     return (Facts(Resources(0.0, None, None, None, None), 0, results={"memory_snapshot": found}),)
+
+
+def of_printed_memory(found: PrintedMemory | None) -> tuple[Facts, ...]:
+    """The program of whose memory a text speaks, without steps; none if it speaks of none."""
+    if found is None:
+        return ()
+    return (Facts(Resources(0.0, None, None, None, None), 0, results={"printed_memory": found}),)
 
 
 def of_ranks(summary: TraceSummary, results: Mapping[str, Any]) -> tuple[Facts, ...]:
