@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -21,8 +22,8 @@ from traceanalyzer.trace.document import TableRow
 
 STEP = "ProfilerStep"
 """What the profiler calls a step."""
-_LEAST_SHARE = 0.005
-"""Own choice: torch prints shares to 0.01 %, so a total from a smaller share could be wrong by more than 1 %."""
+_LEAST_SHARE = 0.002
+"""Own choice: torch prints shares to 0.01 %, so a total from a smaller share could be wrong by more than 2.5 %."""
 _ROUNDED = 1.01
 """By what rounding may make one call longer than the sum (own choice)."""
 
@@ -50,7 +51,11 @@ def totals_of(view: RunView) -> RunTotals:
         return _of_tool(view)
     rows = [row for table in view.tables for row in table.rows]
     cpu, cpu_printed = _total(
-        (table.totals.self_cpu_ns for table in view.tables), ((row.self_cpu_ns, row.self_cpu_share) for row in rows)
+        (table.totals.self_cpu_ns for table in view.tables),
+        (
+            *((row.self_cpu_ns, row.self_cpu_share) for row in rows),
+            *((row.cpu_total_ns, row.cpu_total_share) for row in rows),
+        ),
     )
     device, device_printed = _total(
         (table.totals.self_device_ns for table in view.tables),
@@ -65,10 +70,22 @@ def totals_of(view: RunView) -> RunTotals:
 
 
 def _of_operators(view: RunView) -> int | None:
-    """Device time of operators that call no others, in tables that print no own times; None if there is none."""
+    """Device time of operators that call no others, in tables that print no own times; None if there is none.
+
+    Without such operators it is at least what one of the others takes beyond its own time on the host, if that is most
+    of it: times between events contain waits for the host, but no longer ones.
+    """
     if not has_no_own_device_times(view.tables):
         return None
-    return sum_known(row.self_device_ns for row, _ in view.by_name) or None
+    own = sum_known(row.self_device_ns for row, _ in view.by_name)
+    if own:
+        return own
+    known = [row for row, _ in view.by_name if row.device_total_ns and row.cpu_total_ns]
+    longest = max(known, key=lambda row: row.device_total_ns or 0, default=None)
+    if longest is None:
+        return None
+    beyond = (longest.device_total_ns or 0) - (longest.cpu_total_ns or 0)
+    return beyond if beyond > _MOST * (longest.device_total_ns or 0) else None
 
 
 def _cannot_be(cpu: int | None, rows: Sequence[TableRow]) -> bool:
@@ -103,6 +120,20 @@ def _total(printed: Iterable[int | None], shares: Iterable[tuple[int | None, flo
         return None, True
     share, time = max(known)
     return round(time / share), False
+
+
+_WAITING = re.compile(r"\bthreading\.py\(\d+\): (?:wait|join)\b|\b(?:queue|selectors)\.py\(\d+\): (?:get|select)\b")
+"""Functions in which a thread waits."""
+_SPANS = 0.95
+"""Share of all other time from which on a single wait spans the whole profile (own choice: it began within it)."""
+
+
+def waiting_elsewhere(rows: Iterable[TableRow], cpu: int | None) -> int:
+    """Time of single waits that are as long as everything else together: those of threads beside the program's."""
+    if not cpu:
+        return 0
+    waits = (row.self_cpu_ns or 0 for row in rows if row.calls == 1 and _WAITING.search(row.name))
+    return sum(time for time in waits if time >= _SPANS * (cpu - time))
 
 
 class MarkedSteps(NamedTuple):
@@ -361,6 +392,11 @@ _LAUNCH_NOTHING = frozenset(_WITHOUT_KERNELS.split())
 """Operators that launch no kernels themselves, so that the time of kernels is never their own."""
 
 
+_CHANCE = 0.005
+"""Share of the device's time that operators without kernels may have in tables of kernels (own choice): copies of some
+releases count as theirs."""
+
+
 def spans_hide_host_time(view: RunView, cpu: int | None, device: int | None) -> bool:
     """Whether the device times are such spans, and their sum is not much more than the host's time.
 
@@ -378,7 +414,8 @@ def spans_hide_host_time(view: RunView, cpu: int | None, device: int | None) -> 
         return False
     if has_no_own_device_times(view.tables):
         return True
-    return any(row.self_device_ns and row.name.removeprefix("aten::") in _LAUNCH_NOTHING for row, _ in rows)
+    without_kernels = (row for row, _ in rows if row.name.removeprefix("aten::") in _LAUNCH_NOTHING)
+    return sum(row.self_device_ns or 0 for row in without_kernels) > _CHANCE * device
 
 
 def beyond_host(rows: Sequence[tuple[TableRow, RowKind]]) -> int:

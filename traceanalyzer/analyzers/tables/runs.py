@@ -229,7 +229,8 @@ def analyze(view: RunView) -> PrintedRun:
     parts = printed_times.divide_host_time(rows, steps, is_device_known=bool(device))
     marked = printed_times.marked_steps(rows, steps, cpu)
     is_unknown = totals.cannot_be or any(table.single_calls for table in view.tables)
-    step = None if is_unknown else _step_time(cpu, device, steps, marked)
+    elsewhere = printed_times.waiting_elsewhere((row for row, _ in rows), cpu)
+    step = None if is_unknown else _step_time(None if cpu is None else cpu - elsewhere, device, steps, marked)
     whole = totals.device_ns if are_spans and device is not None else device
     is_torch = view.tables[0].tool is None
     cpu_hidden = _hidden(cpu if is_torch else None, sum_known(row.self_cpu_ns for row, _ in rows))
@@ -263,7 +264,7 @@ def analyze(view: RunView) -> PrintedRun:
         total_cannot_be=totals.cannot_be,
         cpu_hidden_ns=cpu_hidden,
         device_hidden_ns=device_hidden,
-        outside_ns=_outside(cpu, marked),
+        outside_ns=(_outside(cpu, marked) or 0) + elsewhere or None,
         is_of_single_calls=any(table.single_calls for table in view.tables),
         tool=_tool(view),
         parts=parts_of(rows, cpu),

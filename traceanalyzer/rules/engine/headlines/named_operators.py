@@ -6,6 +6,7 @@ import math
 from math import fsum
 
 from traceanalyzer.analyzers.optimizer import Optimizers
+from traceanalyzer.analyzers.tables.kinds import RowKind
 from traceanalyzer.knowledge import marks
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.rules.engine.facts import Facts, if_known
@@ -49,6 +50,17 @@ def with_operators(facts: Facts, message: Message) -> Message:
     own = _worth_telling(own, facts.step_ns)
     own = sorted(own, key=lambda entry: (-entry[1], entry[0]))[:_SHOWN]
     told = tuple(_OPERATOR(name=name, time=time) if name else _NO_OPERATOR(time=time) for name, time in own)
+    return _OPERATORS(headline=message, operators=told) if told else message
+
+
+def with_work_of_gpu(facts: Facts, message: Message) -> Message:
+    """The headline of a table, with the rows that take a good part of the GPU's time: kernels if it has any."""
+    if not facts.view or not facts.resources.gpu_ns:
+        return message
+    rows = facts.rows(RowKind.KERNEL) or facts.rows(RowKind.OPERATOR)
+    own = [(row.name, facts.per_step(row.self_device_ns or row.device_total_ns or 0)) for row in rows]
+    worth = sorted(_worth_telling(own, facts.resources.gpu_ns), key=lambda entry: (-entry[1], entry[0]))[:_SHOWN]
+    told = tuple(_OPERATOR(name=name, time=time) for name, time in worth)
     return _OPERATORS(headline=message, operators=told) if told else message
 
 

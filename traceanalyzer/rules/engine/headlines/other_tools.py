@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from traceanalyzer.analyzers.tables.parts import PrintedPart
 from traceanalyzer.analyzers.tables.runs import PrintedRun
 from traceanalyzer.knowledge.kernel_classes import KernelClass, kernel_class
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.report.names import PARTS, clean, clipped
+from traceanalyzer.report.names import PARTS, as_code
 from traceanalyzer.rules.engine.facts import Facts
+from traceanalyzer.rules.engine.headlines import without_whole
 from traceanalyzer.rules.engine.headlines.kind_of_work import MOST
 from traceanalyzer.rules.engine.headlines.typical import WORTH, WORTH_BESIDE, StepBound
 
 _SHOWN = 4
-_LONGEST_NAME = 100
-"""Letters of a name in a sentence (own choice: what `nsys` and `ncu` show of one is about as long)."""
-_ARGUMENTS = re.compile(r"\([^()]*\)(?: const)?\Z|\Avoid ")
 _WORTH_WITHIN = 0.02
 """Share of the whole time from which on a part within another one is named (own choice: less changes nothing)."""
 _INPUT = Text(
@@ -46,11 +43,6 @@ _PARTS_PER_STEP = Text(
     "Of {whole:rounded_ns} per step, according to {tool}: {parts}.",
     note="tool is a program; parts is a list such as update (`step`) 300 ms, backward (`bwd`) 200 ms",
 )
-_UNKNOWN_WHOLE = Text(
-    "headline-tool-unknown-whole",
-    "{tool} does not say how long the program takes in all. What takes most: {parts}.",
-    note="tool is a program; parts is a list such as update (`step`) 300 ms",
-)
 _KERNELS = Text(
     "headline-tool-kernels",
     "Of {whole:rounded_ns} on the GPU, according to {tool}: {parts}. How long the program takes in all is unknown.",
@@ -69,7 +61,6 @@ _KERNELS_COPY = Text(
     note="part reads: 6 of the 10 s; tool is a program; parts is a list such as ampere_sgemm 300 ms",
 )
 _NAMED = Text("headline-tool-named", "{kind} ({name}) {time:ns}", note="part of a list: update (`step`) 300 ms")
-_PLAIN = Text("headline-tool-plain", "{name} {time:ns}", note="part of a list: `tokenize` 300 ms")
 _INNER = Text("headline-tool-inner", "{kind} ({name}) {time:ns} of it", note="part of a list, after what contains it")
 
 
@@ -86,6 +77,8 @@ def verdict(facts: Facts, run: PrintedRun) -> StepBound:
         return StepBound("none", waits, None)
     if run.cpu_ns is not None or not run.kernels:
         return StepBound("none", _of_parts(facts, run), None)
+    if without_whole.outweigh(run) and (calls := without_whole.of_run(run)) is not None:
+        return StepBound("none", calls, None)
     return StepBound("none", _of_kernels(facts, run), None)
 
 
@@ -95,7 +88,7 @@ def _of_results(facts: Facts, run: PrintedRun) -> Message | None:
     waited = facts.per_step(sum(map(_time, waits)))
     if not run.cpu_ns or waited < MOST * facts.step_ns:
         return None
-    names = ", ".join(_code(part.name) for part in waits[:_SHOWN])
+    names = ", ".join(as_code(part.name) for part in waits[:_SHOWN])
     return _RESULTS(part=(waited, facts.step_ns), names=names, tool=run.tool)
 
 
@@ -117,7 +110,7 @@ def _of_kernels(facts: Facts, run: PrintedRun) -> Message:
     rows = _on_device(run)
     least = WORTH_BESIDE * (run.device_ns or 0)
     largest = [row for row in rows if row[1] >= least][:_SHOWN] or rows[:1]
-    told = [_PLAIN(name=_code(name), time=facts.per_step(time)) for name, time in largest]
+    told = [without_whole.PLAIN(name=as_code(name), time=facts.per_step(time)) for name, time in largest]
     collectives = sum(time for name, time in rows if kernel_class(name) is KernelClass.COMMUNICATION)
     copies = sum(copy.device_ns or 0 for copy in run.copies)
     for text, time in ((_KERNELS_COMMUNICATE, collectives), (_KERNELS_COPY, copies)):
@@ -133,9 +126,9 @@ def _of_parts(facts: Facts, run: PrintedRun) -> Message:
     told = [one for part in outer[:_SHOWN] for one in _told(facts, part, run)]
     if not told:
         longest = max(run.parts, key=lambda part: part.time_ns)
-        told = [_PLAIN(name=_code(longest.name), time=facts.per_step(longest.time_ns))]
+        told = [without_whole.PLAIN(name=as_code(longest.name), time=facts.per_step(longest.time_ns))]
     if run.cpu_ns is None:
-        return _UNKNOWN_WHOLE(tool=run.tool, parts=told)
+        return without_whole.UNKNOWN_WHOLE(tool=run.tool, parts=told)
     return (_PARTS_PER_STEP if run.steps > 1 else _PARTS)(whole=facts.step_ns, tool=run.tool, parts=told)
 
 
@@ -170,15 +163,9 @@ def _time(part: PrintedPart) -> int:
 
 def _told(facts: Facts, part: PrintedPart, run: PrintedRun) -> Iterator[Message]:
     """A part, and those in it that do something else."""
-    said = {"name": _code(part.name), "time": facts.per_step(_time(part))}
-    yield _NAMED(kind=PARTS[part.part](), **said) if part.part in PARTS else _PLAIN(**said)
+    said = {"name": as_code(part.name), "time": facts.per_step(_time(part))}
+    yield _NAMED(kind=PARTS[part.part](), **said) if part.part in PARTS else without_whole.PLAIN(**said)
     inners = [inner for inner in run.parts if inner.within == part.name and inner.part not in (None, part.part)]
     for inner in inners:
         if _time(inner) >= _WORTH_WITHIN * (run.cpu_ns or 0):
-            yield _INNER(kind=PARTS[inner.part or ""](), name=_code(inner.name), time=facts.per_step(inner.time_ns))
-
-
-def _code(name: str) -> str:
-    """A name as code in a sentence: demangled, without arguments where it is too long for one."""
-    name = clean(name)
-    return f"`{name if len(name) <= _LONGEST_NAME else clipped(_ARGUMENTS.sub('', name), _LONGEST_NAME)}`"
+            yield _INNER(kind=PARTS[inner.part or ""](), name=as_code(inner.name), time=facts.per_step(inner.time_ns))

@@ -18,7 +18,7 @@ from traceanalyzer.report.message import Message, Text
 from traceanalyzer.rules.engine.budget import Budget
 from traceanalyzer.rules.engine.facts import Facts, if_known
 from traceanalyzer.rules.engine.headlines.kind_of_work import MOST, UNNAMED, computing, computing_of, work_times
-from traceanalyzer.rules.engine.headlines.named_operators import with_operators
+from traceanalyzer.rules.engine.headlines.named_operators import with_operators, with_work_of_gpu
 from traceanalyzer.rules.engine.headlines.typical import BUSY, WORTH, StepBound
 
 _MIXED = "gpu-mixed"
@@ -288,7 +288,11 @@ def unseen(facts: Facts) -> Message | None:
         return _without_device(facts)
     if _has_no_host(facts):
         time = communication(facts)
-        return _NO_HOST_COLLECTIVES(busy=busy, time=time) if time >= MOST * busy else _NO_HOST(time=busy)
+        return (
+            _NO_HOST_COLLECTIVES(busy=busy, time=time)
+            if time >= MOST * busy
+            else with_work_of_gpu(facts, _NO_HOST(time=busy))
+        )
     return _UNKNOWN(step=step, busy=busy / step, hidden=table.cpu_hidden_share) if unseen_waits(facts) else None
 
 
