@@ -128,11 +128,16 @@ _SPANS = 0.95
 """Share of all other time from which on a single wait spans the whole profile (own choice: it began within it)."""
 
 
+def is_waiting(name: str) -> bool:
+    """Whether a row is of a function in which a thread waits."""
+    return _WAITING.search(name) is not None
+
+
 def waiting_elsewhere(rows: Iterable[TableRow], cpu: int | None) -> int:
     """Time of single waits that are as long as everything else together: those of threads beside the program's."""
     if not cpu:
         return 0
-    waits = (row.self_cpu_ns or 0 for row in rows if row.calls == 1 and _WAITING.search(row.name))
+    waits = (row.self_cpu_ns or 0 for row in rows if row.calls == 1 and is_waiting(row.name))
     return sum(time for time in waits if time >= _SPANS * (cpu - time))
 
 

@@ -21,6 +21,7 @@ from traceanalyzer.readers.forms.sections import joined_sections
 from traceanalyzer.readers.forms.tables import read_pairs, read_tables
 from traceanalyzer.readers.forms.trees import read_trees
 from traceanalyzer.readers.key_averages.lines import Lines
+from traceanalyzer.readers.key_averages.quoted import read_totals_alone
 from traceanalyzer.trace.document import TableDocument
 
 __all__ = ["with_forms"]
@@ -36,6 +37,9 @@ def with_forms(document: TableDocument, lines: Lines) -> TableDocument:
     lines = unquoted(lines)
     tables, losses = read_tables(lines, with_others=bool(document.tables))
     tables += read_trees(lines)
+    totals = None if document.tables else read_totals_alone(lines)
+    if totals is not None:
+        document = replace(document, tables=(totals,))
     if not document.tables and not tables:
         tables = read_pairs(lines)
     return replace(

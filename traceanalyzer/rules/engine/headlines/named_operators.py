@@ -7,6 +7,7 @@ from math import fsum
 
 from traceanalyzer.analyzers.optimizer import Optimizers
 from traceanalyzer.analyzers.tables.kinds import RowKind
+from traceanalyzer.analyzers.tables.printed_times import is_waiting
 from traceanalyzer.knowledge import marks
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.rules.engine.facts import Facts, if_known
@@ -18,6 +19,8 @@ from traceanalyzer.structure.recording.left_out import MARKED
 _SHOWN = 3
 _WORTH_NO_OPERATOR = 0.2
 """Share of a step from which on code in no operator is named (own choice: recording events costs a good part of it)."""
+_ROUNDED = 1.01
+"""By what rounded times of rows may exceed a step together (own choice)."""
 _NO_CODE = frozenset({"communication", "asleep"})
 """Resources whose time on the path may be in no operator, but is no code of the program."""
 _OPERATORS = Text(
@@ -42,15 +45,27 @@ def with_operators(facts: Facts, message: Message) -> Message:
     path = facts.find("critical_path", CriticalPath)
     if facts.view:
         rows = [row for row, _ in facts.view.by_name]
+        rows = [row for row in rows if not is_waiting(row.name)]
         own = [("" if row.name.startswith(MARKED) else row.name, facts.per_step(row.self_cpu_ns or 0)) for row in rows]
     elif path is not None:
         own = _of_path(facts, path)
     else:
         own = [(row.name, facts.per_step(row.host_self_ns)) for row in if_known(lambda: facts.operators)]
     own = _worth_telling(own, facts.step_ns)
-    own = sorted(own, key=lambda entry: (-entry[1], entry[0]))[:_SHOWN]
+    own = _within_step(sorted(own, key=lambda entry: (-entry[1], entry[0])), facts.step_ns)[:_SHOWN]
     told = tuple(_OPERATOR(name=name, time=time) if name else _NO_OPERATOR(time=time) for name, time in own)
     return _OPERATORS(headline=message, operators=told) if told else message
+
+
+def _within_step(own: list[tuple[str, float]], step_ns: float) -> list[tuple[str, float]]:
+    """What fits into a step together, the longest first: other rows are, at least in part, of other threads."""
+    left = step_ns * _ROUNDED
+    kept = []
+    for name, time in own:
+        if time <= left:
+            left -= time
+            kept.append((name, time))
+    return kept
 
 
 def with_work_of_gpu(facts: Facts, message: Message) -> Message:

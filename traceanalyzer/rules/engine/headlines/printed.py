@@ -17,16 +17,12 @@ from traceanalyzer.knowledge.kernel_classes import KernelClass, kernel_class, op
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.rules.engine.budget import Budget
 from traceanalyzer.rules.engine.facts import Facts, if_known
+from traceanalyzer.rules.engine.headlines import whole_runs
 from traceanalyzer.rules.engine.headlines.kind_of_work import MOST, UNNAMED, computing, computing_of, work_times
 from traceanalyzer.rules.engine.headlines.named_operators import with_operators, with_work_of_gpu
 from traceanalyzer.rules.engine.headlines.typical import BUSY, WORTH, StepBound
+from traceanalyzer.rules.engine.headlines.whole_runs import MIXED, NO_COLUMNS, NOT_PRINTED
 
-_MIXED = "gpu-mixed"
-"""What bounds a table whose names show that no kind of work takes most of the GPU's time."""
-_NOT_PRINTED = "gpu-not-printed"
-"""What bounds a table that does not print most of what the GPU does."""
-_NO_COLUMNS = "gpu-no-columns"
-"""What bounds a table without columns of the GPU's times, of which only the total is printed."""
 UNSEEN = 0.1
 """Greatest share of the profiled time in hidden rows that is ignored (own choice)."""
 WITH_GPU = {
@@ -111,18 +107,18 @@ _OF_TABLE = {
         "Bound by the GPU: it works for {time:ns} per step, {share:share} of the profiled time. The names of its "
         "kernels do not show what most of this time is spent on.",
     ),
-    _NOT_PRINTED: Text(
+    NOT_PRINTED: Text(
         "headline-table-gpu-not-printed",
         "Bound by the GPU: it works for {time:ns} per step, {share:share} of the profiled time. Most of what it does "
         "is in rows that are not printed. Sort by its time (sort_by='self_cuda_time_total') and print more rows.",
         note="sort_by='self_cuda_time_total' is code",
     ),
-    _NO_COLUMNS: Text(
+    NO_COLUMNS: Text(
         "headline-table-gpu-no-columns",
         "Bound by the GPU: it works for {time:ns} per step, {share:share} of the profiled time. What it does is "
         "unknown, because the table has no columns of its times: copy whole lines.",
     ),
-    _MIXED: Text(
+    MIXED: Text(
         "headline-table-gpu-mixed",
         "Bound by the GPU: it works for {time:ns} per step, {share:share} of the profiled time. No kind of work takes "
         "most of it.",
@@ -188,7 +184,7 @@ Parts = tuple[dict[str, float], dict[str, Text]]
 """Times of a step in ns by what bounds it, at most the step together, and the sentences."""
 
 
-_ANY_WORK = frozenset({UNNAMED, _MIXED, _NOT_PRINTED, _NO_COLUMNS})
+_ANY_WORK = frozenset({UNNAMED, MIXED, NOT_PRINTED, NO_COLUMNS})
 """What bounds a table in which the GPU works, but not mainly on one kind of work that is known."""
 
 
@@ -212,10 +208,19 @@ def verdict(facts: Facts, times: Mapping[str, float], texts: Mapping[str, Text])
     said: dict[str, Any] = {"time": time, "step": step, "share": share} if is_printed else {"part": (time, step)}
     if bound == "gpu-compute":
         said["work"] = computing(_by_class(facts)) if is_printed else computing_of(facts)
-    message = texts[bound](**said)
+    message = _sentence(facts, bound, texts)(**said)
     if bound == "host" and texts is WITHOUT_GPU:
         message = with_operators(facts, _of_unused(facts, message, said))
     return StepBound("gpu-compute" if bound in _ANY_WORK else bound, message, share)
+
+
+def _sentence(facts: Facts, bound: str, texts: Mapping[str, Text]) -> Text:
+    """The sentence about what bounds a step, or a run whose steps a table does not show."""
+    if facts.table is None or facts.table.steps_from is not None:
+        return texts[bound]
+    if texts is WITHOUT_GPU:
+        return whole_runs.WITHOUT_GPU[bound] if bound in whole_runs.WITHOUT_GPU else texts[bound]
+    return whole_runs.OF_RUN[f"{bound}-at-least" if texts is _AT_LEAST else bound]
 
 
 def _of_unused(facts: Facts, message: Message, said: Mapping[str, Any]) -> Message:
@@ -357,7 +362,7 @@ def communication(facts: Facts) -> float:
 
 
 def _kind_of_work(facts: Facts) -> str:
-    """Kind of work that takes half of all of the GPU's time; else `_MIXED`, or why less than half is known."""
+    """Kind of work that takes half of all of the GPU's time; else `MIXED`, or why less than half is known."""
     times = _by_class(facts)
     whole = facts.table.device_ns if facts.table and not facts.table.annotations_in_total else None
     least = MOST * max(times.total(), whole or 0)
@@ -365,7 +370,7 @@ def _kind_of_work(facts: Facts) -> str:
     if max(compute, moving) >= least > 0:
         return "gpu-compute" if compute >= moving else "gpu-memory"
     if compute + moving + times["communication"] >= least > 0:
-        return _MIXED
+        return MIXED
     return _why_unnamed(facts)
 
 
@@ -376,8 +381,8 @@ def _why_unnamed(facts: Facts) -> str:
         return UNNAMED
     columns = {name for table in view.tables for name in table.columns}
     if not columns & {"self_device_ns", "device_total_ns", "device_avg_ns"}:
-        return _NO_COLUMNS
-    return _NOT_PRINTED if (run.device_hidden_share or 0.0) >= MOST else UNNAMED
+        return NO_COLUMNS
+    return NOT_PRINTED if (run.device_hidden_share or 0.0) >= MOST else UNNAMED
 
 
 def _by_class(facts: Facts) -> Counter[str]:
