@@ -22,8 +22,8 @@ from traceanalyzer.trace.document import TableRow
 
 STEP = "ProfilerStep"
 """What the profiler calls a step."""
-_LEAST_SHARE = 0.002
-"""Own choice: torch prints shares to 0.01 %, so a total from a smaller share could be wrong by more than 2.5 %."""
+_LEAST_SHARE = 0.0025
+"""Own choice: torch prints shares to 0.01 %, so a total from a smaller share could be wrong by more than 2 %."""
 _ROUNDED = 1.01
 """By what rounding may make one call longer than the sum (own choice)."""
 
@@ -391,15 +391,11 @@ _ABOUT = 1.25
 """Own choice: by what spans and host time differ at most where the device may only have waited for the host."""
 _WITHOUT_KERNELS = """
 _batch_norm_impl_index _convolution batch_norm contiguous conv1d conv2d conv3d convolution empty empty_like
-empty_strided is_nonzero item layer_norm linear matmul ones permute rand randn reshape result_type t to transpose zeros
+empty_strided is_nonzero item layer_norm linear matmul ones permute rand randn reshape result_type t transpose zeros
 """
 _LAUNCH_NOTHING = frozenset(_WITHOUT_KERNELS.split())
-"""Operators that launch no kernels themselves, so that the time of kernels is never their own."""
-
-
-_CHANCE = 0.005
-"""Share of the device's time that operators without kernels may have in tables of kernels (own choice): copies of some
-releases count as theirs."""
+"""Operators that launch no kernels themselves, so that the time of kernels is never their own. `to` is none of them:
+torch 1.12 counts copies as its own."""
 
 
 def spans_hide_host_time(view: RunView, cpu: int | None, device: int | None) -> bool:
@@ -419,8 +415,7 @@ def spans_hide_host_time(view: RunView, cpu: int | None, device: int | None) -> 
         return False
     if has_no_own_device_times(view.tables):
         return True
-    without_kernels = (row for row, _ in rows if row.name.removeprefix("aten::") in _LAUNCH_NOTHING)
-    return sum(row.self_device_ns or 0 for row in without_kernels) > _CHANCE * device
+    return any(row.self_device_ns and row.name.removeprefix("aten::") in _LAUNCH_NOTHING for row, _ in rows)
 
 
 def beyond_host(rows: Sequence[tuple[TableRow, RowKind]]) -> int:
