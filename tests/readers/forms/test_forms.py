@@ -247,7 +247,7 @@ def test_a_saving_of_a_whole_run_is_not_per_step() -> None:
 def test_files_of_a_folder_are_found_by_the_marks_of_forms() -> None:
     """Figures, and tables that a person made, have none: too many files would have it."""
     unmarked = {"BY_HAND", "BY_HAND_OF_STAGES", "SMI", "QUERY", "TRAINER", "TITAN", "DEEPSPEED_LOG", "DMON", "WAIT"}
-        unmarked |= {"PROGRAM_TIMES"}
+    unmarked.add("PROGRAM_TIMES")
     texts = {name: text for name, text in vars(examples).items() if name.isupper() and name not in unmarked}
     assert [name for name, text in texts.items() if not descriptions.marks().search(text.encode())] == []
     assert not descriptions.marks().search(b"forward takes 3 ms, the loader 10 s")
