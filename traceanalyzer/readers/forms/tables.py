@@ -158,13 +158,24 @@ class _Body:
                 break
             if not text.strip() or _RULE.fullmatch(text.strip()):
                 continue
-            if self._take(lines.number(index), text):
+            if self._goes_on(text):
+                self.end = index + 1
+            elif self._take(lines.number(index), text):
                 self.other_lines += others
                 others, self.end = 0, index + 1
             elif others == _MOST_OTHER_LINES or text.startswith("```"):
                 break
             else:
                 others += not self._is_without_time(text)
+
+    def _goes_on(self, text: str) -> bool:
+        """Whether a line is the rest of the last row's name, whose brackets it closes."""
+        last = self.rows[-1] if self.rows and self._head.separator is None else None
+        whole = f"{last.name} {text.strip()}" if last else ""
+        if last is None or _is_closed(last.name) or not _is_closed(whole) or text.strip()[:1].isdigit():
+            return False
+        self.rows[-1] = replace(last, name=whole)
+        return True
 
     def _is_without_time(self, text: str) -> bool:
         """Whether it is a line of a program that did not run."""
@@ -247,6 +258,11 @@ class _Body:
             number = values.number(self.unit or "")
             return self.unit or "" if number is None else number
         return "" if column.unit == "printed" else column.unit
+
+
+def _is_closed(name: str) -> bool:
+    """Whether all brackets of a name are closed."""
+    return all(name.count(opening) == name.count(closing) for opening, closing in ("{}", "()"))
 
 
 def make_row(
