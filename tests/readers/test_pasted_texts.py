@@ -39,8 +39,12 @@ ANSWERS: dict[str, tuple[str, ...]] = {
         "my_gather_backward 100 700.0 ms 70.00 %",
         "Device time in rows that are not printed: 0 ns",
     ),
-    "08_gpu_96_percent_busy_but_unknown.txt": ("the GPU works for 9.6 s per step, 96 %", "72.92 %", "-It is unknown"),
-    "09_event_times_far_above_host_times.txt": ("the GPU works for 9.8 s per step", "-has none of its events"),
+    "08_gpu_96_percent_busy_but_unknown.txt": (
+        "the GPU works for 9.6 s in this run, 96 %",
+        "72.92 %",
+        "-It is unknown",
+    ),
+    "09_event_times_far_above_host_times.txt": ("the GPU works for 9.8 s in this run", "-has none of its events"),
     "10_gpu_program_cpu_columns_only.txt": (
         "The GPU was not recorded, only the CPU",
         "cudaMemcpyAsync",

@@ -11,6 +11,7 @@
     memory_snapshot  snapshots of torch's memory become a MemorySnapshot
     memory_text      errors of failed allocations and summaries of memory in any text become part of a TableDocument
     plain_data       pickles and JSON of plain data, of which nothing is run
+    small_texts      what stacks and comparisons of statements show, for such an error
     other_tools      what else a text is, for an error that says what to record instead
 
 A reader goes on after damage, and counts what it lost.

@@ -36,7 +36,7 @@ _FACTS = tuple(
 )
 _FRAME = re.compile(
     r"""File "(?P<path>[^"\n]{1,400})", line (?P<line>\d{1,7}), in (?P<function>[^\s│]{1,200})"""
-    r"|(?P<rich>[\w./\\~-]{1,400}\.py):(?P<rich_line>\d{1,7}) in (?P<rich_function>[\w<>.]{1,200})"
+    r"|(?P<rich>(?<![\w./\\~-])[\w./\\~-]{1,400}\.py):(?P<rich_line>\d{1,7}) in (?P<rich_function>[\w<>.]{1,200})"
 )
 """A line of a traceback as Python prints it, or as rich does."""
 _BEGIN = "Traceback (most recent call last)"

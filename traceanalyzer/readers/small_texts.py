@@ -6,7 +6,9 @@ import re
 from collections import Counter
 
 _THREAD = re.compile(r'^\W{0,4}Thread \w+ \((?:active|idle)[^)\n]*\): "(?P<name>[^"\n]+)"', re.MULTILINE)
-_FRAME = re.compile(r"^\W*(?P<function>\S+) \((?P<place>[^()\s]+:\d+)\)", re.MULTILINE)
+_FRAME = re.compile(
+    r"^[ \t|>]{1,40}(?P<function>[^\s(]{1,200}) \((?P<place>(?:[A-Za-z]:)?[^()\s:]{1,400}:\d{1,7})\)", re.MULTILINE
+)
 _WAITS = re.compile(r"(?:threading|queue|selectors|connection|popen_fork)\.py|concurrent/futures/")
 """Files whose functions only wait: what called them says for what."""
 _MAIN = "MainThread"
