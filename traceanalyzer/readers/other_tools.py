@@ -119,12 +119,12 @@ def _recognized(head: str) -> Iterator[str]:
             f"contains a comparison of torch.utils.benchmark, which measures single statements ({compared}), not what "
             f"a program does with its time. {_TRACE}"
         )
-    for pattern, name, missing in _READ:
-        if re.search(pattern, head):
-            yield f"contains {name}, but what is needed of it is not there: {missing}. {_TRACE}"
     for pattern, name in _TOOLS:
         if re.search(pattern, head):
             yield f"contains {name}, which this program does not read. {_TRACE}"
+    for pattern, name, missing in _READ:
+        if re.search(pattern, head):
+            yield f"contains {name}, but what is needed of it is not there: {missing}. {_TRACE}"
     for pattern, name in _PARTS:
         if re.search(pattern, head):
             yield f"contains {name}. {_TABLE}"

@@ -94,13 +94,18 @@ def _outcome(entry: Chosen, facts: Facts) -> Sequence[Draft] | Message:
     return found
 
 
+def _is_of_memory(facts: Facts) -> bool:
+    """Whether they are of a snapshot of memory, or of what a text says of it."""
+    return bool(facts.find("memory_snapshot", MemorySnapshotUse) or facts.find("printed_memory", PrintedMemory))
+
+
 def _detected(entry: Chosen, facts: Facts) -> Iterable[Draft]:
     rule = entry.rule
     if facts.is_graph_capture:
         raise Missing(_CAPTURE())
     if facts.find("hangs", Hangs) is not None:
         return rule.dumps(facts, entry.limits) if rule.dumps is not None else ()
-    if facts.find("memory_snapshot", MemorySnapshotUse) or facts.find("printed_memory", PrintedMemory):
+    if _is_of_memory(facts):
         return rule.snapshot(facts, entry.limits) if rule.snapshot is not None else ()
     if facts.log is not None:
         return rule.log(facts, entry.limits) if rule.log is not None else ()

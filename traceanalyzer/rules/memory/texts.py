@@ -31,6 +31,11 @@ def fragmented(facts: Facts, limits: Limits) -> Drafts:
         yield Draft(
             (evidence,), None, params, severity="high", confidence="A", summary=_FRAGMENTED.text("summary-error")
         )
+    yield from _retried(memory, limits)
+
+
+def _retried(memory: PrintedMemory | None, limits: Limits) -> Drafts:
+    """Summaries of memory with retries, and with much that is of no use."""
     for summary in memory.summaries if memory else ():
         unusable = summary.unusable_bytes or 0
         reserved = summary.reserved_bytes or 0
@@ -73,7 +78,13 @@ def exhausted(facts: Facts, limits: Limits) -> Drafts:
             advice=_EXHAUSTED.text(f"advice-{'printed' if kind == 'error' else kind}"),
             summary=_EXHAUSTED.text(f"summary-{kind}"),
         )
-    for summary in memory.summaries if memory and not failures else ():
+    if not failures:
+        yield from _full(memory, limits)
+
+
+def _full(memory: PrintedMemory | None, limits: Limits) -> Drafts:
+    """Summaries of memory with failures that fragments do not explain."""
+    for summary in memory.summaries if memory else ():
         is_little = (summary.unusable_bytes or 0) <= _MOST * (summary.reserved_bytes or 0)
         if (summary.failures or 0) < limits["failures"] or not is_little:
             continue
