@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from traceanalyzer.analyzers.tables.grouping import RunView, has_no_own_device_times, sum_known, without_repeated
@@ -52,10 +52,7 @@ def totals_of(view: RunView) -> RunTotals:
     rows = [row for table in view.tables for row in table.rows]
     cpu, cpu_printed = _total(
         (table.totals.self_cpu_ns for table in view.tables),
-        (
-            *((row.self_cpu_ns, row.self_cpu_share) for row in rows),
-            *((row.cpu_total_ns, row.cpu_total_share) for row in rows),
-        ),
+        _of_host(rows),
     )
     device, device_printed = _total(
         (table.totals.self_device_ns for table in view.tables),
@@ -67,6 +64,13 @@ def totals_of(view: RunView) -> RunTotals:
     device = own if device is None or device < 0 else device
     is_calculated = not (cpu_printed and device_printed)
     return RunTotals(None if cannot_be else cpu, device, is_calculated, cannot_be, own is not None)
+
+
+def _of_host(rows: Sequence[TableRow]) -> Iterator[tuple[int | None, float | None]]:
+    """Times of the host and their shares of the sum of self times: those of the rows themselves, and whole ones."""
+    for row in rows:
+        yield row.self_cpu_ns, row.self_cpu_share
+        yield row.cpu_total_ns, row.cpu_total_share
 
 
 def _of_operators(view: RunView) -> int | None:
@@ -133,11 +137,11 @@ def is_waiting(name: str) -> bool:
     return _WAITING.search(name) is not None
 
 
-def waiting_elsewhere(rows: Iterable[TableRow], cpu: int | None) -> int:
+def waiting_elsewhere(rows: Sequence[tuple[TableRow, RowKind]], cpu: int | None) -> int:
     """Time of single waits that are as long as everything else together: those of threads beside the program's."""
     if not cpu:
         return 0
-    waits = (row.self_cpu_ns or 0 for row in rows if row.calls == 1 and is_waiting(row.name))
+    waits = (row.self_cpu_ns or 0 for row, _ in rows if row.calls == 1 and is_waiting(row.name))
     return sum(time for time in waits if time >= _SPANS * (cpu - time))
 
 

@@ -229,7 +229,7 @@ def analyze(view: RunView) -> PrintedRun:
     parts = printed_times.divide_host_time(rows, steps, is_device_known=bool(device))
     marked = printed_times.marked_steps(rows, steps, cpu)
     is_unknown = totals.cannot_be or any(table.single_calls for table in view.tables)
-    elsewhere = printed_times.waiting_elsewhere((row for row, _ in rows), cpu)
+    elsewhere = printed_times.waiting_elsewhere(rows, cpu)
     step = None if is_unknown else _step_time(cpu and cpu - elsewhere, device, steps, marked)
     whole = totals.device_ns if are_spans and device is not None else device
     is_torch = view.tables[0].tool is None
