@@ -107,7 +107,9 @@ def test_of_several_ranks_findings_and_headlines_are_those_of_all_ranks(tmp_path
     found = diff(of_ranks(tmp_path / "base", 400), of_ranks(tmp_path / "head", 0))
     assert found.base_view is not None
     assert found.base_view.headline is not None
-    assert found.base_view.headline.text.endswith("wait for Rank 2 holds up the others, which costs 0.40 of the 1.6 ms of a step.")
+    assert found.base_view.headline.text.endswith(
+        "wait for Rank 2 holds up the others, which costs 0.40 of the 1.6 ms of a step."
+    )
     (late,) = [change for change in found.findings if change.rule == "comm-straggler"]
     assert (late.status, late.base_ns, late.head_ns) == ("fixed", 400_000, 0)
     communicating = [c for c in found.findings if c.resource == "communication" and c.status == "fixed"]

@@ -66,7 +66,7 @@ KINDS: dict[str, tuple[Callable[[float], str], tuple[float, float, float], tuple
         lambda scale: drawn(gemm(scale), 90 * scale, 85 * scale),
         (1, 10, 37),
         ("Limited by GPU compute", "ampere_sgemm_128x64_tn"),
-        ("It is unknown",),
+        ("No verdict",),
     ),
     "bold cells and totals": (
         lambda scale: drawn(gemm(scale), 90 * scale, 85 * scale, bold=True),
@@ -83,19 +83,19 @@ KINDS: dict[str, tuple[Callable[[float], str], tuple[float, float, float], tuple
     "GPU nearly always busy": (
         lambda device: printed([row("aten::_index_put_impl_", 50, device)], 1000, device),
         (960, 980, 999),
-        ("the GPU works for",),
-        ("It is unknown", "the CPU is the limit"),
+        ("of the run (",),
+        ("No verdict", "the CPU is the limit"),
     ),
     "only the CPU of a GPU program": (
         lambda wait: printed([row("cudaMemcpyAsync", wait, calls=5), row("aten::mm", 1000 - wait)], 1000),
         (500, 700, 900),
-        ("The GPU was not recorded, only the CPU", "in cudaMemcpyAsync", "ProfilerActivity.CUDA"),
+        ("The GPU was not recorded", "in cudaMemcpyAsync", "ProfilerActivity.CUDA"),
         ("Limited by the CPU",),
     ),
     "few of the rows": (
         lambda shown: printed([row("aten::mm", shown), row("aten::add", shown / 2)], 1000),
         (10, 40, 100),
-        ("It is unknown what bounds", "in rows that are not printed"),
+        ("No verdict", "in rows that are not printed"),
         ("Bound by",),
     ),
     "attention that is not fused": (
@@ -115,7 +115,7 @@ KINDS: dict[str, tuple[Callable[[float], str], tuple[float, float, float], tuple
             10 * each,
         ),
         (10, 100, 1000),
-        ("adds equal indices one after another", "index_select"),
+        ("Replace x[index] by index_select or embedding", "index_select"),
         (),
     ),
     "totals and a row in prose": (
@@ -142,7 +142,7 @@ KINDS: dict[str, tuple[Callable[[float], str], tuple[float, float, float], tuple
     "a first call of seconds": (
         lambda own: printed([row("aten::cudnn_convolution", own, 20, 1), row("aten::relu", 100, 10)], own + 100, 30),
         (1000, 4000, 9000),
-        ("A first call takes most of the profile", "Run some steps of the same shapes before"),
+        ("Profile after some warm-up steps", "Run some steps of the same shapes before"),
         (),
     ),
 }

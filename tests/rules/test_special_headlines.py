@@ -281,9 +281,7 @@ def test_a_late_rank_bounds_programs_that_each_seem_bound_by_their_cpu() -> None
     (headline,) = report(over_gloo(always(1, 4000))).headlines
     assert headline.bound == "communication"
     # rank 0 waits for 4 ms of a step of 4 + 3 + 0.5 ms, and little more
-    assert "Rank 1 makes the others wait 4.0 of the 7.5 ms of each step" in str(
-        headline.message
-    )
+    assert "Rank 1 makes the others wait 4.0 of the 7.5 ms of each step" in str(headline.message)
     assert headline.share == pytest.approx(0.52, abs=0.02)
     for less in (0, 400):
         assert report(over_gloo(always(1, less))).headlines[0].bound == "host"

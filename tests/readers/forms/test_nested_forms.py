@@ -126,7 +126,7 @@ def test_lightning_computes_gradients_within_the_step_of_its_optimizer() -> None
     (said,) = headlines(text)
     assert said == (
         "Of 100 s, according to Lightning's SimpleProfiler: update (`[LightningModule]Net.optimizer_step`) 95 s, "
-        "forward (`[Strategy]SingleDeviceStrategy.training_step`) 5.0 s of it, backward "
+        "forward (`[Strategy]SingleDeviceStrategy.training_step`) 5.0 s of it. Further: backward "
         "(`[Strategy]SingleDeviceStrategy.backward`) 4.0 s of it."
     )
 
