@@ -32,6 +32,7 @@ from traceanalyzer.report.model import RecordingOptions, ReportDevice, ReportSou
 from traceanalyzer.report.warnings import warning
 from traceanalyzer.rules.engine import selection
 from traceanalyzer.rules.engine.facts import sources
+from traceanalyzer.rules.engine.headlines import without_whole
 from traceanalyzer.rules.engine.runner import Advice, judge
 from traceanalyzer.simulation import memory_replay
 from traceanalyzer.simulation import model as causal_model
@@ -274,7 +275,10 @@ def _analyze_document(document: TableDocument, config: Config) -> model.Report:
     views = tables.grouping.group(document)
     results, skipped = tables.run(document, views)
     source = ReportSource(document.name, "key_averages", document.size_bytes)
-    advice = judge(sources.of_tables(views, results, _gpu((), config)), rules)
+    memory = sources.of_printed_memory(results.get("printed_memory"))
+    advice = judge((*memory, *sources.of_tables(views, results, _gpu((), config))), rules)
+    others = without_whole.headlines(results, {headline.run for headline in advice.headlines})
+    advice = replace(advice, headlines=(*advice.headlines, *others))
     return report_of(source, None, results, skipped, (*document.losses, *tables.doubts(results)), advice)
 
 

@@ -42,8 +42,8 @@ ANSWERS: dict[str, tuple[str, ...]] = {
         "my_gather_backward 100 700.0 ms 70.00 %",
         "Device time in rows that are not printed: 0 ns",
     ),
-    "08_gpu_96_percent_busy_but_unknown.txt": ("9.6 s per step (96 %)", "72.92 %", "-No verdict"),
-    "09_event_times_far_above_host_times.txt": ("9.8 s per step (", "-has none of its events"),
+    "08_gpu_96_percent_busy_but_unknown.txt": ("9.6 s of the run (96 %)", "72.92 %", "-No verdict"),
+    "09_event_times_far_above_host_times.txt": ("9.8 s of the run (", "-has none of its events"),
     "10_gpu_program_cpu_columns_only.txt": (
         "The GPU was not recorded",
         "cudaMemcpyAsync",

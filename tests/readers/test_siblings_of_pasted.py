@@ -83,7 +83,7 @@ KINDS: dict[str, tuple[Callable[[float], str], tuple[float, float, float], tuple
     "GPU nearly always busy": (
         lambda device: printed([row("aten::_index_put_impl_", 50, device)], 1000, device),
         (960, 980, 999),
-        ("per step (",),
+        ("of the run (",),
         ("No verdict", "the CPU is the limit"),
     ),
     "only the CPU of a GPU program": (

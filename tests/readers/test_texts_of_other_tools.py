@@ -75,3 +75,64 @@ def test_of_other_texts_only_what_is_missing_is_said() -> None:
 def test_an_unreadable_table_is_told_before_what_stands_beside_it() -> None:
     table = "-----  --------  ---------\nName   Self CPU  # of Calls\n-----  --------  ---------\nx  ?? ??\n"
     assert "none of its rows can be read" in refusal("ncalls  tottime  percall  cumtime\n" + table)
+
+
+STACK = """\
+Thread 101 (active): "MainThread"
+Thread 102 (active): "MainThread"
+    broadcast (torch/distributed/distributed_c10d.py:1191)
+    train (train.py:10)
+Thread 103 (idle): "MainThread"
+    wait (threading.py:306)
+    get (queue.py:179)
+    _try_get_data (torch/utils/data/dataloader.py:1011)
+Thread 104 (idle): "Thread-1"
+    wait (threading.py:306)
+"""
+COMPARED = """\
+[------------ LayerNorm ------------]
+                 |  Eager  |  Compiled
+1 threads: --------------------------
+      (32, 128)  |   306.0  |   255.0
+      (64, 128)  |   800.0  |   100.0
+
+Times are in microseconds (us).
+"""
+
+
+def test_stacks_say_where_main_threads_stand() -> None:
+    said = refusal(STACK)
+    assert "of 3 main threads, 2 in broadcast (torch/distributed/distributed_c10d.py:1191), 1 in _try_get_data" in said
+    assert "TORCH_NCCL_DUMP_ON_TIMEOUT=1" in said
+    alone = refusal('Thread 0x7F1C (active): "MainThread"\n    step (train.py:10)\n')
+    assert "the main thread stands in step (train.py:10)" in alone
+
+
+def test_a_comparison_of_statements_says_what_differs_most() -> None:
+    assert "for (64, 128), Eager takes 8.0 times as long as Compiled" in refusal(COMPARED)
+
+
+@pytest.mark.parametrize(
+    ("text", "missing"),
+    [
+        ("--- DeepSpeed Flops Profiler ---\nparams per gpu: 1.09 M\n", "'fwd latency:'"),
+        ("+  33.25 M, 100.00% Params, 1 GMACs, 100.00% MACs, 33.25 ms, 99.80% time, 6.2 TFLOPS,\n", "'fwd latency:'"),
+        ("|  [Callback]ModelSummary.on_train_end  \t|  1.7e-05  \t|  1  \t|  1.7e-05  \t|  0.0005  \t|\n", "its head"),
+        (
+            "Line #  Hits  Time  Per Hit  % Time  Line Contents\n====\n 194  1  50.4  50.4  4.5  x = y\n",
+            "'Timer unit:'",
+        ),
+    ],
+)
+def test_what_is_missing_of_a_form_that_is_read_is_named(text: str, missing: str) -> None:
+    said = refusal(text)
+    assert missing in said
+    assert "which this program does not read" not in said
+
+
+def test_single_events_and_tables_by_module_are_named() -> None:
+    event = (
+        "13.1s 3.6us (1 1 1) (1024 1 1) 30 0B 8.0KB - - - - Tesla V100 2 18 - - - - void reduce<float>(int) [1086]\n"
+    )
+    assert "--print-gpu-trace" in refusal(event)
+    assert "torchprof" in refusal("Module  | Self CPU total | CPU total | CUDA total | Occurrences\n")

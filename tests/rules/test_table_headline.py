@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.rules.judging import report, table
+from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Headline
+from traceanalyzer.rules.engine.headlines.step_bound import is_short
+from traceanalyzer.rules.engine.headlines.whole_runs import OF_RUN
 
 
 @pytest.mark.parametrize("row", ["cudaLaunchKernel", "nccl:all_reduce", "aten::_mps_convolution", "aten::_lstm_mps"])
@@ -43,9 +46,9 @@ def test_a_table_whose_gpu_mostly_runs_collectives_is_bound_by_communication() -
 
 def test_a_few_printed_kernels_do_not_tell_what_most_of_the_time_is_spent_on() -> None:
     found = printed(("aten::mm", "5.000ms", "30.000ms"), ("gemm_kernel", "0.000us", "30.000ms"))
-    assert found.message.id == "headline-table-gpu-not-printed-2"
+    assert found.message.id == "headline-run-gpu-not-printed"
     found = printed(("aten::mm", "5.000ms", "30.000ms"), ("mine::own", "5.000ms", "60.000ms"))
-    assert found.message.id == "headline-table-gpu-2"
+    assert found.message.id == "headline-run-gpu"
 
 
 def test_a_table_of_one_small_kernel_is_too_little_to_say() -> None:
@@ -53,7 +56,7 @@ def test_a_table_of_one_small_kernel_is_too_little_to_say() -> None:
     assert (found.bound, found.message.id) == ("none", "headline-hardly-any-work-3")
     assert "one kernel in 900 us" in found.text
     many = printed(("aten::mm", "38.000ms", "9.000ms"), ("gemm_kernel", "0.000us", "8.000ms"), device="9.000ms")
-    assert many.message.id == "headline-table-host-2"
+    assert many.message.id == "headline-run-host"
 
 
 def test_host_time_that_is_not_printed_may_be_waits_for_the_device() -> None:
@@ -61,19 +64,19 @@ def test_host_time_that_is_not_printed_may_be_waits_for_the_device() -> None:
     found = printed(("aten::mm", "10.000ms", "40.000ms"), cpu="100.000ms", device="40.000ms")
     assert (found.bound, found.message.id) == ("none", "headline-table-unseen-2")
     found = printed(("aten::mm", "60.000ms", "40.000ms"), cpu="100.000ms", device="40.000ms")
-    assert (found.bound, found.message.id, found.share) == ("host", "headline-table-host-at-least-2", 0.6)
+    assert (found.bound, found.message.id, found.share) == ("host", "headline-run-host-at-least", 0.6)
     found = printed(("aten::mm", "10.000ms", "60.000ms"), cpu="100.000ms", device="60.000ms")
     assert (found.bound, found.message.id) == ("none", "headline-table-unseen-2")
     assert "the GPU works 60 % of the profiled time, and 90 % of CPU time" in found.text
     found = printed(("aten::mm", "96.000ms", "60.000ms"), cpu="100.000ms", device="60.000ms")
-    assert (found.message.id, found.share) == ("headline-table-host-2", 1)
+    assert (found.message.id, found.share) == ("headline-run-host", 1)
 
 
 def test_of_host_time_that_is_not_printed_printed_waits_leave_less() -> None:
     """Of 100 ms, 30 are waits and 50 work in printed rows; the other 20 may be either."""
     wait = ("cudaDeviceSynchronize", "30.000ms", "0.000us")
     found = printed(wait, ("aten::mm", "50.000ms", "40.000ms"), cpu="100.000ms", device="40.000ms")
-    assert (found.message.id, found.share) == ("headline-table-host-at-least-2", 0.5)
+    assert (found.message.id, found.share) == ("headline-run-host-at-least", 0.5)
 
 
 def test_communication_of_any_library_is_named_where_it_is_not_most() -> None:
@@ -82,7 +85,7 @@ def test_communication_of_any_library_is_named_where_it_is_not_most() -> None:
         ("void deep_ep::intranode::combine<__nv_bfloat16, 8, 7...", "0.000us", "40.000ms"),
         ("void deep_gemm::fp8_gemm_kernel<4096u, 7168u, 128u, ...", "0.000us", "35.000ms"),
     )
-    assert (found.bound, found.message.id) == ("gpu-compute", "headline-table-gpu-mixed-2")
+    assert (found.bound, found.message.id) == ("gpu-compute", "headline-run-gpu-mixed")
     assert "Communication takes at least 40 ms (40 %)" in found.text
     assert "25 % of it is in rows that are not printed" in found.text
 
@@ -157,7 +160,7 @@ def test_most_of_the_gpu_s_time_in_rows_that_are_not_printed_is_said() -> None:
     found = printed(
         ("cudaDeviceSynchronize", "80.000ms", "0.000us"), ("aten::mul", "5.000ms", "3.000ms"), cpu="90.000ms"
     )
-    assert (found.bound, found.message.id) == ("gpu-compute", "headline-table-gpu-not-printed-2")
+    assert (found.bound, found.message.id) == ("gpu-compute", "headline-run-gpu-not-printed")
     assert "sort_by='self_cuda_time_total'" in found.text
 
 
@@ -170,8 +173,20 @@ CUT = [
 def test_a_table_whose_columns_of_the_gpu_are_cut_has_no_hidden_rows() -> None:
     whole = report(table(CUT, cpu="95.000ms", device="100.000ms"))
     (found,) = whole.headlines
-    assert found.message.id == "headline-table-gpu-no-columns-2"
+    assert found.message.id == "headline-run-gpu-no-columns"
     assert {warning.message.id for warning in whole.warnings} == {"q-device-columns-missing", "q-no-steps-in-table"}
     reasons = {entry.reason.id for entry in whole.skipped}
     assert "rule-no-printed-kernels" in reasons
     assert "rule-no-kernels" not in reasons
+
+
+@pytest.mark.parametrize("text", OF_RUN.values(), ids=lambda text: text.id)
+def test_a_headline_of_a_whole_run_is_short(text: Text) -> None:
+    said = text(time=84_000_000_000, step=100_000_000_000, share=0.84, work="matrix multiplications and attention")
+    assert is_short(said), said.text
+
+
+def test_without_a_gpu_a_table_without_steps_is_of_the_run() -> None:
+    cells = [{"Name": "aten::mm", "Self CPU": "50.000ms", "CPU total": "50.000ms", "# of Calls": 1}]
+    (found,) = report(table(cells, cpu="50.000ms")).headlines
+    assert found.message.text == "Limited by the CPU for all 50 ms of the run, longest in aten::mm (50 ms)."

@@ -118,13 +118,19 @@ def is_of_accelerator(name: str) -> bool:
 
 
 _OF_PROGRAM: tuple[tuple[str | None, str], ...] = (
-    (None, r"(?:forward|fwd).?(?:backward|bwd)"),  # both
+    (None, r"(?:forward|fwd).?(?:backward|bwd)|step_and_(?:backward|closure)"),  # both
     (
         "communication",
         r"all.?reduce|all.?gather|reduce.?scatter|all.?to.?all|broadcast|grads?-sync|nccl|(?:send|recv)\b",
     ),
-    ("loader", r"dataloader_next|train_dataloader|data.?load|load.?data|(?:fetch|get|next)_?batch|batch-generator"),
-    ("loader", r"_next_data\b|data (?:time|wait)|\bdata\b$|DataLoaderIter|\bfetch(?:er|ing)?\b"),
+    (
+        "loader",
+        r"dataloader_next|train_dataloader|data.?load|load.?data|(?:fetch|get|next)_?(?:train_)?batch|batch-generator",
+    ),
+    (
+        "loader",
+        r"_next_data\b|data[ _](?:time|wait)|load(?:ing)?[ _]time|\bdata\b$|DataLoaderIter|\bfetch(?:er|ing)?\b",
+    ),
     ("checkpoint", r"check.?point|\bckpt|save_(?:model|state)|serialization[^(]{0,80}\(save\)"),
     ("evaluation", r"\b(?:eval|val|validation|validate|test)(?:uat\w+)?(?:_|-|\b)"),
     ("backward", r"backward|\bbwd"),

@@ -9,7 +9,9 @@
     graph_stacks     lines that made the nodes of graphs, from a file beside a trace
     flight_recorder  dumps of torch's flight recorder become a FlightDump; what watchdogs say in a log a LoggedHang
     memory_snapshot  snapshots of torch's memory become a MemorySnapshot
+    memory_text      errors of failed allocations and summaries of memory in any text become part of a TableDocument
     plain_data       pickles and JSON of plain data, of which nothing is run
+    small_texts      what stacks and comparisons of statements show, for such an error
     other_tools      what else a text is, for an error that says what to record instead
 
 A reader goes on after damage, and counts what it lost.
@@ -71,7 +73,7 @@ def _is_trace(source: Source) -> bool:
 
 
 def _read_text(source: Source) -> TableDocument | LoggedHang:
-    from traceanalyzer.readers import forms, key_averages, other_tools  # noqa: PLC0415 - only for texts
+    from traceanalyzer.readers import forms, key_averages, memory_text, other_tools  # noqa: PLC0415 - only for texts
     from traceanalyzer.readers.flight_recorder import watchdog  # noqa: PLC0415
 
     data = source.peek(_LONGEST_TEXT)
@@ -83,8 +85,12 @@ def _read_text(source: Source) -> TableDocument | LoggedHang:
     hang = watchdog.read(text, source.name, source.size_bytes) if watchdog.MARKS.search(data) else None
     if hang is not None and not document.tables:  # what a trainer logged before it hung is not why the log was given
         return replace(hang, losses=tuple(source.losses))
-    document = forms.with_forms(document, key_averages.lines_of(text))
-    if not document.tables and not document.figures:
+    lines = key_averages.lines_of(text)
+    document = forms.with_forms(document, lines)
+    if memory_text.MARKS.search(data):
+        memory = (memory_text.failures(lines), memory_text.summaries(lines))
+        document = replace(document, memory_failures=memory[0], memory_summaries=memory[1])
+    if document.is_empty:
         known = other_tools.described(text, document)
         raise UnusableInputError(f"{source.name}: {known or _why_not(source, data)}")
     cut = (Loss("read-text-too-long", 1, {"limit": _LONGEST_TEXT}),) if rest else ()

@@ -3,25 +3,52 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
+from traceanalyzer.readers import small_texts
 from traceanalyzer.trace.document import TableDocument
 
 _SEARCHED = 4 << 20
 """Number of characters that are searched; what a tool prints first tells which one it is."""
 
+_READ: tuple[tuple[str, str, str], ...] = (
+    (
+        r"cuda_gpu_kern_sum|cuda_api_sum|Time ?\(%\) +Total Time \(ns\)",
+        "statistics of Nsight Systems (nsys stats)",
+        "a table with its head and its rows, as nsys stats prints it",
+    ),
+    (r"==\d+== (?:NVPROF|Profiling result)", "output of nvprof", "its table, from the line with Time(%) on"),
+    (r"OP Type,Core Type,Count,", "statistics of the profiler of Ascend (msprof)", "its rows"),
+    (
+        r"DeepSpeed Flops Profiler|(?:% Params|% MACs), .*% (?:time|latency)",
+        "output of the FLOPs profiler of DeepSpeed",
+        "its lines 'fwd latency:', 'bwd latency:' and 'step latency:'",
+    ),
+    (
+        r"Mean duration \(s\)|(?:FIT|VALIDATE|TEST|PREDICT) Profiler Report|(?m:^\|? *\[Callback\]\S.*\| +\d)",
+        "a report of a profiler of Lightning",
+        "its head (Action, Mean duration, Num calls, Total time) and its first rows, which take longest",
+    ),
+    (r"ncalls +tottime +percall +cumtime", "output of cProfile", "its rows"),
+    (
+        r"Line # +Hits +Time +Per Hit",
+        "output of line_profiler",
+        "its lines 'Timer unit:' and 'Total time:', without which the unit of its times is unknown",
+    ),
+    (r"NVIDIA-SMI [0-9]|utilization\.gpu \[", "output of nvidia-smi", "its rows with figures"),
+    (r"['\"]train_runtime['\"]:|\{['\"]loss['\"]:", "a log of the Trainer of Hugging Face", "its figures of time"),
+)
+"""What each tool prints that is read, what it is called, and what is missing where nothing could be read."""
+
 _TOOLS: tuple[tuple[str, str], ...] = (
-    (r"cuda_gpu_kern_sum|cuda_api_sum|Time ?\(%\) +Total Time \(ns\)", "statistics of Nsight Systems (nsys stats)"),
-    (r"==\d+== (?:NVPROF|Profiling result)", "output of nvprof"),
+    (
+        r"(?m:^[0-9.]+m?s +[0-9.]+[mun]?s +(?:\(\d+ \d+ \d+\)|-) .*(?:\[CUDA mem(?:cpy|set)|\[\d+\]$))",
+        "single events of nvprof (--print-gpu-trace)",
+    ),
+    (r"Module +\| Self CPU total \| CPU total", "a table of torchprof"),
     (r"==PROF==|Section: GPU Speed Of Light", "output of Nsight Compute (ncu)"),
     (r"ROCPROFV3|\| KERNEL_DISPATCH \|", "a summary of rocprof"),
-    (r"OP Type,Core Type,Count,", "statistics of the profiler of Ascend (msprof)"),
-    (r"DeepSpeed Flops Profiler", "output of the FLOPs profiler of DeepSpeed"),
-    (r"Mean duration \(s\)|(?:FIT|VALIDATE|TEST|PREDICT) Profiler Report", "a report of a profiler of Lightning"),
-    (r"ncalls +tottime +percall +cumtime", "output of cProfile"),
-    (r"Line # +Hits +Time +Per Hit", "output of line_profiler"),
     (r"Line # +Mem usage +Increment", "output of memory_profiler"),
-    (r"NVIDIA-SMI [0-9]|utilization\.gpu \[", "output of nvidia-smi"),
-    (r"['\"]train_runtime['\"]:|\{['\"]loss['\"]:", "a log of the Trainer of Hugging Face"),
 )
 """What each tool prints, and what it is called; the first one that is found counts."""
 
@@ -78,15 +105,28 @@ def described(text: str, document: TableDocument) -> str | None:
     for loss in document.losses:
         if loss.id in _LOST:
             return _LOST[loss.id].format(line=loss.params["line"])
-    head = text[:_SEARCHED]
+    return next(_recognized(text[:_SEARCHED]), None)
+
+
+def _recognized(head: str) -> Iterator[str]:
+    """What the text may be, the surest first."""
     if "Watchdog caught collective operation timeout" in head:
-        return f"contains a timeout of NCCL's watchdog, which does not say why a rank is late. {_DUMPS}"
+        yield f"contains a timeout of NCCL's watchdog, which does not say why a rank is late. {_DUMPS}"
+    if (standing := small_texts.stacks(head)) is not None:
+        yield f"contains stacks of py-spy dump: {standing}. A stack does not say what others wait for. {_DUMPS}"
+    if (compared := small_texts.compared(head)) is not None:
+        yield (
+            f"contains a comparison of torch.utils.benchmark, which measures single statements ({compared}), not what "
+            f"a program does with its time. {_TRACE}"
+        )
     for pattern, name in _TOOLS:
         if re.search(pattern, head):
-            return f"contains {name}, which this program does not read. {_TRACE}"
+            yield f"contains {name}, which this program does not read. {_TRACE}"
+    for pattern, name, missing in _READ:
+        if re.search(pattern, head):
+            yield f"contains {name}, but what is needed of it is not there: {missing}. {_TRACE}"
     for pattern, name in _PARTS:
         if re.search(pattern, head):
-            return f"contains {name}. {_TABLE}"
+            yield f"contains {name}. {_TABLE}"
     if _LOG.search(head):
-        return f"contains a log of a training, in which nothing says what takes the time. {_TRACE}"
-    return None
+        yield f"contains a log of a training, in which nothing says what takes the time. {_TRACE}"

@@ -121,6 +121,17 @@ def shorten(name: str, width: int) -> str:
     return name[: width - 3 - tail] + "..." + name[len(name) - tail :]
 
 
+_LONGEST_CODE = 100
+"""Letters of a name in a sentence (own choice: what `nsys` shows of a kernel is about as long)."""
+_ARGUMENTS = re.compile(r"\([^()]*\)(?: const)?\Z|\Avoid ")
+
+
+def as_code(name: str) -> str:
+    """A name as code in a sentence: demangled, and without arguments where it is too long for one."""
+    name = clean(name)
+    return f"`{name if len(name) <= _LONGEST_CODE else clipped(_ARGUMENTS.sub('', name), _LONGEST_CODE)}`"
+
+
 def clipped(name: str, width: int) -> str:
     """A clean name of at most `width` characters; only the ends of a very long name are read."""
     return shorten(clean(shorten(name, 8 * width)), width)

@@ -7,6 +7,7 @@ are reads that check the parameters of probability distributions.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from math import fsum
@@ -26,6 +27,11 @@ from traceanalyzer.structure.events import EventSet
 from traceanalyzer.structure.gap_causes import CAUSES
 
 _ITEM = page("sync-item-frequent")
+_TO_HOST = re.compile(r"DtoH|Device-to-Host", re.IGNORECASE)
+"""Names of copies from a device, as nvprof and Nsight Systems print them."""
+_MANY_COPIES = 50
+"""Such copies of a whole run, for each that may be in a step, from which on they are told (own choice: a log and a
+checkpoint make some)."""
 _DYNAMIC_SHAPE = page("sync-dynamic-shape")
 _DEVICE_WIDE = page("sync-device-wide")
 _BETWEEN_LAUNCHES = page("sync-between-launches")
@@ -142,7 +148,30 @@ def _without_reads(facts: Facts, reads: ValueReads, certain: float) -> HostTime:
     return host_work.without_runs(facts, (least, most), basis, prints=False)
 
 
+def _copied_back(facts: Facts, limits: Limits) -> Drafts:
+    """Many copies from the device in a table of another tool: the host waits for each that goes to pageable memory."""
+    rows = [row for row in facts.rows(RowKind.COPY) if _TO_HOST.search(row.name)]
+    calls = sum(row.calls or 0 for row in rows)
+    time = fsum(row.self_device_ns or 0 for row in rows)
+    whole = facts.table.device_ns if facts.table else None
+    if calls < _MANY_COPIES * max(1.0, limits["calls_per_step"]) or not whole:
+        return
+    where = tuple(CodePlace("row", row.name, value=row.calls, unit="count") for row in rows)
+    yield Draft(
+        (_ITEM.evidence(limits, "calls_per_step", calls, where, subject=_ITEM.text("calls-tool")()),),
+        None,
+        {"calls": calls, "time": time, "share": time / whole},
+        severity="low",
+        confidence="C",
+        title=_ITEM.text("title-tool"),
+        summary=_ITEM.text("summary-tool"),
+    )
+
+
 def _item_in_table(facts: Facts, limits: Limits) -> Drafts:
+    if facts.table is not None and facts.table.tool is not None:
+        yield from _copied_back(facts, limits)
+        return
     if not facts.resources.gpu_ns:
         raise Missing(avoidable_waits.NO_DEVICE())
     avoidable_waits.need_printed_steps(facts)

@@ -6,6 +6,7 @@
     throughput       samples and tokens per second, of trainings and of servers
     accelerators     devices that write no kernels
     clocks           clocks of GPUs, power and temperature
+    printed_memory   what errors and summaries in a text say of memory
     memory_snapshot  what a snapshot of memory holds, and who holds the peak
     memory_savings   what would free memory, by the replay of a snapshot
     memory_change    what grew from one snapshot to another
@@ -55,6 +56,7 @@ from traceanalyzer.sections import (
     operators,
     overview,
     phases,
+    printed_memory,
     ranks,
     steps,
     story,
@@ -79,6 +81,7 @@ _BUILDERS: tuple[Callable[[Report, int], Iterator[Section]], ...] = (
     memory_snapshot.build,
     memory_savings.build,
     memory_change.build,
+    printed_memory.build,
     capture.build,
     tables.build,
     throughput.build,

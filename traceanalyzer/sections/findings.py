@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from math import fsum
 
 from traceanalyzer import analyzers, simulation
+from traceanalyzer.analyzers.tables.parts import PrintedFigures
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Finding, Headline, Report
 from traceanalyzer.report.section import Section, Term, Topic
@@ -72,6 +73,10 @@ RESOURCES = {
 _BOUND_BY = {"input": "loader", "gpu-compute": "gpu", "gpu-memory": "gpu"}
 """Resources of headlines whose key differs from that of the resource."""
 _NOTHING = Text("findings-nothing", "No rule found anything to change.")
+_UNJUDGED = Text(
+    "findings-unjudged",
+    "Nothing was judged: rules need the times of operators, kernels or parts of a program, and the text has none.",
+)
 _FEW_JUDGED = Text(
     "findings-few-judged",
     "No findings, but {rules:count} rules could not be applied. The reasons:",
@@ -200,6 +205,12 @@ def outcome(headline: Headline, findings: Sequence[Finding]) -> Message | None:
     return _THEN.get(next_bottleneck(headline) or "", _END)(outcome=after)
 
 
+def _is_unjudged(report: Report) -> bool:
+    """Whether a text has only figures, or calls without the time of a program."""
+    is_text = report.result("printed_figures", tuple[PrintedFigures, ...]) is not None
+    return is_text and all(found.resources is None and found.bound == "none" for found in report.headlines)
+
+
 def silence(report: Report) -> Iterator[Message]:
     """Sentences for a report without findings, the most frequent reasons first."""
     keys = {*analyzers.RESULTS, *(analyzer.key for analyzer in simulation.ANALYSES)}
@@ -208,7 +219,7 @@ def silence(report: Report) -> Iterator[Message]:
         if skipped.id not in keys:
             by_reason[skipped.reason.text].append(skipped.reason)
     if not by_reason:
-        yield _NOTHING()
+        yield _UNJUDGED() if _is_unjudged(report) else _NOTHING()
         return
     ordered = sorted(by_reason.values(), key=lambda same: (-len(same), same[0].text))
     yield _FEW_JUDGED(rules=sum(map(len, ordered)))

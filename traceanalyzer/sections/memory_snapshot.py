@@ -17,7 +17,7 @@ from traceanalyzer.sections import columns
 from traceanalyzer.sections.columns import Column, detail, facts, known, optional, table
 
 TITLE = Text("snapshot-title", "Memory by the snapshot")
-_FAILED_TITLE = Text("snapshot-failed-title", "Out of memory")
+FAILED_TITLE = Text("snapshot-failed-title", "Out of memory")
 _LINES_TITLE = Text("snapshot-lines-title", "Who holds the peak")
 _MORE_TITLE = Text("snapshot-more-title", "More about the snapshot")
 _STOPPED = Text(
@@ -34,11 +34,11 @@ _OLDER = Text(
     "snapshot-older",
     "{older:bytes} of the peak were allocated before the history begins, which keeps only its last entries.",
 )
-_FRAGMENTED = Text(
+FRAGMENTED = Text(
     "snapshot-fragmented",
     "What was reserved but unused would have been enough in one piece: fragmentation alone explains the failure.",
 )
-_NOT_FRAGMENTED = Text(
+NOT_FRAGMENTED = Text(
     "snapshot-not-fragmented",
     "What was reserved but unused would not have been enough in one piece: the program holds too much.",
 )
@@ -205,9 +205,9 @@ def _rows(found: MemorySnapshotUse, field: str) -> list[_OfDevice]:
 def _failed(failed: FailedAllocation) -> Section:
     said: tuple[Message, ...] = ()
     if failed.inactive_bytes is not None:
-        said = (_FRAGMENTED(),) if failed.is_fragmentation else (_NOT_FRAGMENTED(),)
+        said = (FRAGMENTED(),) if failed.is_fragmentation else (NOT_FRAGMENTED(),)
     return Section(
-        "memory-failed", _FAILED_TITLE(), said, facts(_FAILURE, failed), topic=Topic.MEMORY, is_essential=True
+        "memory-failed", FAILED_TITLE(), said, facts(_FAILURE, failed), topic=Topic.MEMORY, is_essential=True
     )
 
 

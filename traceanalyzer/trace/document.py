@@ -172,6 +172,49 @@ class PrintedFigure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PrintedFailure:
+    """An allocation that failed, as the text of the error says it. None means "not printed"."""
+
+    line: int
+    """1-based line of the document."""
+    device: int | None
+    """Number of the device."""
+    code: str | None
+    """The line of the program that asked, as the profiler writes frames: `path(line): function`."""
+    asked_bytes: int
+    total_bytes: int | None
+    """What the device has in all."""
+    free_bytes: int | None
+    process_bytes: int | None
+    """What the process holds on the device, other libraries included."""
+    allocated_bytes: int | None
+    """What tensors hold."""
+    reserved_bytes: int | None
+    """What the allocator holds from the driver."""
+    inactive_bytes: int | None
+    """What it holds and no tensor uses."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemorySummary:
+    """What `torch.cuda.memory_summary()` prints of a device. None means "not printed"."""
+
+    line: int
+    """1-based line of the document."""
+    device: int
+    failures: int | None
+    """Allocations that failed."""
+    retries: int | None
+    """How often the allocator gave back all it could, to ask again."""
+    allocated_bytes: int
+    peak_bytes: int
+    """Most that was allocated at a time."""
+    reserved_bytes: int | None
+    stuck_bytes: int | None
+    """What no tensor uses in segments that others use: it cannot be given back (`Non-releasable memory`)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TableDocument:
     """A text and the profiler tables that were found in it, in their order."""
 
@@ -184,3 +227,12 @@ class TableDocument:
     """Figures in logs and in what monitors print."""
     rates: tuple[PrintedRate, ...] = ()
     """Rates in the text around the tables, in their order."""
+    memory_failures: tuple[PrintedFailure, ...] = ()
+    """Allocations that failed, in their order."""
+    memory_summaries: tuple[MemorySummary, ...] = ()
+    """Summaries of the memory of devices, in their order."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing in it can be reported."""
+        return not (self.tables or self.figures or self.memory_failures or self.memory_summaries)

@@ -317,7 +317,7 @@ def test_totals_that_a_copy_lacks_follow_from_the_largest_shares() -> None:
 
 
 def test_a_tiny_share_gives_no_total() -> None:
-    run = run_of(table(row("aten::mul", 5, self_cpu_share=0.0049), cpu=None))
+    run = run_of(table(row("aten::mul", 5, self_cpu_share=0.0024), cpu=None))
     assert (run.cpu_ns, run.wall_estimate_ns_per_step, run.totals_from_shares) == (None, None, False)
 
 

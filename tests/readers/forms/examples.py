@@ -236,3 +236,51 @@ Profile at train.py:7
    └─ 0.400 collate  prepare.py:4
 
 """
+
+PADDLE_EVENTS = """\
+------------------------->     Profiling Report     <-------------------------
+
+Note! This Report merge all thread info into one.
+Place: All
+Time unit: ms
+Sorted by total time in descending order in the same thread
+
+Total time: 20.0
+  Computation time       Total: 8.0    Ratio: 40%
+  Framework overhead     Total: 12.0     Ratio: 60%
+
+-------------------------     GpuMemCpy Summary     -------------------------
+
+GpuMemcpy                Calls: 3           Total: 0.2    Ratio: 1%
+
+-------------------------       Event Summary       -------------------------
+
+Event                      Calls       Total       CPU Time (Ratio)        GPU Time (Ratio)        Min.        Max.        Ave.        Ratio.
+conv2d                     4           12.0        9.000000 (0.750000)     3.000000 (0.250000)     2.0         4.0         3.0         0.6
+fill_constant              2           4.0         4.000000 (1.000000)     0.000000 (0.000000)     1.0         3.0         2.0         0.2
+"""
+
+LIGHTNING_OLD = """\
+Profiler Report
+
+Action              \t|  Mean duration (s)\t|  Total time (s)
+-----------------------------------------------------------------
+on_train_start      \t|  0.0            \t|  0.0
+get_train_batch     \t|  0.06           \t|  6.0
+model_forward       \t|  0.02           \t|  2.0
+model_backward      \t|  0.01           \t|  1.0
+optimizer_step      \t|  0.01           \t|  1.0
+"""
+
+DATA_TIME = """\
+[01/02 03:04:05] epoch: 1/20 - batch: 6/13 - loss: 0.22 - time: 0.5000 - data_time: 0.1000 - lr: 0.009
+[01/02 03:04:06] epoch: 1/20 - batch: 7/13 - loss: 0.21 - time: 0.7000 - data_time: 0.3000 - lr: 0.009
+[01/02 03:04:16] epoch: 1/20 - batch: 8/13 - loss: 0.20 - time: 10.8000 - data_time: 10.4000 - lr: 0.009
+"""
+
+PROGRAM_TIMES = """\
+Forward Pass: 0.2512345678901,
+Backward: 2.7512345678901,
+Optimizer: 0.0101234567890,
+Load Time: 0.0101234567890
+"""

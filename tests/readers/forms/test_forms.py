@@ -18,6 +18,7 @@ from traceanalyzer.readers import read
 from traceanalyzer.readers.forms import descriptions
 from traceanalyzer.readers.source import Source
 from traceanalyzer.report.model import Report
+from traceanalyzer.rules.engine.headlines.step_bound import is_short
 from traceanalyzer.trace.document import TableDocument
 
 WAIT = "{method 'item' of 'torch._C.TensorBase' objects}"
@@ -68,6 +69,10 @@ def figures_of(text: str) -> dict[str, tuple[str, int, float]]:
         (examples.DEEPSPEED_FLOPS, "Of 600 ms, according to DeepSpeed's flops profiler: update (`step`) 300 ms, back"),
         (examples.DEEPSPEED_TIMERS, "Of 600 ms per step, according to DeepSpeed's wall clock breakdown: update"),
         (examples.MEGATRON, "Of 1.5 s, according to Megatron's timers: `forward-backward` 1.2 s, backward"),
+        (examples.PADDLE_EVENTS, "Of 20 ms, according to Paddle's profiler: `conv2d` 12.0 ms, `fill_constant` 4.0 ms."),
+        (examples.LIGHTNING_OLD, "Waiting for data: 6.0 of the 10.0 s, according to Lightning's Sim"),
+        (examples.DATA_TIME, "Waiting for data: 3.6 of the 4.0 s, according to a log with times of steps and of the"),
+        (examples.PROGRAM_TIMES, "Of 3.0 s, according to times that a program prints, taken as seconds: backward (`Ba"),
         (examples.MEGATRON_LINE, "Of 1.2 s, according to Megatron's timers: backward (`backward-compute`) 700 ms"),
     ],
     ids=lambda value: value.strip()[:30],
@@ -105,6 +110,13 @@ def test_copies_and_collectives_on_the_gpu_are_named() -> None:
         "1.5 of the 2.0 s on the GPU are collectives, waits included, according to Nsight Systems. "
         "What takes most: `ncclDevKernel_AllReduce_Sum_bf16_RING_LL(int)` 1.5"
     )
+
+
+def test_the_headline_of_each_example_is_short() -> None:
+    texts = [text for name, text in vars(examples).items() if name.isupper()]
+    found = [headline.message for text in texts for headline in report_of(text).headlines]
+    assert len(found) > 20
+    assert [message.text for message in found if not is_short(message)] == []
 
 
 def test_each_form_has_an_example() -> None:
@@ -241,6 +253,7 @@ def test_a_saving_of_a_whole_run_is_not_per_step() -> None:
 def test_files_of_a_folder_are_found_by_the_marks_of_forms() -> None:
     """Figures, and tables that a person made, have none: too many files would have it."""
     unmarked = {"BY_HAND", "BY_HAND_OF_STAGES", "SMI", "QUERY", "TRAINER", "TITAN", "DEEPSPEED_LOG", "DMON", "WAIT"}
+    unmarked.add("PROGRAM_TIMES")
     texts = {name: text for name, text in vars(examples).items() if name.isupper() and name not in unmarked}
     assert [name for name, text in texts.items() if not descriptions.marks().search(text.encode())] == []
     assert not descriptions.marks().search(b"forward takes 3 ms, the loader 10 s")

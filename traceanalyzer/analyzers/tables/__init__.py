@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from traceanalyzer.analyzers.tables import grouping, parts, ranks, runs, throughput
+from traceanalyzer.analyzers.tables import grouping, parts, printed_memory, ranks, runs, throughput
 from traceanalyzer.analyzers.tables.grouping import RunView
 from traceanalyzer.analyzers.tables.runs import PrintedRun
 from traceanalyzer.knowledge import marks
@@ -37,8 +37,10 @@ RESULTS = {
     "printed_throughput": tuple[throughput.PrintedThroughput, ...],
     "printed_ranks": tuple[ranks.PrintedRanks, ...],
     "printed_figures": tuple[parts.PrintedFigures, ...],
+    "printed_memory": printed_memory.PrintedMemory,
 }
-"""Types of the results of a document by key; `recording`, of the first run, is that of a trace."""
+"""Types of the results of a document by key; `recording`, of the first run, is that of a trace. Memory is there only if
+the text speaks of it."""
 
 _BACKWARD = re.compile(r"^autograd::engine::evaluate_function|Backward\d{0,2}\Z|_backward")
 _ALL = 0.99
@@ -71,6 +73,8 @@ def run(document: TableDocument, views: Sequence[RunView]) -> tuple[dict[str, An
         "printed_ranks": ranks.analyze(printed_runs),
         "printed_figures": parts.figures_of(document),
     }
+    if (memory := printed_memory.analyze(document)) is not None:
+        results["printed_memory"] = memory
     if printed_runs and printed_runs[0].tool is None:
         results["recording"] = recording(views[0], printed_runs[0])
     return results, {key: _NO_TIMELINE() for key in NEEDS_TIMELINE}

@@ -10,7 +10,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from traceanalyzer.analyzers.tables.grouping import RunView, has_no_own_device_times, sum_known, without_repeated
@@ -21,8 +22,8 @@ from traceanalyzer.trace.document import TableRow
 
 STEP = "ProfilerStep"
 """What the profiler calls a step."""
-_LEAST_SHARE = 0.005
-"""Own choice: torch prints shares to 0.01 %, so a total from a smaller share could be wrong by more than 1 %."""
+_LEAST_SHARE = 0.0025
+"""Own choice: torch prints shares to 0.01 %, so a total from a smaller share could be wrong by more than 2 %."""
 _ROUNDED = 1.01
 """By what rounding may make one call longer than the sum (own choice)."""
 
@@ -50,7 +51,8 @@ def totals_of(view: RunView) -> RunTotals:
         return _of_tool(view)
     rows = [row for table in view.tables for row in table.rows]
     cpu, cpu_printed = _total(
-        (table.totals.self_cpu_ns for table in view.tables), ((row.self_cpu_ns, row.self_cpu_share) for row in rows)
+        (table.totals.self_cpu_ns for table in view.tables),
+        _of_host(rows),
     )
     device, device_printed = _total(
         (table.totals.self_device_ns for table in view.tables),
@@ -64,11 +66,30 @@ def totals_of(view: RunView) -> RunTotals:
     return RunTotals(None if cannot_be else cpu, device, is_calculated, cannot_be, own is not None)
 
 
+def _of_host(rows: Sequence[TableRow]) -> Iterator[tuple[int | None, float | None]]:
+    """Times of the host and their shares of the sum of self times: those of the rows themselves, and whole ones."""
+    for row in rows:
+        yield row.self_cpu_ns, row.self_cpu_share
+        yield row.cpu_total_ns, row.cpu_total_share
+
+
 def _of_operators(view: RunView) -> int | None:
-    """Device time of operators that call no others, in tables that print no own times; None if there is none."""
+    """Device time of operators that call no others, in tables that print no own times; None if there is none.
+
+    Without such operators it is at least what one of the others takes beyond its own time on the host, if that is most
+    of it: times between events contain waits for the host, but no longer ones.
+    """
     if not has_no_own_device_times(view.tables):
         return None
-    return sum_known(row.self_device_ns for row, _ in view.by_name) or None
+    own = sum_known(row.self_device_ns for row, _ in view.by_name)
+    if own:
+        return own
+    known = [row for row, _ in view.by_name if row.device_total_ns and row.cpu_total_ns]
+    longest = max(known, key=lambda row: row.device_total_ns or 0, default=None)
+    if longest is None:
+        return None
+    beyond = (longest.device_total_ns or 0) - (longest.cpu_total_ns or 0)
+    return beyond if beyond > _MOST * (longest.device_total_ns or 0) else None
 
 
 def _cannot_be(cpu: int | None, rows: Sequence[TableRow]) -> bool:
@@ -103,6 +124,25 @@ def _total(printed: Iterable[int | None], shares: Iterable[tuple[int | None, flo
         return None, True
     share, time = max(known)
     return round(time / share), False
+
+
+_WAITING = re.compile(r"\bthreading\.py\(\d+\): (?:wait|join)\b|\b(?:queue|selectors)\.py\(\d+\): (?:get|select)\b")
+"""Functions in which a thread waits."""
+_SPANS = 0.95
+"""Share of all other time from which on a single wait spans the whole profile (own choice: it began within it)."""
+
+
+def is_waiting(name: str) -> bool:
+    """Whether a row is of a function in which a thread waits."""
+    return _WAITING.search(name) is not None
+
+
+def waiting_elsewhere(rows: Sequence[tuple[TableRow, RowKind]], cpu: int | None) -> int:
+    """Time of single waits that are as long as everything else together: those of threads beside the program's."""
+    if not cpu:
+        return 0
+    waits = (row.self_cpu_ns or 0 for row, _ in rows if row.calls == 1 and is_waiting(row.name))
+    return sum(time for time in waits if time >= _SPANS * (cpu - time))
 
 
 class MarkedSteps(NamedTuple):
@@ -355,10 +395,11 @@ _ABOUT = 1.25
 """Own choice: by what spans and host time differ at most where the device may only have waited for the host."""
 _WITHOUT_KERNELS = """
 _batch_norm_impl_index _convolution batch_norm contiguous conv1d conv2d conv3d convolution empty empty_like
-empty_strided is_nonzero item layer_norm linear matmul ones permute rand randn reshape result_type t to transpose zeros
+empty_strided is_nonzero item layer_norm linear matmul ones permute rand randn reshape result_type t transpose zeros
 """
 _LAUNCH_NOTHING = frozenset(_WITHOUT_KERNELS.split())
-"""Operators that launch no kernels themselves, so that the time of kernels is never their own."""
+"""Operators that launch no kernels themselves, so that the time of kernels is never their own. `to` is none of them:
+torch 1.12 counts copies as its own."""
 
 
 def spans_hide_host_time(view: RunView, cpu: int | None, device: int | None) -> bool:

@@ -229,7 +229,8 @@ def analyze(view: RunView) -> PrintedRun:
     parts = printed_times.divide_host_time(rows, steps, is_device_known=bool(device))
     marked = printed_times.marked_steps(rows, steps, cpu)
     is_unknown = totals.cannot_be or any(table.single_calls for table in view.tables)
-    step = None if is_unknown else _step_time(cpu, device, steps, marked)
+    elsewhere = printed_times.waiting_elsewhere(rows, cpu)
+    step = None if is_unknown else _step_time(cpu and cpu - elsewhere, device, steps, marked)
     whole = totals.device_ns if are_spans and device is not None else device
     is_torch = view.tables[0].tool is None
     cpu_hidden = _hidden(cpu if is_torch else None, sum_known(row.self_cpu_ns for row, _ in rows))
@@ -243,7 +244,7 @@ def analyze(view: RunView) -> PrintedRun:
         cpu_ns=cpu,
         device_ns=device,
         wall_estimate_ns_per_step=step,
-        device_share_at_most=_share(None if device is None else device / steps, step),
+        device_share_at_most=_share(device and device / steps, step),
         dataloader_ns=_loading(rows),
         sync_ns=parts.waits_ns,
         copies=_copies(rows),
@@ -263,7 +264,7 @@ def analyze(view: RunView) -> PrintedRun:
         total_cannot_be=totals.cannot_be,
         cpu_hidden_ns=cpu_hidden,
         device_hidden_ns=device_hidden,
-        outside_ns=_outside(cpu, marked),
+        outside_ns=_outside(cpu, marked, elsewhere),
         is_of_single_calls=any(table.single_calls for table in view.tables),
         tool=_tool(view),
         parts=parts_of(rows, cpu),
@@ -301,9 +302,9 @@ def _step_time(
     return None if largest is None else largest / steps
 
 
-def _outside(cpu: int | None, marked: printed_times.MarkedSteps | None) -> int | None:
+def _outside(cpu: int | None, marked: printed_times.MarkedSteps | None, elsewhere: int) -> int | None:
     """Host time outside of the profiler's steps, or on other threads; None if it is little or unknown."""
-    rest = cpu - marked.total_ns if cpu is not None and marked is not None else 0
+    rest = cpu - marked.total_ns if cpu is not None and marked is not None else elsewhere
     return rest if cpu and rest >= _LEAST_OUTSIDE * cpu else None
 
 

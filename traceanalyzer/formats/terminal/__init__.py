@@ -209,7 +209,7 @@ def _header(report: Report, width: int, language: Language) -> str:
         room = width - cell_len(language.text(_HEADER, name="", **facts))
         return language.text(_HEADER, name=fit(name, max(_SHORTEST_NAME, room)), **facts)
     tables = report.result("tables", tuple)
-    return name if tables is None else language.text(_TABLES, name=name, count=len(tables))
+    return language.text(_TABLES, name=name, count=len(tables)) if tables else name
 
 
 def _section(section: Section, level: Level, console: Console, language: Language) -> Iterator[RenderableType]:

@@ -2,6 +2,7 @@
 
     descriptions   the descriptions, compiled
     quoting        marks of mails, comments and logs around lines
+    wrapping       tables whose lines were broken
     values         numbers with units
     tables         tables of rows: kernels, calls, parts of a program, functions
     sections       tables of which a tool prints one for each part of a program
@@ -20,7 +21,9 @@ from traceanalyzer.readers.forms.quoting import unquoted
 from traceanalyzer.readers.forms.sections import joined_sections
 from traceanalyzer.readers.forms.tables import read_pairs, read_tables
 from traceanalyzer.readers.forms.trees import read_trees
+from traceanalyzer.readers.forms.wrapping import unwrapped
 from traceanalyzer.readers.key_averages.lines import Lines
+from traceanalyzer.readers.key_averages.quoted import read_totals_alone
 from traceanalyzer.trace.document import TableDocument
 
 __all__ = ["with_forms"]
@@ -33,9 +36,12 @@ def with_forms(document: TableDocument, lines: Lines) -> TableDocument:
         document: The tables of torch in it.
         lines: Its lines.
     """
-    lines = unquoted(lines)
+    lines = unwrapped(unquoted(lines))
     tables, losses = read_tables(lines, with_others=bool(document.tables))
     tables += read_trees(lines)
+    totals = None if document.tables else read_totals_alone(lines)
+    if totals is not None:
+        document = replace(document, tables=(totals,))
     if not document.tables and not tables:
         tables = read_pairs(lines)
     return replace(

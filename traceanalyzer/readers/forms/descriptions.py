@@ -43,6 +43,10 @@ class Form:
     whole: str | None = None
     """Name of the row that has the time of the whole program."""
     unit: str = ""
+    above: int = 8
+    """Number of lines above a header that may have the total and the unit (own choice: line_profiler needs five)."""
+    least: int = 1
+    """Number of different names that pairs must have."""
     of: str = ""
     """Form of the tables that stand in each section; `line` then is the heading of a section."""
     within: tuple[tuple[re.Pattern[str], str], ...] = ()

@@ -22,8 +22,6 @@ FORM_ROW_UNREADABLE = "read-form-row-unreadable"
 
 _LONGEST = 4000
 """Number of characters of a line that are searched."""
-_ABOVE = 8
-"""Number of lines above a header that may have the total and the unit (own choice: line_profiler needs five)."""
 _MOST_OTHER_LINES = 5
 _ON_DEVICE = frozenset({"kernel", "copy"})
 _BARS = "|│"
@@ -80,6 +78,8 @@ def _head(line: str, known: Sequence[Form]) -> _Head | None:
     text = line.rstrip()
     if len(line) > _LONGEST:
         return None
+    if '","' in text:  # each name of a CSV file may be quoted
+        text = text.replace('"', "")
     form = next((form for form in known if form.header and form.header.search(text)), None)
     if form is None:
         return None
@@ -136,7 +136,8 @@ def _cells(line: str, separator: str) -> list[str]:
     text = line.strip().strip(">").strip()
     if separator == ",":
         return [cell.strip() for cell in next(csv.reader([text]), [])]
-    text = text.replace("│", "|").removeprefix("|").removesuffix("|")
+    text = text if "|" in text else text.replace("│", "|")
+    text = text.removeprefix("|").removesuffix("|")
     return [cell.strip().strip("*`").strip() for cell in text.split("|")]
 
 
@@ -149,7 +150,7 @@ class _Body:
         self.end = at + 1
         self.whole: int | None = None
         self._head, self._kind = head, head.row
-        self._timer = _above(lines, at, head.form.scale, "scale")
+        self.unit = _above(lines, at, head.form, head.form.scale, "scale")
         others = 0
         for index in range(at + 1, len(lines)):
             text = lines[index].rstrip()
@@ -157,13 +158,24 @@ class _Body:
                 break
             if not text.strip() or _RULE.fullmatch(text.strip()):
                 continue
-            if self._take(lines.number(index), text):
+            if self._goes_on(text):
+                self.end = index + 1
+            elif self._take(lines.number(index), text):
                 self.other_lines += others
                 others, self.end = 0, index + 1
             elif others == _MOST_OTHER_LINES or text.startswith("```"):
                 break
             else:
                 others += not self._is_without_time(text)
+
+    def _goes_on(self, text: str) -> bool:
+        """Whether a line is the rest of the last row's name, whose brackets it closes."""
+        last = self.rows[-1] if self.rows and self._head.separator is None else None
+        whole = f"{last.name} {text.strip()}" if last else ""
+        if last is None or _is_closed(last.name) or not _is_closed(whole) or text.strip()[:1].isdigit():
+            return False
+        self.rows[-1] = replace(last, name=whole)
+        return True
 
     def _is_without_time(self, text: str) -> bool:
         """Whether it is a line of a program that did not run."""
@@ -243,9 +255,14 @@ class _Body:
         if column.unit == "header":
             return self._head.units.get(place, "")
         if column.unit in ("timer", "scale"):
-            number = values.number(self._timer or "")
-            return self._timer or "" if number is None else number
+            number = values.number(self.unit or "")
+            return self.unit or "" if number is None else number
         return "" if column.unit == "printed" else column.unit
+
+
+def _is_closed(name: str) -> bool:
+    """Whether all brackets of a name are closed."""
+    return all(name.count(opening) == name.count(closing) for opening, closing in ("{}", "()"))
 
 
 def make_row(
@@ -293,11 +310,11 @@ def _part_of_code(name: str) -> str | None:
     return "result" if _RESULT.search(name) else None
 
 
-def _above(lines: Lines, at: int, pattern: re.Pattern[str] | None, group: str) -> str | None:
+def _above(lines: Lines, at: int, form: Form, pattern: re.Pattern[str] | None, group: str) -> str | None:
     """What a pattern finds in the lines above a header, the nearest first."""
     if pattern is None:
         return None
-    found = (pattern.search(lines[index]) for index in range(at - 1, max(-1, at - 1 - _ABOVE), -1))
+    found = (pattern.search(lines[index]) for index in range(at - 1, max(-1, at - 1 - form.above), -1))
     match = next((match for match in found if match), None)
     if match is None:
         return None
@@ -307,19 +324,20 @@ def _above(lines: Lines, at: int, pattern: re.Pattern[str] | None, group: str) -
 
 def _table(lines: Lines, at: int, head: _Head, body: _Body) -> ProfilerTable:
     whole = body.whole
-    if whole is None and (total := _above(lines, at, head.form.before, "total")):
-        whole = values.time_ns(total, "s")
+    if whole is None and head.form.before and (total := _above(lines, at, head.form, head.form.before, "total")):
+        has_unit = "unit" in head.form.before.groupindex
+        whole = values.time_ns(total, "s" if has_unit else body.unit or "")
     return make_table(head.form, lines.number(at), heading_above(lines, at), _placed(body.rows, head.form), whole)
 
 
 def _placed(rows: Sequence[TableRow], form: Form) -> list[TableRow]:
     """The rows, each with what contains it, as the form knows it and as their times allow."""
     times = {row.name: row.cpu_total_ns or 0 for row in rows}
-    outer = {name: _within(name, form, times) for name in times} if form.within else {}
-    return [
-        row if (name := outer.get(row.name)) is None or times[row.name] > times[name] else replace(row, within=name)
-        for row in rows
-    ]
+    outer = {
+        name: next((full for full in _containers(name, form, times) if times[full] >= time), None)
+        for name, time in times.items()
+    }
+    return [replace(row, within=outer[row.name]) if outer[row.name] else row for row in rows]
 
 
 def make_table(
@@ -385,7 +403,7 @@ def _timers(lines: Lines, form: Form) -> tuple[int, dict[str, list[int]]]:
 
 def _of_pairs(lines: Lines, form: Form) -> ProfilerTable | None:
     first, times = _timers(lines, form)
-    if not times:
+    if not times or len(times) < form.least:
         return None
     outer = {name: _within(name, form, times) for name in times}
     steps = max(len(own) for name, own in times.items() if outer[name] is None)
@@ -400,6 +418,11 @@ def _of_pairs(lines: Lines, form: Form) -> ProfilerTable | None:
 
 def _within(name: str, form: Form, known: Mapping[str, object]) -> str | None:
     """The timer that contains another one, if it is printed, too."""
+    return next(_containers(name, form, known), None)
+
+
+def _containers(name: str, form: Form, known: Mapping[str, object]) -> Iterator[str]:
+    """The printed names that may contain another one, as the form knows it, the likeliest first."""
     containers = [match.expand(outer) for pattern, outer in form.within if (match := pattern.fullmatch(name))]
     found = (full for inner in containers for full in known if full == inner or full.endswith(f".{inner}"))
-    return next((full for full in found if full != name), None)
+    return (full for full in found if full != name)

@@ -56,6 +56,22 @@ def read_quoted(lines: Lines) -> ProfilerTable | None:
     )
 
 
+def read_totals_alone(lines: Lines) -> ProfilerTable | None:
+    """Totals of the host and of a device that a text quotes without any row; None without both."""
+    quoted = _totals(lines)
+    if quoted is None or not quoted.totals.self_cpu_ns or quoted.totals.self_device_ns is None:
+        return None
+    return ProfilerTable(
+        title=None,
+        section=None,
+        line=quoted.line,
+        columns=("name", "self_cpu_ns", "self_device_ns"),
+        device=quoted.device,
+        rows=(),
+        totals=quoted.totals,
+    )
+
+
 def _totals(lines: Lines) -> _Totals | None:
     """The first total of the host, and that of a device in the same line or soon after it."""
     for index in range(len(lines)):

@@ -7,6 +7,7 @@ none.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from math import fsum
@@ -39,6 +40,11 @@ _AGAIN = 2
 """Steps without marks of the profiler in which something is seen to come again."""
 _LAUNCH_NS = 20_000
 """Host time of an operator that launches one kernel, in eager mode on a common CPU."""
+_TO_DEVICE = re.compile(r"HtoD|Host-to-Device", re.IGNORECASE)
+"""Names of copies to a device, as nvprof and Nsight Systems print them."""
+_MUCH, _MOST = 0.05, 0.5
+"""Shares of the device's time from which on such copies are worth a finding, and one of medium severity (own
+choice)."""
 _NO_MEMORY = Text(
     "copies-no-host-memory",
     "the trace does not show whether copies come from pageable or pinned memory (only CUDA records it)",
@@ -125,7 +131,31 @@ def _bytes(rows: Iterable[copies.Copy]) -> int:
     return sum(row.bytes or 0 for row in rows)
 
 
+def _of_tool(facts: Facts, limits: Limits) -> Drafts:
+    """Copies to the device in a table of another tool, which does not say what memory they read."""
+    rows = [row for row in facts.rows(RowKind.COPY) if _TO_DEVICE.search(row.name)]
+    large = [row for row in rows if row.self_device_ns and row.self_device_ns > limits["call_ns"] * (row.calls or 1)]
+    time = fsum(row.self_device_ns or 0 for row in large)
+    share = time / facts.table.device_ns if facts.table and facts.table.device_ns else 0.0
+    if share <= _MUCH:
+        return
+    where = tuple(CodePlace("row", row.name, value=row.self_device_ns, unit="ns") for row in large)
+    yield Draft(
+        (_PAGEABLE.evidence(limits, "copy_share", share, where, subject=_PAGEABLE.text("subject-tool")()),),
+        None,
+        {"time": time, "share": share},
+        severity="medium" if share >= _MOST else "low",
+        confidence="C",
+        title=_PAGEABLE.text("title-tool"),
+        summary=_PAGEABLE.text("summary-tool"),
+        advice=_PAGEABLE.text("advice-tool"),
+    )
+
+
 def _pageable_in_table(facts: Facts, limits: Limits) -> Drafts:
+    if facts.table is not None and facts.table.tool is not None:
+        yield from _of_tool(facts, limits)
+        return
     rows = _printed_copies(facts, "Pageable")
     large = [row for row in rows if row.self_device_ns and row.self_device_ns > limits["call_ns"] * (row.calls or 1)]
     time = facts.on_device(fsum(row.self_device_ns or 0 for row in large))

@@ -13,6 +13,7 @@ from itertools import islice
 from traceanalyzer import processes
 from traceanalyzer.analyzers.hangs import Hangs
 from traceanalyzer.analyzers.memory.snapshots import MemorySnapshotUse
+from traceanalyzer.analyzers.tables.printed_memory import PrintedMemory
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.rules.engine.facts import Facts, Missing
 from traceanalyzer.rules.engine.rule import Draft
@@ -93,13 +94,18 @@ def _outcome(entry: Chosen, facts: Facts) -> Sequence[Draft] | Message:
     return found
 
 
+def _is_of_memory(facts: Facts) -> bool:
+    """Whether they are of a snapshot of memory, or of what a text says of it."""
+    return bool(facts.find("memory_snapshot", MemorySnapshotUse) or facts.find("printed_memory", PrintedMemory))
+
+
 def _detected(entry: Chosen, facts: Facts) -> Iterable[Draft]:
     rule = entry.rule
     if facts.is_graph_capture:
         raise Missing(_CAPTURE())
     if facts.find("hangs", Hangs) is not None:
         return rule.dumps(facts, entry.limits) if rule.dumps is not None else ()
-    if facts.find("memory_snapshot", MemorySnapshotUse) is not None:
+    if _is_of_memory(facts):
         return rule.snapshot(facts, entry.limits) if rule.snapshot is not None else ()
     if facts.log is not None:
         return rule.log(facts, entry.limits) if rule.log is not None else ()

@@ -11,7 +11,7 @@ from traceanalyzer.knowledge import python_frames
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.names import named_code
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Facts, Limits, page
-from traceanalyzer.rules.memory import savings
+from traceanalyzer.rules.memory import savings, texts
 from traceanalyzer.simulation.allocator.ideas import MemoryIdea
 
 _FRAGMENTED = page("memory-fragmented")
@@ -30,7 +30,8 @@ _BY_KIND = {
 
 
 def _devices(facts: Facts) -> Iterator[SnapshotDevice]:
-    yield from facts.need("memory_snapshot", MemorySnapshotUse).devices
+    found = facts.find("memory_snapshot", MemorySnapshotUse)
+    yield from () if found is None else found.devices
 
 
 def _gpu(device: SnapshotDevice) -> str:
@@ -155,8 +156,8 @@ def _replayed(
 
 
 RULES = (
-    _FRAGMENTED.rule(snapshot=_fragmented),
-    _EXHAUSTED.rule(snapshot=_exhausted),
+    _FRAGMENTED.rule(snapshot=lambda facts, limits: (*_fragmented(facts, limits), *texts.fragmented(facts, limits))),
+    _EXHAUSTED.rule(snapshot=lambda facts, limits: (*_exhausted(facts, limits), *texts.exhausted(facts, limits))),
     _KEPT.rule(snapshot=_kept),
     _UNUSED.rule(snapshot=_unused),
 )

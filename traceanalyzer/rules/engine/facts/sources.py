@@ -11,6 +11,7 @@ from traceanalyzer.analyzers.hangs import Hangs
 from traceanalyzer.analyzers.kernels.accelerators import Accelerators
 from traceanalyzer.analyzers.ranks.model import Ranks
 from traceanalyzer.analyzers.tables.grouping import RunView
+from traceanalyzer.analyzers.tables.printed_memory import PrintedMemory
 from traceanalyzer.analyzers.tables.runs import PrintedRun
 from traceanalyzer.knowledge.gpus import Gpu
 from traceanalyzer.report.message import Message, Text
@@ -124,6 +125,13 @@ def of_snapshot(results: Mapping[str, Any]) -> tuple[Facts, ...]:
         results: Results of the analyses of snapshots by key.
     """
     return (Facts(Resources(0.0, None, None, None, None), 0, results=results),)
+
+
+def of_printed_memory(found: PrintedMemory | None) -> tuple[Facts, ...]:
+    """The program of whose memory a text speaks, without steps; none if it speaks of none."""
+    if found is None:
+        return ()
+    return (Facts(Resources(0.0, None, None, None, None), 0, results={"printed_memory": found}),)
 
 
 def of_ranks(summary: TraceSummary, results: Mapping[str, Any]) -> tuple[Facts, ...]:

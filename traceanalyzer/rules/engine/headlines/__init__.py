@@ -14,6 +14,7 @@ from traceanalyzer.analyzers.launches.runtime_calls import RuntimeCalls
 from traceanalyzer.analyzers.memory.snapshots import MemorySnapshotUse
 from traceanalyzer.analyzers.ranks.model import Ranks
 from traceanalyzer.analyzers.steps.outside import NO_STEP
+from traceanalyzer.analyzers.tables.printed_memory import PrintedMemory
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Combined, Headline, Resources
 from traceanalyzer.report.selection import Shares
@@ -21,7 +22,7 @@ from traceanalyzer.report.warnings import OUTSIDE_KINDS, STEP_REASONS
 from traceanalyzer.rules.engine import host_owners, late_rank
 from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.rules.engine.headlines import compile_log, other_tools, printed, typical
-from traceanalyzer.rules.engine.headlines.held_memory import of_snapshot
+from traceanalyzer.rules.engine.headlines.held_memory import of_snapshot, of_text
 from traceanalyzer.rules.engine.headlines.kind_of_work import MOST, gpu_bound
 from traceanalyzer.rules.engine.headlines.standing import of_dumps
 from traceanalyzer.rules.engine.headlines.step_bound import StepBound
@@ -178,6 +179,8 @@ def headline(facts: Facts, combined: Combined | None) -> Headline:
         return Headline(facts.run, bound, of_dumps(standing), None, None, None)
     if (memory := facts.find("memory_snapshot", MemorySnapshotUse)) is not None:
         return Headline(facts.run, "memory", of_snapshot(memory), None, None, None)
+    if (printed_memory := facts.find("printed_memory", PrintedMemory)) is not None:
+        return Headline(facts.run, "memory", of_text(printed_memory), None, None, None)
     if facts.log is not None:
         return _headline(facts, compile_log.of_log(facts.need("compilation", CompiledCode), facts.log))
     if facts.table is not None and facts.table.tool is not None:

@@ -1,8 +1,9 @@
-"""The headline of a memory snapshot: what was asked for where memory ran out, else who holds most of the peak."""
+"""The headline of memory, of a snapshot or of a text: what was asked for where it ran out, else who holds most."""
 
 from __future__ import annotations
 
 from traceanalyzer.analyzers.memory.snapshots import FailedAllocation, MemorySnapshotUse, SnapshotDevice
+from traceanalyzer.analyzers.tables.printed_memory import PrintedAllocation, PrintedMemory
 from traceanalyzer.knowledge import python_frames
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.names import code_place
@@ -22,7 +23,7 @@ _FAILED_ONLY = Text(
     "Out of memory: {line} asked for {asked:bytes}.",
     "line is a file and a line such as train.py:12",
 )
-_NO_LINE = Text("headline-memory-no-line", "an unknown line", "in place of a line that asked for memory")
+NO_LINE = Text("headline-memory-no-line", "an unknown line", "in place of a line that asked for memory")
 _PEAK = Text(
     "headline-memory-peak",
     "{peak:bytes} are held at the peak, most by {line}: {held:bytes}.",
@@ -40,6 +41,22 @@ _DUMP_LINE = Text(
     "{total:bytes} are held at the dump, most by {line}: {held:bytes}; there is no history.",
     "line is a file and a line such as train.py:12",
 )
+_SUMMARY = Text(
+    "headline-memory-summary",
+    "{device}: tensors hold {allocated:bytes} of {reserved:bytes} reserved, and held {peak:bytes} at the peak.",
+    note="device is GPU0 and the like",
+)
+_SUMMARY_FAILED = Text(
+    "headline-memory-summary-failed",
+    "{device} ran out of memory {failures:count} times: tensors hold {allocated:bytes} of {reserved:bytes} reserved.",
+    one="{device} ran out of memory once: tensors hold {allocated:bytes} of {reserved:bytes} reserved.",
+    note="device is GPU0 and the like",
+)
+_SUMMARY_ONLY = Text(
+    "headline-memory-summary-only",
+    "{device}: tensors hold {allocated:bytes}, and held {peak:bytes} at the peak.",
+    note="device is GPU0 and the like",
+)
 _LEAST = 0.05
 """Share of the peak that a line holds at least to be named where most is older than the history (own choice)."""
 
@@ -52,8 +69,22 @@ def of_snapshot(found: MemorySnapshotUse) -> Message:
     return _of_peak(device)
 
 
-def _of_failure(failed: FailedAllocation) -> Message:
-    told = {"line": _short(failed.line) or _NO_LINE(), "asked": failed.asked_bytes}
+def of_text(found: PrintedMemory) -> Message:
+    """What was asked for in the first error, else what the first summary with a failure says."""
+    if found.failures:
+        return _of_failure(found.failures[0])
+    summary = max(found.summaries, key=lambda one: one.failures or 0)
+    told = {"device": f"GPU{summary.device}", "allocated": summary.allocated_bytes}
+    if summary.reserved_bytes is None:
+        return _SUMMARY_ONLY(**told, peak=summary.peak_bytes)
+    told["reserved"] = summary.reserved_bytes
+    if summary.failures:
+        return _SUMMARY_FAILED(**told, failures=summary.failures)
+    return _SUMMARY(**told, peak=summary.peak_bytes)
+
+
+def _of_failure(failed: FailedAllocation | PrintedAllocation) -> Message:
+    told = {"line": _short(failed.line) or NO_LINE(), "asked": failed.asked_bytes}
     if failed.device_free_bytes is None:
         return _FAILED_ONLY(**told)
     if failed.inactive_bytes is None:

@@ -11,6 +11,8 @@ from msgspec.structs import replace
 
 from traceanalyzer.analyzers.host.pauses import HostPauses
 from traceanalyzer.analyzers.optimizer import Optimizers
+from traceanalyzer.analyzers.tables.kinds import RowKind
+from traceanalyzer.analyzers.tables.printed_times import is_waiting
 from traceanalyzer.knowledge import marks
 from traceanalyzer.report.message import Text
 from traceanalyzer.rules.engine.facts import Facts, if_known
@@ -34,6 +36,8 @@ _MOSTLY_PAUSES = 0.8
 _TINY_NS, _LEAST_CALLS, _DOMINATES = 18_000, 100, 0.25
 """Operators are tiny if at least so many follow one another this quickly, and none of them takes this share of a step
 by itself (own choice: a call costs some microseconds in PyTorch, in Python and in the profiler, on any inputs)."""
+_ROUNDED = 1.01
+"""By what rounded times of rows may exceed a step together (own choice)."""
 _NO_CODE = frozenset({"communication", "asleep"})
 """Resources whose time on the path may be in no operator, but is no code of the program."""
 HOST = Text(
@@ -82,6 +86,11 @@ _OPERATORS = Text(
     "What takes most of it: {operators}.",
     note="it is the step; operators is a list such as aten::mkldnn_convolution 15.73 ms",
 )
+_OF_GPU = Text(
+    "detail-gpu-works-on",
+    "The GPU works longest on {operators}.",
+    note="operators is a list such as ampere_sgemm 15.73 ms",
+)
 _NO_OPERATOR = Text(
     "headline-cpu-no-operator",
     "code in no operator {time:ns}",
@@ -111,7 +120,7 @@ def with_operators(facts: Facts, found: StepBound, said: Mapping[str, Any]) -> S
     path = None if facts.view else facts.find("critical_path", CriticalPath)
     found = found if path is None else _with_calls(facts, found, said)
     own = _worth_telling(_own_times(facts, path), facts.step_ns)
-    own = sorted(own, key=lambda entry: (-entry[1], entry[0]))[:_SHOWN]
+    own = _within_step(sorted(own, key=lambda entry: (-entry[1], entry[0])), facts.step_ns)[:_SHOWN]
     if path is not None and own and not own[0][0]:
         own = _parts(path) or own
     if not own:
@@ -140,6 +149,7 @@ def _own_times(facts: Facts, path: CriticalPath | None) -> list[tuple[str, float
     """Time of a step in each operator by itself, and "" for what is in none of them."""
     if facts.view:
         rows = [row for row, _ in facts.view.by_name]
+        rows = [row for row in rows if not is_waiting(row.name)]
         return [("" if row.name.startswith(MARKED) else row.name, facts.per_step(row.self_cpu_ns or 0)) for row in rows]
     if path is not None:
         return _of_path(facts, path)
@@ -166,6 +176,28 @@ def _with_calls(facts: Facts, found: StepBound, said: Mapping[str, Any]) -> Step
     if found.message.id == HOST.id:
         found = replace(found, message=_MANY(**said, calls=round(calls), each=time / calls))
     return found.qualified(_CALLS_COST)
+
+
+def _within_step(own: list[tuple[str, float]], step_ns: float) -> list[tuple[str, float]]:
+    """What fits into a step together, the longest first: other rows are, at least in part, of other threads."""
+    left = step_ns * _ROUNDED
+    kept = []
+    for name, time in own:
+        if time <= left:
+            left -= time
+            kept.append((name, time))
+    return kept
+
+
+def with_work_of_gpu(facts: Facts, found: StepBound) -> StepBound:
+    """The headline of a table, with the rows that take a good part of the GPU's time: kernels if it has any."""
+    if not facts.view or not facts.resources.gpu_ns:
+        return found
+    rows = facts.rows(RowKind.KERNEL) or facts.rows(RowKind.OPERATOR)
+    own = [(row.name, facts.per_step(row.self_device_ns or row.device_total_ns or 0)) for row in rows]
+    worth = sorted(_worth_telling(own, facts.resources.gpu_ns), key=lambda entry: (-entry[1], entry[0]))[:_SHOWN]
+    told = tuple(_OPERATOR(name=name, time=time) for name, time in worth)
+    return found.and_says(_OF_GPU, operators=told) if told else found
 
 
 def _worth_telling(own: list[tuple[str, float]], step_ns: float) -> list[tuple[str, float]]:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator
 
 from traceanalyzer.analyzers.tables.parts import PrintedPart
 from traceanalyzer.analyzers.tables.runs import PrintedRun
 from traceanalyzer.knowledge.kernel_classes import KernelClass, kernel_class
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.report.names import PARTS
+from traceanalyzer.report.names import PARTS, as_code
 from traceanalyzer.rules.engine.facts import Facts
+from traceanalyzer.rules.engine.headlines import without_whole
 from traceanalyzer.rules.engine.headlines.kind_of_work import MOST
-from traceanalyzer.rules.engine.headlines.step_bound import StepBound, first_short
+from traceanalyzer.rules.engine.headlines.step_bound import StepBound, of_list
 from traceanalyzer.rules.engine.headlines.typical import WORTH, WORTH_BESIDE
 
 _SHOWN = 4
@@ -49,11 +49,6 @@ _PARTS_PER_STEP = Text(
     "Of {whole:rounded_ns} per step, according to {tool}: {parts}.",
     note="tool is a program; parts is a list such as update (`step`) 300 ms, backward (`bwd`) 200 ms",
 )
-_LARGEST = Text(
-    "headline-tool-largest",
-    "What takes most, according to {tool}: {parts}.",
-    note="tool is a program; parts is a list such as update (`step`) 300 ms",
-)
 _KERNELS = Text(
     "headline-tool-kernels-2",
     "Of {whole:rounded_ns} on the GPU, according to {tool}: {parts}.",
@@ -70,10 +65,7 @@ _KERNELS_COPY = Text(
     note="part reads: 6 of the 10 s; tool is a program",
 )
 _ALSO = Text("detail-tool-parts", "What takes most: {parts}.", note="parts is a list such as ampere_sgemm 300 ms")
-_FURTHER = Text("detail-tool-further", "Further: {parts}.", note="parts is a list such as ampere_sgemm 300 ms")
-_UNKNOWN_WHOLE = Text("detail-unknown-whole", "How long the program takes in all is unknown.")
 _NAMED = Text("headline-tool-named", "{kind} ({name}) {time:ns}", note="part of a list: update (`step`) 300 ms")
-_PLAIN = Text("headline-tool-plain", "{name} {time:ns}", note="part of a list: `tokenize` 300 ms")
 _INNER = Text("headline-tool-inner", "{kind} ({name}) {time:ns} of it", note="part of a list, after what contains it")
 
 
@@ -90,7 +82,8 @@ def verdict(facts: Facts, run: PrintedRun) -> StepBound:
         return waits
     if run.cpu_ns is not None or not run.kernels:
         return _of_parts(facts, run)
-    return _of_kernels(facts, run)
+    calls = without_whole.of_run(run) if without_whole.outweigh(run) else None
+    return calls or _of_kernels(facts, run)
 
 
 def _of_results(facts: Facts, run: PrintedRun) -> StepBound | None:
@@ -99,7 +92,7 @@ def _of_results(facts: Facts, run: PrintedRun) -> StepBound | None:
     waited = facts.per_step(sum(map(_time, waits)))
     if not run.cpu_ns or waited < MOST * facts.step_ns:
         return None
-    names = ", ".join(f"`{part.name}`" for part in waits[:_SHOWN])
+    names = ", ".join(as_code(part.name) for part in waits[:_SHOWN])
     message = _RESULTS(part=(waited, facts.step_ns), tool=run.tool)
     return StepBound("none", message, None).and_says(_READ_IN, names=names)
 
@@ -122,15 +115,15 @@ def _of_kernels(facts: Facts, run: PrintedRun) -> StepBound:
     rows = _on_device(run)
     least = WORTH_BESIDE * (run.device_ns or 0)
     largest = [row for row in rows if row[1] >= least][:_SHOWN] or rows[:1]
-    told = [_PLAIN(name=f"`{name}`", time=facts.per_step(time)) for name, time in largest]
+    told = [without_whole.PLAIN(name=as_code(name), time=facts.per_step(time)) for name, time in largest]
     collectives = sum(time for name, time in rows if kernel_class(name) is KernelClass.COMMUNICATION)
     copies = sum(copy.device_ns or 0 for copy in run.copies)
     for text, time in ((_KERNELS_COMMUNICATE, collectives), (_KERNELS_COPY, copies)):
         if run.device_ns and time >= MOST * run.device_ns:
             message = text(part=(facts.per_step(time), facts.step_ns), tool=run.tool)
             found = StepBound("none", message, None).and_says(_ALSO, parts=told)
-            return found.and_says(_UNKNOWN_WHOLE)
-    return _of_list(_KERNELS, told, whole=facts.step_ns, tool=run.tool).and_says(_UNKNOWN_WHOLE)
+            return found.and_says(without_whole.UNKNOWN_WHOLE)
+    return of_list(_KERNELS, told, whole=facts.step_ns, tool=run.tool).and_says(without_whole.UNKNOWN_WHOLE)
 
 
 def _of_parts(facts: Facts, run: PrintedRun) -> StepBound:
@@ -140,26 +133,35 @@ def _of_parts(facts: Facts, run: PrintedRun) -> StepBound:
     told = [one for part in outer[:_SHOWN] for one in _told(facts, part, run)]
     if not told:
         longest = max(run.parts, key=lambda part: part.time_ns)
-        told = [_PLAIN(name=f"`{longest.name}`", time=facts.per_step(longest.time_ns))]
+        told = [without_whole.PLAIN(name=as_code(longest.name), time=facts.per_step(longest.time_ns))]
     if run.cpu_ns is None:
-        return _of_list(_LARGEST, told, tool=run.tool).and_says(_UNKNOWN_WHOLE)
-    return _of_list(_PARTS_PER_STEP if run.steps > 1 else _PARTS, told, whole=facts.step_ns, tool=run.tool)
-
-
-def _of_list(text: Text, parts: Sequence[Message], **said: Any) -> StepBound:
-    """A sentence with as many of the parts as it has room for; the others are a detail."""
-    shown = {count: text(**said, parts=parts[:count]) for count in range(len(parts), 0, -1)}
-    message = first_short(shown.values())
-    found = StepBound("none", message, None)
-    count = next(count for count, each in shown.items() if each is message)
-    return found.and_says(_FURTHER, parts=parts[count:]) if count < len(parts) else found
+        return without_whole.of_largest(run, told)
+    return of_list(_PARTS_PER_STEP if run.steps > 1 else _PARTS, told, whole=facts.step_ns, tool=run.tool)
 
 
 def _telling(run: PrintedRun) -> Iterator[PrintedPart]:
     """Parts that are in no other one; calls only where there is nothing else."""
     shown = [part for part in run.parts if part.kind != "call"] or list(run.parts)
     own = [part for part in shown if part.self_ns is not None or part.part is not None] or shown
-    return (part for part in own if part.within is None)
+    inner = [part for part in own if part.within is None or not _is_told(part.within, run)]
+    return (part for part in inner if not _consists(part, run))
+
+
+def _is_told(name: str, run: PrintedRun) -> bool:
+    """Whether the part of a name tells what it does, or is within one that does."""
+    part = next((part for part in run.parts if part.name == name), None)
+    while part is not None:
+        if part.part is not None or part.self_ns is not None:
+            return True
+        part = next((outer for outer in run.parts if outer.name == part.within), None) if part.within else None
+    return False
+
+
+def _consists(part: PrintedPart, run: PrintedRun) -> bool:
+    """Whether a part that does not tell what it does consists of printed ones, which are told instead."""
+    if part.part is not None or part.self_ns is not None:
+        return False
+    return sum(inner.time_ns for inner in run.parts if inner.within == part.name) >= MOST * part.time_ns
 
 
 def _time(part: PrintedPart) -> int:
@@ -168,9 +170,9 @@ def _time(part: PrintedPart) -> int:
 
 def _told(facts: Facts, part: PrintedPart, run: PrintedRun) -> Iterator[Message]:
     """A part, and those in it that do something else."""
-    said = {"name": f"`{part.name}`", "time": facts.per_step(_time(part))}
-    yield _NAMED(kind=PARTS[part.part](), **said) if part.part in PARTS else _PLAIN(**said)
+    said = {"name": as_code(part.name), "time": facts.per_step(_time(part))}
+    yield _NAMED(kind=PARTS[part.part](), **said) if part.part in PARTS else without_whole.PLAIN(**said)
     inners = [inner for inner in run.parts if inner.within == part.name and inner.part not in (None, part.part)]
     for inner in inners:
         if _time(inner) >= _WORTH_WITHIN * (run.cpu_ns or 0):
-            yield _INNER(kind=PARTS[inner.part or ""](), name=f"`{inner.name}`", time=facts.per_step(inner.time_ns))
+            yield _INNER(kind=PARTS[inner.part or ""](), name=as_code(inner.name), time=facts.per_step(inner.time_ns))

@@ -19,6 +19,7 @@ from traceanalyzer.knowledge.kernel_classes import KernelClass, kernel_class, op
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.rules.engine.budget import Budget
 from traceanalyzer.rules.engine.facts import Facts, if_known
+from traceanalyzer.rules.engine.headlines import whole_runs
 from traceanalyzer.rules.engine.headlines.kind_of_work import (
     MOST,
     UNNAMED,
@@ -28,17 +29,12 @@ from traceanalyzer.rules.engine.headlines.kind_of_work import (
     moving_of,
     work_times,
 )
-from traceanalyzer.rules.engine.headlines.named_operators import HOST, of_pauses, with_operators
+from traceanalyzer.rules.engine.headlines.named_operators import HOST, of_pauses, with_operators, with_work_of_gpu
 from traceanalyzer.rules.engine.headlines.step_bound import StepBound, unit
 from traceanalyzer.rules.engine.headlines.typical import BUSY, WORTH
+from traceanalyzer.rules.engine.headlines.whole_runs import MIXED, NO_COLUMNS, NOT_PRINTED
 from traceanalyzer.structure.recording import Recording
 
-_MIXED = "gpu-mixed"
-"""What bounds a table whose names show that no kind of work takes most of the GPU's time."""
-_NOT_PRINTED = "gpu-not-printed"
-"""What bounds a table that does not print most of what the GPU does."""
-_NO_COLUMNS = "gpu-no-columns"
-"""What bounds a table without columns of the GPU's times, of which only the total is printed."""
 _MUCH_INPUT = 0.4
 """Share of a step from which on waiting for a loader is what bounds a program on the CPU (own choice)."""
 UNSEEN = 0.1
@@ -116,17 +112,17 @@ _OF_TABLE = {
         "Limited by the GPU: {time:ns} per step ({share:share}); names of kernels do not tell its work.",
         note="share is that of the profiled time",
     ),
-    _NOT_PRINTED: Text(
+    NOT_PRINTED: Text(
         "headline-table-gpu-not-printed-2",
         "Limited by the GPU: {time:ns} per step ({share:share}), mostly in rows that are not printed.",
         note="share is that of the profiled time",
     ),
-    _NO_COLUMNS: Text(
+    NO_COLUMNS: Text(
         "headline-table-gpu-no-columns-2",
         "Limited by the GPU: {time:ns} per step ({share:share}); the table has no columns of its times.",
         note="share is that of the profiled time",
     ),
-    _MIXED: Text(
+    MIXED: Text(
         "headline-table-gpu-mixed-2",
         "Limited by the GPU: {time:ns} per step ({share:share}); no kind of work takes most of it.",
         note="share is that of the profiled time",
@@ -134,12 +130,12 @@ _OF_TABLE = {
 }
 """Sentences about a table."""
 _TO_DO = {
-    _NOT_PRINTED: Text(
+    NOT_PRINTED: Text(
         "detail-print-more",
         "Sort by its time (sort_by='self_cuda_time_total') and print more rows.",
         note="sort_by='self_cuda_time_total' is code; its: of the GPU",
     ),
-    _NO_COLUMNS: Text("detail-copy-lines", "What it does is unknown: copy whole lines.", note="it is the GPU"),
+    NO_COLUMNS: Text("detail-copy-lines", "What it does is unknown: copy whole lines.", note="it is the GPU"),
 }
 """What to do where a table does not show what the GPU works on."""
 _AT_LEAST = {
@@ -197,7 +193,7 @@ Parts = tuple[dict[str, float], dict[str, Text]]
 """Times of a step in ns by what bounds it, at most the step together, and the sentences."""
 
 
-_ANY_WORK = frozenset({UNNAMED, _MIXED, _NOT_PRINTED, _NO_COLUMNS})
+_ANY_WORK = frozenset({UNNAMED, MIXED, NOT_PRINTED, NO_COLUMNS})
 """What bounds a table in which the GPU works, but not mainly on one kind of work that is known."""
 
 
@@ -226,8 +222,8 @@ def verdict(facts: Facts, times: Mapping[str, float], texts: Mapping[str, Text])
     if bound == "gpu-memory":
         said["work"] = moving(_by_class(facts)) if is_printed else moving_of(facts)
     if texts is WITHOUT_GPU:
-        said["unit"] = unit(facts.find("recording", Recording))
-    found = StepBound("gpu-compute" if bound in _ANY_WORK else bound, texts[bound](**said), share)
+        said["unit"] = _unit(facts)
+    found = StepBound("gpu-compute" if bound in _ANY_WORK else bound, _sentence(facts, bound, texts)(**said), share)
     if bound == "host" and texts is WITHOUT_GPU:
         if (pauses := of_pauses(facts, said)) is not None:
             return pauses
@@ -237,6 +233,18 @@ def verdict(facts: Facts, times: Mapping[str, float], texts: Mapping[str, Text])
     if texts is _AT_LEAST:
         found = found.and_says(_MAY_BE_WAITS)
     return found.qualified(_TO_DO[bound]) if bound in _TO_DO else found
+
+
+def _unit(facts: Facts) -> Message:
+    """The unit of the figures: a step, or the run whose steps a table does not show."""
+    return whole_runs.UNIT() if whole_runs.is_whole(facts.table) else unit(facts.find("recording", Recording))
+
+
+def _sentence(facts: Facts, bound: str, texts: Mapping[str, Text]) -> Text:
+    """The sentence about what bounds a step, or a run whose steps a table does not show."""
+    if texts is WITHOUT_GPU or not whole_runs.is_whole(facts.table):
+        return texts[bound]
+    return whole_runs.OF_RUN[f"{bound}-at-least" if texts is _AT_LEAST else bound]
 
 
 def _of_unused(facts: Facts, found: StepBound, said: Mapping[str, Any]) -> StepBound:
@@ -312,8 +320,9 @@ def unseen(facts: Facts) -> StepBound | None:
         return _without_device(facts)
     if _has_no_host(facts):
         time = communication(facts)
-        of_device = _NO_HOST_COLLECTIVES(busy=busy, time=time) if time >= MOST * busy else _NO_HOST(time=busy)
-        return StepBound("none", of_device, None)
+        if time >= MOST * busy:
+            return StepBound("none", _NO_HOST_COLLECTIVES(busy=busy, time=time), None)
+        return with_work_of_gpu(facts, StepBound("none", _NO_HOST(time=busy), None))
     if not unseen_waits(facts):
         return None
     message = _UNKNOWN(busy=busy / facts.step_ns, hidden=table.cpu_hidden_share)
@@ -384,7 +393,7 @@ def communication(facts: Facts) -> float:
 
 
 def _kind_of_work(facts: Facts) -> str:
-    """Kind of work that takes half of all of the GPU's time; else `_MIXED`, or why less than half is known."""
+    """Kind of work that takes half of all of the GPU's time; else `MIXED`, or why less than half is known."""
     times = _by_class(facts)
     whole = facts.table.device_ns if facts.table and not facts.table.annotations_in_total else None
     least = MOST * max(times.total(), whole or 0)
@@ -392,7 +401,7 @@ def _kind_of_work(facts: Facts) -> str:
     if max(compute, moving) >= least > 0:
         return "gpu-compute" if compute >= moving else "gpu-memory"
     if compute + moving + times["communication"] >= least > 0:
-        return _MIXED
+        return MIXED
     return _why_unnamed(facts)
 
 
@@ -403,8 +412,8 @@ def _why_unnamed(facts: Facts) -> str:
         return UNNAMED
     columns = {name for table in view.tables for name in table.columns}
     if not columns & {"self_device_ns", "device_total_ns", "device_avg_ns"}:
-        return _NO_COLUMNS
-    return _NOT_PRINTED if (run.device_hidden_share or 0.0) >= MOST else UNNAMED
+        return NO_COLUMNS
+    return NOT_PRINTED if (run.device_hidden_share or 0.0) >= MOST else UNNAMED
 
 
 def _by_class(facts: Facts) -> Counter[str]:

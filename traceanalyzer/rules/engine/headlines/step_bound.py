@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -18,6 +18,7 @@ _TYPICAL_STEP = Text("headline-unit-each", "each step", note="in the genitive: 3
 _ONE_STEP = Text("headline-unit-step", "the step", note="in the genitive: 35 of the 152 ms of ...")
 _RECORDING = Text("headline-unit-trace", "the trace", note="in the genitive: 35 of the 152 ms of ...")
 _WORK = Text("headline-unit-work", "recorded work", note="in the genitive: 35 of the 152 ms of ...; a part of a trace")
+_FURTHER = Text("detail-tool-further", "Further: {parts}.", note="parts is a list such as ampere_sgemm 300 ms")
 
 
 class StepBound(msgspec.Struct, frozen=True):
@@ -53,6 +54,15 @@ def first_short(messages: Iterable[Message], most: int = MOST_WORDS) -> Message:
     """The first of some sentences, of which the last has least words, that is short enough; else the last one."""
     *longer, last = messages
     return next((message for message in longer if is_short(message, most)), last)
+
+
+def of_list(text: Text, parts: Sequence[Message], **said: Any) -> StepBound:
+    """A sentence with as many of the parts as it has room for; the others are a detail."""
+    shown = {count: text(**said, parts=parts[:count]) for count in range(len(parts), 0, -1)}
+    message = first_short(shown.values())
+    found = StepBound("none", message, None)
+    count = next(count for count, each in shown.items() if each is message)
+    return found.and_says(_FURTHER, parts=parts[count:]) if count < len(parts) else found
 
 
 def unit(recording: Recording | None) -> Message:
