@@ -108,10 +108,16 @@ def _compared(
         head_ns=head_ns,
         saved_ns=saved,
         priced_in="base" if two is None else "head",
-        base_position=next((at for at, finding in enumerate(base.findings) if finding is one), None),
-        base_predicted_wall_ns=_of_recorded_step(one.saving, base.resources) if one and one.saving else None,
+        base_position=None if one is None else next(at for at, own in enumerate(base.findings) if own is one),
+        base_predicted_wall_ns=_promised(one, base.resources),
         advice=None if two is None else two.advice,
     )
+
+
+def _promised(finding: Finding | None, resources: Resources | None) -> Interval | None:
+    """The saving that a finding predicted per recorded step; None without one."""
+    saving = finding.saving if finding else None
+    return _of_recorded_step(saving, resources) if saving else None
 
 
 _ORDER = ("fixed", "base-only", "new", "head-only", "kept", "both")
@@ -228,7 +234,7 @@ def _change(status: str, finding: Finding, resources: Resources | None, measured
         severity=finding.severity,
         title=finding.title,
         resource=saving.resource if saving else None,
-        predicted_wall_ns=_of_recorded_step(saving, resources) if saving else None,
+        predicted_wall_ns=_promised(finding, resources),
         predicted_direct_ns=saving.direct_ns_per_step if saving else None,
         measured_direct_ns=measured,
         summary=finding.summary,

@@ -217,7 +217,7 @@ def card(finding: Finding, language: Language) -> Card:
     saving = finding.saving
     code = code_comments.translated(finding.code, language) if finding.code else finding.code
     advice = language.say(finding.advice)
-    line = next((line.strip() for line in (code or "").split("\n") if line.strip()), "")
+    line = _first_line(code)
     return Card(
         rule=finding.rule,
         run=finding.run,
@@ -245,6 +245,11 @@ def card(finding: Finding, language: Language) -> Card:
         links=finding.links,
         evidence=tuple(_proof(evidence, language) for evidence in finding.evidence),
     )
+
+
+def _first_line(code: str | None) -> str:
+    """The first line of code that is not empty; empty if there is none."""
+    return next((line.strip() for line in (code or "").split("\n") if line.strip()), "")
 
 
 def _lines(finding: Finding) -> tuple[str, ...]:

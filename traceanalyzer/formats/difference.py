@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 from traceanalyzer.formats import difference_sections
@@ -53,24 +54,6 @@ def answer(
             part for part in difference_sections.build(difference, rows) if told is None or part.id != "verdict"
         )
 
-    def opening() -> Iterable[str]:
-        from traceanalyzer.formats.markdown import comment  # noqa: PLC0415 - jinja2 is slow to import
-
-        if is_story:
-            return ()
-        return comment.of_difference(difference, difference_sections.STATUS, language, page_url)
-
-    def heading() -> str:
-        from traceanalyzer.formats.markdown import comment  # noqa: PLC0415 - jinja2 is slow to import
-
-        outcome = language.text(word(difference_sections.OUTCOMES, difference.verdict.outcome))
-        return title if is_story else comment.verdict_of(difference, outcome, language)
-
-    def top_of_page() -> Opening:
-        from traceanalyzer.formats.html import difference as page  # noqa: PLC0415 - jinja2 is slow to import
-
-        return page.opening(difference, language)
-
     return Answer(
         difference,
         "difference",
@@ -82,10 +65,32 @@ def answer(
         shown,
         _TOP,
         language,
-        opening,
-        top_of_page,
-        heading,
+        tuple if is_story else partial(_opening, difference, language, page_url),
+        partial(_top_of_page, difference, language),
+        (lambda: title) if is_story else partial(_heading, difference, language),
     )
+
+
+def _opening(difference: Difference, language: Language, page_url: str | None) -> Iterable[str]:
+    """The blocks of a comment before its sections."""
+    from traceanalyzer.formats.markdown import comment  # noqa: PLC0415 - jinja2 is slow to import
+
+    return comment.of_difference(difference, difference_sections.STATUS, language, page_url)
+
+
+def _heading(difference: Difference, language: Language) -> str:
+    """The first line of a comment."""
+    from traceanalyzer.formats.markdown import comment  # noqa: PLC0415 - jinja2 is slow to import
+
+    outcome = language.text(word(difference_sections.OUTCOMES, difference.verdict.outcome))
+    return comment.verdict_of(difference, outcome, language)
+
+
+def _top_of_page(difference: Difference, language: Language) -> Opening:
+    """What is above the sections of a page."""
+    from traceanalyzer.formats.html import difference as page  # noqa: PLC0415 - jinja2 is slow to import
+
+    return page.opening(difference, language)
 
 
 def _name(side: Side) -> str:

@@ -9,7 +9,7 @@ from math import fsum
 from traceanalyzer import analyzers, simulation
 from traceanalyzer.analyzers.tables.parts import PrintedFigures
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.report.model import Finding, Headline, Report
+from traceanalyzer.report.model import Combined, Finding, Headline, Report
 from traceanalyzer.report.section import Section, Term, Topic
 from traceanalyzer.sections import several_runs
 from traceanalyzer.simulation.critical_path import CriticalPath
@@ -187,9 +187,7 @@ def outcome(headline: Headline, findings: Sequence[Finding]) -> Message | None:
     combined = headline.combined
     if combined is None or not combined.fixes:
         return None
-    most, share = combined.wall_ns_per_step[1], combined.wall_share[1]
-    before = combined.step_ns or (headline.resources.step_ns if headline.resources else most / share if share else None)
-    saved = combined.point_ns_per_step or most
+    before, saved = _before(headline, combined), combined.point_ns_per_step or combined.wall_ns_per_step[1]
     if not before or not _WORTH_SAYING * before <= saved < before:
         return None
     said, times = _OUTCOME if combined.point_ns_per_step else _AT_BEST, before / (before - saved)
@@ -203,6 +201,14 @@ def outcome(headline: Headline, findings: Sequence[Finding]) -> Message | None:
         fixes=_ALL_FIXES() if len(combined.fixes) > 1 else _ONE_FIX(),
     )
     return _THEN.get(next_bottleneck(headline) or "", _END)(outcome=after)
+
+
+def _before(headline: Headline, combined: Combined) -> float | None:
+    """The duration in ns of a step before all fixes; None if it is unknown."""
+    if combined.step_ns or headline.resources:
+        return combined.step_ns or (headline.resources.step_ns if headline.resources else None)
+    share = combined.wall_share[1]
+    return combined.wall_ns_per_step[1] / share if share else None
 
 
 def _is_unjudged(report: Report) -> bool:

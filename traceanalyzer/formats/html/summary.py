@@ -258,16 +258,14 @@ def build_summary(report: Report, shown: Iterable[Section], findings: Findings, 
     headlines = tuple(several_runs.headlines(report))
     runs = run_titles(report, language)
     brief = language.whole(step_ns(report))
-    sentences = (*_said("headline_details", by_id), *_said("overview", by_id))
-    says = tuple(prose(brief.say(message)) for message in sentences)
-    is_of_ranks = report.result("ranks", Ranks) is not None
+    says = tuple(prose(brief.say(m)) for m in (*_said("headline_details", by_id), *_said("overview", by_id)))
     values = tuple(facts(overview, brief)) if overview else ()
     return Summary(
         captured=tuple(prose(brief.say(message)) for message in _said("captured_step", by_id)),
         headlines=tuple(_openings(report, headlines, by_id, runs, brief)),
         doubts=language.text(_DOUBTS, count=len(report.warnings)) if report.warnings else None,
         pictures=()
-        if is_of_ranks
+        if report.result("ranks", Ranks) is not None
         else tuple(where_time_goes.pictures(report, headlines, by_id, says, values, runs, brief)),
         best=tuple(_first_card(card, brief) for card in _best(findings.cards)),
         no_gain=tuple(prose(brief.say(message)) for message in _said("no_gain", by_id)),

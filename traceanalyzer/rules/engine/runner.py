@@ -312,7 +312,7 @@ def _finding(facts: Facts, prices: Prices | None, rule: Rule, draft: Draft) -> _
         stage=rule.stage,
         where=found,
         once=once,
-        action=rule.action() if rule.action and draft.title is None and draft.advice is None else None,
+        action=snippets.action(rule, draft),
         code_before=rule.code_before if code is not None and code == rule.code else None,
     )
     checks.finding(finding)

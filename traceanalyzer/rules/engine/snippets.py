@@ -15,6 +15,7 @@ import msgspec
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.rules.engine import program
 from traceanalyzer.rules.engine.facts import Facts
+from traceanalyzer.rules.engine.rule import Draft, Rule
 
 _NEWER = Text(
     "advice-needs-newer-torch",
@@ -68,6 +69,11 @@ _USES = (
     _Use(re.compile(r"\boptim(izer)?\.|checkpoint\(|DistributedDataParallel\(|loss\b"), fits=program.steps_may_train),
 )
 """Requirements of code that rules show. Code that is not listed fits everywhere."""
+
+
+def action(rule: Rule, draft: Draft) -> Message | None:
+    """What to do in a few words, where a finding is what its rule usually says."""
+    return rule.action() if rule.action and draft.title is None and draft.advice is None else None
 
 
 def fitting(facts: Facts, code: str | None) -> str | None:

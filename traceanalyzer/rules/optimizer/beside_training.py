@@ -75,8 +75,7 @@ def _garbage(facts: Facts, limits: Limits) -> Drafts:
 
 def _draft(facts: Facts, row: beside_training.WorkBeside, limits: Limits) -> Draft:
     time, operators = facts.per_step(row.host_ns), facts.per_step(row.operators)
-    kind = "time" if ":" in row.name else "operator"
-    where = CodePlace(kind, row.name, None, time, "ns", row.start_ns)
+    where = CodePlace("time" if ":" in row.name else "operator", row.name, None, time, "ns", row.start_ns)
     what, subject, advice = _TEXTS[row.kind]
     evidence = _PAGE.evidence(limits, "share", time / facts.step_ns, (where,), subject=subject())
     least = _LEAST * host_work.without_recording(facts, time, operators)

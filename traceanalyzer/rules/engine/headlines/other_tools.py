@@ -113,8 +113,7 @@ def _on_device(run: PrintedRun) -> list[tuple[str, int]]:
 def _of_kernels(facts: Facts, run: PrintedRun) -> StepBound:
     """Which kernels and copies take most of the time on the device; and how much of it is no computing."""
     rows = _on_device(run)
-    least = WORTH_BESIDE * (run.device_ns or 0)
-    largest = [row for row in rows if row[1] >= least][:_SHOWN] or rows[:1]
+    largest = [row for row in rows if row[1] >= WORTH_BESIDE * (run.device_ns or 0)][:_SHOWN] or rows[:1]
     told = [without_whole.PLAIN(name=as_code(name), time=facts.per_step(time)) for name, time in largest]
     collectives = sum(time for name, time in rows if kernel_class(name) is KernelClass.COMMUNICATION)
     copies = sum(copy.device_ns or 0 for copy in run.copies)

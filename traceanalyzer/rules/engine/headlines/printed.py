@@ -214,25 +214,34 @@ def verdict(facts: Facts, times: Mapping[str, float], texts: Mapping[str, Text])
         bound = "input"  # the rest is many things, none of which is as much
     if bound is None:
         return None
-    time, share = large[bound], large[bound] / step
-    is_printed = texts is _OF_TABLE or texts is _AT_LEAST
-    said: dict[str, Any] = {"time": time, "step": step, "share": share} if is_printed else {"part": (time, step)}
+    said = _said(facts, bound, large[bound], texts)
+    message = _sentence(facts, bound, texts)(**said)
+    found = StepBound("gpu-compute" if bound in _ANY_WORK else bound, message, large[bound] / step)
+    if texts is WITHOUT_GPU:
+        return _on_cpu(facts, found, said)
+    if texts is _AT_LEAST:
+        found = found.and_says(_MAY_BE_WAITS)
+    return found.qualified(_TO_DO[bound]) if bound in _TO_DO else found
+
+
+def _said(facts: Facts, bound: str, time: float, texts: Mapping[str, Text]) -> dict[str, Any]:
+    """The figures of the sentence about what bounds a step for a time."""
+    step, is_printed = facts.step_ns, texts is _OF_TABLE or texts is _AT_LEAST
+    said: dict[str, Any] = {"time": time, "step": step, "share": time / step} if is_printed else {"part": (time, step)}
     if bound == "gpu-compute":
         said["work"] = computing(_by_class(facts)) if is_printed else computing_of(facts)
     if bound == "gpu-memory":
         said["work"] = moving(_by_class(facts)) if is_printed else moving_of(facts)
     if texts is WITHOUT_GPU:
         said["unit"] = _unit(facts)
-    found = StepBound("gpu-compute" if bound in _ANY_WORK else bound, _sentence(facts, bound, texts)(**said), share)
-    if bound == "host" and texts is WITHOUT_GPU:
-        if (pauses := of_pauses(facts, said)) is not None:
-            return pauses
-        found = with_operators(facts, _of_unused(facts, found, said), said)
-    elif texts is WITHOUT_GPU:
-        found = found.and_says(_NO_GPU_RECORDED)
-    if texts is _AT_LEAST:
-        found = found.and_says(_MAY_BE_WAITS)
-    return found.qualified(_TO_DO[bound]) if bound in _TO_DO else found
+    return said
+
+
+def _on_cpu(facts: Facts, found: StepBound, said: Mapping[str, Any]) -> StepBound:
+    """What is said of a run without events of a device, with what takes its time."""
+    if found.bound != "host":
+        return found.and_says(_NO_GPU_RECORDED)
+    return of_pauses(facts, said) or with_operators(facts, _of_unused(facts, found, said), said)
 
 
 def _unit(facts: Facts) -> Message:

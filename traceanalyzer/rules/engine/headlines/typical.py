@@ -28,6 +28,7 @@ from traceanalyzer.rules.engine.headlines.kind_of_work import (
     other_work,
     with_shares,
 )
+from traceanalyzer.rules.engine.headlines.long_calls import with_long_call
 from traceanalyzer.rules.engine.headlines.step_bound import MOST_WORDS, StepBound, first_short, unit
 from traceanalyzer.structure.recording import Recording
 from traceanalyzer.structure.resources import StepResources
@@ -43,8 +44,6 @@ _ALWAYS_COPIES = 0.9
 _OVER_BUS = frozenset({"HtoD", "DtoH"})
 _COMPUTING = 0.7
 """Share of a step from which on a device that computes bounds it rather than the host (own choice)."""
-_LONG = 0.3
-"""Share of a step from which on a single call is named."""
 _FEW_TOKENS = 100
 """Tokens per step below which products spend more time reading weights than computing: one of n tokens with weights of
 16 bits does n operations a byte; GPUs of servers do 150 to 300 while they read one (data sheets: A100, H100)."""
@@ -246,21 +245,6 @@ _SILENT = Text(
     "For {part:part} it was not recorded what the CPU does (with_stack=True records it).",
     note="part reads: 35 of the 152 ms",
 )
-_CALL = Text(
-    "detail-long-call",
-    "A single call of `{call}` in {owner} takes {time:ns}.",
-    note="call is an operator or runtime call; owner a function, mark or module",
-)
-_CALL_WAITS = Text(
-    "detail-long-call-waits",
-    "A single call of `{call}` in {owner} takes {time:ns}: {wait} waits until {event} has ended.",
-    note="call is an operator, wait a runtime call, event a kernel or copy; owner a function, mark or module",
-)
-_CALL_EARLIER = Text(
-    "detail-long-call-earlier",
-    "A single call of `{call}` in {owner} takes {time:ns}: {wait} waits for work from before the trace.",
-    note="call is an operator, wait a runtime call; owner a function, mark or module",
-)
 
 
 def verdict(facts: Facts) -> StepBound | None:
@@ -330,31 +314,37 @@ def _of_busy_gpu(facts: Facts, recording: Recording, own: StepResources) -> Step
     if communication > compute:
         message = _COMMUNICATION(part=(communication, step), unit=unit(recording))
         return _with_device(facts, own, StepBound("communication", message, communication / step))
-    is_decode = all(step.phase == "decode" and step.tokens is not None for step in recording.steps)
-    tokens = [step.tokens or 0 for step in recording.steps if is_decode and step.is_typical]
-    if tokens and max(tokens) < _FEW_TOKENS:
-        bound, message = "gpu-memory", _DECODE(part=(compute, step), tokens=round(median(tokens)))
-    else:
-        bound = gpu_bound(facts)
-        message = _of_work(facts, bound, {"unit": unit(recording), "part": (compute, step)})
-    found = StepBound("gpu-compute" if bound == UNNAMED else bound, message, compute / step)
+    found = _of_decode(recording, compute, step) or _of_work(facts, recording, compute, step)
     is_delayed = _losses(facts, own)["host"] >= WORTH_BESIDE * step
     found = _with_device(facts, own, found, _cause(facts)[0]() if is_delayed else None)
-    found = found if bound == "gpu-memory" and tokens else with_shares(facts, found)
+    found = found if found.message.id == _DECODE.id else with_shares(facts, found)
     figures = facts.find("launches", LaunchFigures)
     if figures is not None and (figures.graphs.kernel_share or 0.0) >= MOST:  # which spares the device the launches
         found = found.and_says(_GRAPHS, kernels=figures.graphs.kernels, all=figures.kernels)
     return found
 
 
-def _of_work(facts: Facts, bound: str, said: dict[str, Any]) -> Message:
-    """The sentence on a device that mostly computes, with the class of its work."""
+def _of_decode(recording: Recording, compute: float, step: float) -> StepBound | None:
+    """The headline of a server that decodes few tokens a step, and so reads all weights for them; else None."""
+    is_decode = all(step.phase == "decode" and step.tokens is not None for step in recording.steps)
+    tokens = [step.tokens or 0 for step in recording.steps if is_decode and step.is_typical]
+    if not tokens or max(tokens) >= _FEW_TOKENS:
+        return None
+    message = _DECODE(part=(compute, step), tokens=round(median(tokens)))
+    return StepBound("gpu-memory", message, compute / step)
+
+
+def _of_work(facts: Facts, recording: Recording, compute: float, step: float) -> StepBound:
+    """The headline of a device that mostly computes, with the class of its work."""
+    bound, share = gpu_bound(facts), compute / step
+    said: dict[str, Any] = {"unit": unit(recording), "part": (compute, step)}
     if bound == "gpu-compute":
-        return _PRODUCTS(**said, work=computing_of(facts))
+        return StepBound(bound, _PRODUCTS(**said, work=computing_of(facts)), share)
     if bound == "gpu-memory":
-        return _MOVES(**said, work=moving_of(facts))
+        return StepBound(bound, _MOVES(**said, work=moving_of(facts)), share)
     work = other_work(facts)
-    return _SOME_GPU(**said) if work is None else _OTHER_GPU(**said, work=work)
+    message = _SOME_GPU(**said) if work is None else _OTHER_GPU(**said, work=work)
+    return StepBound("gpu-compute" if bound == UNNAMED else bound, message, share)
 
 
 def _computing_ns(own: StepResources) -> float:
@@ -425,7 +415,7 @@ def _with_owners(facts: Facts, found: StepBound, said: dict[str, Any], step_ns: 
         found = found.and_says(_LEAVES)
     silent = owners.unowned.idle_self_ns_per_step or 0.0
     found = found.and_says(_SILENT, part=(silent, step_ns)) if silent >= WORTH * step_ns else found
-    return _with_long_call(owners, found, step_ns)
+    return with_long_call(owners, found, step_ns)
 
 
 def _named(owners: HostOwners, row: HostOwner, found: StepBound, step_ns: float) -> StepBound:
@@ -442,24 +432,3 @@ def _named(owners: HostOwners, row: HostOwner, found: StepBound, step_ns: float)
             continue
         return found.and_says(text, **said, other=host_owners.name(other), other_part=(idle, step_ns))
     return found.and_says(_OWNER, **said)
-
-
-def _with_long_call(owners: HostOwners, found: StepBound, step_ns: float) -> StepBound:
-    """Add the longest call that takes much of a step while the device does nothing for at least half of that."""
-    calls = [
-        (call, row)
-        for row in owners.rows
-        if (call := row.longest_call) is not None and call.duration_ns >= _LONG * step_ns
-        if 2 * (row.idle_self_ns or 0) >= call.duration_ns and call.name != row.name
-    ]
-    if not calls:
-        return found
-    call, row = max(calls, key=lambda entry: entry[0].duration_ns)
-    said = {"call": call.name, "owner": host_owners.name(row), "time": call.duration_ns}
-    if call.wait is None or 2 * call.waiting_ns < call.duration_ns:
-        return found.and_says(_CALL, **said)
-    if call.waits_for == "unrecorded-work":
-        return found.and_says(_CALL_EARLIER, **said, wait=call.wait)
-    if call.event is None:
-        return found.and_says(_CALL, **said)
-    return found.and_says(_CALL_WAITS, **said, wait=call.wait, event=call.event)
