@@ -89,14 +89,14 @@ def test_a_card_has_the_change_its_cause_and_the_prediction() -> None:
 def test_a_report_has_its_headline_parts_and_findings() -> None:
     said = texts(drawn(report_of(TRAINING)))
     assert said[0] == "gpu_training"
-    assert any(text.startswith("Bound by") for text in said)
+    assert any(text.startswith("Waiting for data") for text in said)
     assert any(text.startswith("A typical step: ") for text in said)
     assert any(text.startswith("DataLoader ") for text in said)
 
 
 def test_a_sentence_is_not_cut_where_it_fits() -> None:
     said = " ".join(texts(drawn(report_of(TRAINING))))
-    headline = said[said.index("Bound by") : said.index("A typical step")].strip()
+    headline = said[said.index("Waiting for data") : said.index("A typical step")].strip()
     assert headline.endswith(".")
 
 

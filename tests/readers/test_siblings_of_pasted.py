@@ -96,7 +96,7 @@ KINDS: dict[str, tuple[Callable[[float], str], tuple[float, float, float], tuple
         lambda shown: printed([row("aten::mm", shown), row("aten::add", shown / 2)], 1000),
         (10, 40, 100),
         ("No verdict", "in rows that are not printed"),
-        ("Bound by",),
+        ("Limited by", "Waiting for data"),
     ),
     "attention that is not fused": (
         lambda each: printed(

@@ -149,6 +149,24 @@ def test_many_tiny_operators_are_named_as_what_takes_time() -> None:
     assert "tiny operators" not in said(_tiny(20, 3))
 
 
+def test_operators_are_not_tiny_where_others_compute_for_much_of_the_step() -> None:
+    """Beside 200 operators of 3 us a step has ten of 60 us each, of several kinds: a quarter of its time."""
+
+    def of(each: int) -> str:
+        trace, at = TraceBuilder(devices=()), 0
+        for number in range(3):
+            trace.step(number, at, 1200 + 20 * each)
+            for call in range(210):
+                short = ("add", "mul", "sub", "div", "neg")[call % 5], 3
+                kind, time = short if call % 21 else (f"conv{call % 2}", each)
+                trace.op(f"aten::{kind}", at, time)
+                at += 2 * time
+        return said(trace)
+
+    assert "tiny operators" in of(3)
+    assert "tiny operators" not in of(60)
+
+
 def test_a_recording_without_steps_has_no_each_step() -> None:
     """One pass without marks is the recording; three marked ones are steps."""
     assert "Limited by the CPU for all 1.2 ms of the trace, " in said(_tiny(20, 30, steps=1, marked=False))

@@ -93,8 +93,8 @@ def test_copies_that_never_end_bound_a_step_although_kernels_run_beside_them() -
             trace.launch_kernel("ampere_sgemm_128x64_nn", at + 20, 6000, at=at + 8, call_dur=5)
         return said(trace)
 
-    assert of(9980).startswith("Bound by copies: for all 10.0 ms of a typical step the GPU copies, mostly Memcpy")
-    assert not of(5000).startswith("Bound by copies")
+    assert of(9980).startswith("Limited by copies beside kernels: mostly Memcpy HtoD")
+    assert not of(5000).startswith("Limited by copies")
 
 
 def test_a_capture_in_pieces_says_nothing_of_a_slow_host() -> None:
@@ -201,7 +201,7 @@ def test_a_busy_gpu_is_told_with_the_shares_of_its_kinds_of_work() -> None:
         trace.launch_kernel("ampere_sgemm_128x64_nn", at + 20, 6000, at=at + 5, call_dur=5)
         trace.launch_kernel("multi_tensor_apply_kernel<Adam>", at + 6020, 3000, at=at + 11, call_dur=5)
         trace.launch_kernel("softmax_warp_forward", at + 9020, 400, at=at + 17, call_dur=3)
-    assert "Of the time of its kernels: matrix products 64 %, the optimizer 32 %." in said(trace)
+    assert "What its kernels do: matrix multiplications 64 %, optimizer updates 32 %." in said(trace)
     assert "Of the time of its kernels" not in said(steps(host=10, kernel="ampere_sgemm_128x64_nn", gpu=5000))
 
 

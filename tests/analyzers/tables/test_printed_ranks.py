@@ -74,7 +74,7 @@ def test_what_bounds_a_server_by_its_tables(server: Report) -> None:
     """Traces of the same decode steps show that the host waits for 202 of 207 ms."""
     said = server.headlines[0].text
     assert "Communication takes at least 619 ms (38 %) of the GPU's time per step; 22 % of it" in said
-    assert all(line.message.params["headline"]["id"] == "headline-table-unseen-2" for line in server.headlines[1::2])
+    assert all(line.message.id == "headline-table-unseen-2" for line in server.headlines[1::2])
 
 
 @pytest.mark.parametrize(("number", "shown"), [(0, 1_263_412_000), (1, 93_315_000)])

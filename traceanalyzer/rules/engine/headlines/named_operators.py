@@ -38,6 +38,8 @@ _TINY_NS, _LEAST_CALLS, _DOMINATES = 18_000, 100, 0.25
 by itself (own choice: a call costs some microseconds in PyTorch, in Python and in the profiler, on any inputs)."""
 _ROUNDED = 1.01
 """By what rounded times of rows may exceed a step together (own choice)."""
+_LONG_CALL_NS = 40_000
+"""A call that takes longer by itself computes, rather than being called (own choice: several times a tiny one)."""
 _NO_CODE = frozenset({"communication", "asleep"})
 """Resources whose time on the path may be in no operator, but is no code of the program."""
 HOST = Text(
@@ -171,7 +173,8 @@ def _with_calls(facts: Facts, found: StepBound, said: Mapping[str, Any]) -> Step
     calls = facts.per_step(sum(row.calls for row in rows))
     time = facts.step_ns - (facts.per_step(pauses.time_ns) if pauses else 0.0)
     longest = facts.per_step(max((row.host_self_ns for row in rows), default=0))
-    if calls < _LEAST_CALLS or time > _TINY_NS * calls or longest >= _DOMINATES * facts.step_ns:
+    long = facts.per_step(sum(row.host_self_ns for row in rows if row.host_self_ns > _LONG_CALL_NS * row.calls))
+    if calls < _LEAST_CALLS or time > _TINY_NS * calls or max(longest, long) >= _DOMINATES * facts.step_ns:
         return found
     if found.message.id == HOST.id:
         found = replace(found, message=_MANY(**said, calls=round(calls), each=time / calls))
