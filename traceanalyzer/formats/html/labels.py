@@ -18,7 +18,6 @@ _LABELS = {
     "more_about_step": Text("html-more-about-step", "More about the step"),
     "best": Text("html-fix-first", "What to fix first"),
     "or_nothing": Text("html-or-nothing", "or nothing", "after a time that may be saved"),
-    "no_saving": Text("html-no-saving", "No time saving estimated"),
     "not_yet": Text("html-not-yet", "No saving yet", "something else bounds the step"),
     "per_step": Text("html-per-step", "per step", "after a time"),
     "combined": Text("html-combined", "All fixes together"),

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import fsum
 from unicodedata import east_asian_width
 
+from traceanalyzer.analyzers.hangs import Hangs
 from traceanalyzer.analyzers.steps import Lane, Timeline
 from traceanalyzer.formats import cards, run_difference, sarif
 from traceanalyzer.formats.html import waterfall
@@ -48,6 +49,7 @@ _PAGE = Text("comment-page", "Whole report", "a link to the page of a report")
 _MEASURED = "\u23f1\ufe0f"
 _ICONS = {"none": "\u2753", "capture": "\u2753", "hang": "\U0001f6d1", "memory": "\U0001f4be"}
 """Signs before verdicts that are not about the time of a step."""
+_NOTHING_WAITS = "\u2705"
 _OUTCOME_ICONS = {"faster": "\u26a1", "slower": "\U0001f422", "no-change": "\u2796", "inconclusive": "\u2753"}
 """Signs before verdicts of comparisons."""
 _STATUS = Text("comment-status", "Status", "a column: whether a finding is new, or fixed")
@@ -68,6 +70,8 @@ def verdict(report: Report, language: Language) -> str:
     if not report.headlines:
         return ""
     headline = report.headlines[0]
+    if headline.bound == "none" and report.result("hangs", Hangs) is not None:
+        return f"{_NOTHING_WAITS} {language.say(headline.message)}"
     return f"{_ICONS.get(headline.bound, _MEASURED)} {language.say(headline.message)}"
 
 
