@@ -24,6 +24,7 @@ def refusal(text: str) -> str:
         (" Time (%)  Total Time (ns)  Instances  Name\n", "Nsight Systems"),
         ("==12== NVPROF is profiling process 12\n", "nvprof"),
         ("ROCPROFV3 SUMMARY:\n\n| NAME | DOMAIN |\n", "rocprof"),
+        ("=== Device Timing Summary ===\n\n== L0 Backend ==\n\n  Kernel, Calls, Time (ns), Time (%)\n", "unitrace"),
         ("> --- DeepSpeed Flops Profiler ---\n> Profile Summary at step 5:\n", "DeepSpeed"),
         ("FIT Profiler Report\n\n|  Action  |  Mean duration (s) |\n", "Lightning"),
         ("   ncalls  tottime  percall  cumtime  percall filename:lineno(function)\n", "cProfile"),

@@ -48,6 +48,7 @@ _TOOLS: tuple[tuple[str, str], ...] = (
     (r"Module +\| Self CPU total \| CPU total", "a table of torchprof"),
     (r"==PROF==|Section: GPU Speed Of Light", "output of Nsight Compute (ncu)"),
     (r"ROCPROFV3|\| KERNEL_DISPATCH \|", "a summary of rocprof"),
+    (r"=== (?:API|Device) Timing Summary ===|== L0 Backend ==", "output of unitrace"),
     (r"Line # +Mem usage +Increment", "output of memory_profiler"),
 )
 """What each tool prints, and what it is called; the first one that is found counts."""
