@@ -219,3 +219,11 @@ def test_shares_in_sentences_are_whole_and_only_all_is_100(share: float, text: s
 )
 def test_changes_have_a_sign_and_no_probability_is_zero(value: float, unit: str, shown: str) -> None:
     assert units.render(value, unit) == shown
+
+
+@pytest.mark.parametrize(
+    ("step_ns", "unit"), [(4_000_000, 1000), (44_000_000, 10**6), (1_200_000_000, 10**6), (15_000_000_000, 10**9)]
+)
+def test_parts_of_a_step_have_a_unit_of_which_it_has_at_least_ten(step_ns: int, unit: int) -> None:
+    """A GPU that idles 3.6 of 4.0 ms does not idle "all 4 ms": these are 3,600 of 4,000 us."""
+    assert units.whole_unit(step_ns) == unit

@@ -130,10 +130,10 @@ def whole_share(value: float) -> str:
 def whole_part_amounts(value: Sequence[float]) -> tuple[str, str, str]:
     """The numbers of a part and of its whole without decimals, and the unit of both, which is one of `SYMBOLS`."""
     time, whole = value
-    number, symbol = _whole(whole, _TIME)
-    in_unit = time / next(factor for factor, each in _TIME if each == symbol)
-    shown = _three_digits(in_unit)
-    return "<1" if in_unit > 0 and is_zero(shown) else shown, number, symbol
+    unit = whole_unit(whole)
+    shown = _three_digits(time / unit)
+    symbol = next(each for factor, each in _TIME if factor == unit)
+    return "<1" if time > 0 and is_zero(shown) else shown, _three_digits(whole / unit), symbol
 
 
 def _whole(value: float, units: tuple[tuple[int, str], ...]) -> tuple[str, str]:
@@ -149,9 +149,8 @@ def _three_digits(value: float) -> str:
 
 
 def whole_unit(value: float) -> int:
-    """Nanoseconds of the unit in which a time is written without decimals."""
-    _, symbol = _whole(value, _TIME)
-    return next(factor for factor, each in _TIME if each == symbol)
+    """Nanoseconds of the unit in which parts of a time are written without decimals: there are at least ten of it."""
+    return next((factor for factor, _ in _TIME if abs(value) >= _ABOUT_TEN * factor), _TIME[-1][0])
 
 
 def _is_nearly_whole(value: float) -> bool:
