@@ -30,6 +30,8 @@ class Fault:
     """Number of processes that train together."""
     kept_steps: int = 3
     """Steps that are kept of each trace, if they are small enough: as many as are needed to show the fault."""
+    is_new: bool = False
+    """Whether no run of the lab has it yet; docs/capture.md has what was measured apart."""
     is_slow: bool = False
     """Whether steps take so long that fewer of them are timed."""
     recording: MappingProxyType[str, Any] = field(default_factory=lambda: NOTHING)
@@ -242,54 +244,63 @@ FAULTS: tuple[Fault, ...] = (
         "the state is written to a file in each step",
         "it is written every 50 steps",
         ("work-beside-training",),
+        is_new=True,
     ),
     Fault(
         "validation-each-step",
         "the same validation runs in each step",
         "it runs every 50 steps",
         ("work-beside-training",),
+        is_new=True,
     ),
     Fault(
         "matrix-rank-each-step",
         "the ranks of all matrices are computed in each step",
         "they are computed every 50 steps",
         ("work-beside-training",),
+        is_new=True,
     ),
     Fault(
         "copied-model",
         "a moving average of parameters takes a deep copy of the model in each step",
         "it takes the parameters themselves",
         ("work-beside-training",),
+        is_new=True,
     ),
     Fault(
         "garbage-each-step",
         "`gc.collect()` in each step",
         "every 50 steps",
         ("work-beside-training",),
+        is_new=True,
     ),
     Fault(
         "busy-thread",
         "a thread computes in Python beside the training",
         "there is no such thread",
         ("host-waits-or-logs",),
+        is_new=True,
     ),
     Fault(
         "dense-embedding-gradient",
         "a batch uses few rows of a large embedding, whose gradient is dense",
         "`sparse=True`",
         ("embedding-gradient-dense",),
+        is_new=True,
     ),
     Fault(
         "one-hot-product",
         "rows of a matrix are chosen by a product with one-hot vectors",
         "an embedding",
         ("one-hot-product",),
+        is_new=True,
     ),
     Fault(
         "cell-over-time",
         "an `LSTMCell` is called for each point in time",
         "an `LSTM` is called once",
         ("recurrent-cell-loop",),
+        is_new=True,
     ),
     Fault(
         "growing-graph",
@@ -297,6 +308,7 @@ FAULTS: tuple[Fault, ...] = (
         "it is detached",
         ("graph-grows",),
         kept_steps=6,
+        is_new=True,
     ),
     Fault(
         "pageable-copies",

@@ -43,7 +43,10 @@ def test_the_step_without_the_profiler_and_its_throughput_come_first() -> None:
     assert real.endswith("ms (25 % longer), and other times are of that.")
     assert rate == "2,000 samples per second in this process."
     screen = ta.render(told, "terminal")
-    assert screen.index("without the profiler") < screen.index("What bounds it")
+    first, *_ = screen.splitlines()
+    assert first.startswith("Limited by the CPU")
+    assert screen.index("without the profiler") < screen.index("What to change")
+    assert screen.index("samples per second in this process.") < screen.index("What to change")
     page = ta.render(told, "html")
     assert page.index("samples per second in this process.") < page.index('<div class="headline">')
 
@@ -163,14 +166,24 @@ def test_calls_of_generate_are_tokens() -> None:
 
 
 def test_waiting_for_a_core_is_told_first_and_no_rule_blames_the_program_for_it() -> None:
-    calm = report(timing={"profiled": times(10, cpu_ns=4 * MS, queued_ns=0), "after": times(10)})
-    busy = report(timing={"profiled": times(10, cpu_ns=4 * MS, queued_ns=6 * MS), "after": times(10)})
+    uneven = (4000, 16_000) * 5  # half of the steps have a pause
+    calm = report(*uneven, timing={"profiled": times(10, cpu_ns=4 * MS, queued_ns=0), "after": times(10)})
+    busy = report(*uneven, timing={"profiled": times(10, cpu_ns=4 * MS, queued_ns=6 * MS), "after": times(10)})
     assert "host-waits-or-logs" in {finding.rule for finding in calm.findings}
     assert "host-waits-or-logs" not in {finding.rule for finding in busy.findings}
     assert lines(busy)[0].startswith(
         "The program waited for a core for 60 % of the recorded steps: others use the cores."
     )
     assert "waited for a core" not in " ".join(lines(calm))
+
+
+def test_of_a_pause_that_every_step_has_waiting_for_a_core_does_not_count() -> None:
+    """Waiting for a core is 60 % of the steps and, as far as can be told, of their pauses."""
+    busy = report(timing={"profiled": times(10, cpu_ns=4 * MS, queued_ns=6 * MS), "after": times(10)})
+    (found,) = [finding for finding in busy.findings if finding.rule == "host-waits-or-logs"]
+    assert (found.confidence, found.evidence[0].observed) == ("C", pytest.approx(0.4 * 0.6))
+    assert "does not sleep: code outside of PyTorch computes" in found.summary.text
+    assert lines(busy)[0].startswith("The program waited for a core for 60 % of the recorded steps")
 
 
 def test_a_pause_in_which_the_thread_runs_is_code_that_computes() -> None:

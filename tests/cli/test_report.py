@@ -62,24 +62,28 @@ def test_it_says_how_long_a_typical_step_is(screen: str, whole: Any) -> None:
     assert "the mean over 5 of 6 steps" in first
 
 
-def test_it_says_what_was_recorded(screen: str) -> None:
-    assert "  Program: training" in section(screen, "What was recorded")
+def test_it_says_what_was_recorded(everything: str) -> None:
+    assert "  Program: training" in section(everything, "What was recorded")
 
 
-def test_it_says_where_a_step_goes(screen: str, whole: Any) -> None:
+def test_it_says_where_a_step_goes(everything: str, whole: Any) -> None:
     average = whole["recording"]["typical"]["parts"]
-    rows = [line.split() for line in section(screen, "Step time").splitlines() if line.count("%") == 1]
+    rows = [
+        line.split()
+        for line in section(everything, "Step time").splitlines()
+        if line.count("%") == 1 and line.endswith(("█", "▏"))
+    ]
     shares = {row[0]: float(row[row.index("%") - 1]) for row in rows if row[0] in {"Kernel", "Memcpy", "DataLoader"}}
     expected = {
-        name: pytest.approx(100 * average[f"{name.lower()}_ns"] / average["duration_ns"], abs=0.005) for name in shares
+        name: pytest.approx(100 * average[f"{name.lower()}_ns"] / average["duration_ns"], abs=0.99) for name in shares
     }
     assert len(shares) == 3
     assert shares == expected
 
 
-def test_it_says_how_busy_the_gpu_is(screen: str, whole: Any) -> None:
+def test_it_says_how_busy_the_gpu_is(everything: str, whole: Any) -> None:
     (device,) = whole["gpu"]["devices"]
-    row = section(screen, "GPU").splitlines()[-1]
+    row = section(everything, "GPU").splitlines()[-1]
     assert row.split()[0] == str(device["device"])
     for field in ("utilization", "busy_share", "est_sm_efficiency", "est_achieved_occupancy", "tensor_core_share"):
         assert units.share(device["typical"][field]) in row

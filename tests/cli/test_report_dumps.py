@@ -27,7 +27,7 @@ def hung(ranks: int = 4) -> FlightRun:
 def test_a_folder_names_who_holds_up_the_run(command: str, form: str, tmp_path: Path) -> None:
     run = call(command, hung().write(tmp_path / "dumps", form=form))
     assert run.code == 0
-    assert "1 rank never came to all_to_all of default_pg (0): 2. 3 others wait." in run.out
+    assert "1 rank never came to all_to_all of default_pg (0): 2; 3 others wait." in run.out
 
 
 def test_files_one_by_one_and_compressed(tmp_path: Path) -> None:
@@ -142,4 +142,4 @@ def test_commands_that_need_events_say_so(command: str, tmp_path: Path) -> None:
 def test_both_runs_of_field(corpus: Path) -> None:
     folder = corpus / "field" / "flight_recorder"
     assert "2 ranks never came to all_to_all" in call("ranks", folder / "lock_gil_1st").out
-    assert "The devices of 2 ranks stopped: 12, 14." in call("ranks", folder / "gpu_error_1st").out
+    assert "The devices of 2 ranks stopped: 12, 14; 14 other ranks wait." in call("ranks", folder / "gpu_error_1st").out

@@ -52,8 +52,9 @@ def test_a_damaged_file_is_reported_on(file: Malformed, tmp_path: Path) -> None:
     path.write_bytes(file.data)
     run = call("report", path)
     assert run.code == 0
-    assert run.out.startswith(f"{file.name}: a trace of ")
-    assert f", {file.readable} event" in run.out.splitlines()[0]
+    facts = run.out.partition("\n\n")[0].splitlines()[-1]
+    assert facts.startswith(f"{file.name}: a trace of ")
+    assert f", {file.readable} event" in facts
     assert run.err.split()[0] == "Next:"
     assert (file.lost == 0) or "\nWarnings\n" in run.out
 

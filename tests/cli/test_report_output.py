@@ -32,7 +32,7 @@ def test_the_suffix_is_the_format(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["x.markdown", "X.MD", "a.b.md"])
 def test_suffixes_have_no_case_and_two_spellings(name: str, tmp_path: Path) -> None:
-    assert "\n## Profile of" in file_of(tmp_path, name)
+    assert "\n## ⏱️ Waiting for data: " in file_of(tmp_path, name)
 
 
 @pytest.mark.parametrize("name", ["x", "x.docx", "x.", ".md", "x.md.bak", "json"])
@@ -48,7 +48,7 @@ def test_nothing_is_written_if_one_of_several_names_is_wrong(tmp_path: Path) -> 
 
 
 def test_format_helps_where_no_suffix_says_it(tmp_path: Path) -> None:
-    assert "\n## Profile of" in file_of(tmp_path, "report.txt", "--format", "markdown")
+    assert "\n## ⏱️ Waiting for data: " in file_of(tmp_path, "report.txt", "--format", "markdown")
     assert json.loads(file_of(tmp_path, "report", "--format", "json"))
 
 
@@ -133,7 +133,7 @@ def test_a_foreign_file_is_kept(tmp_path: Path) -> None:
 
 def test_force_overwrites_a_foreign_file(tmp_path: Path) -> None:
     (tmp_path / "notes.md").write_text(FOREIGN)
-    assert "\n## Profile of" in file_of(tmp_path, "notes.md", "--force")
+    assert "\n## ⏱️ Waiting for data: " in file_of(tmp_path, "notes.md", "--force")
 
 
 def test_the_trace_itself_is_not_overwritten(tmp_path: Path) -> None:

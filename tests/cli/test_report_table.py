@@ -92,7 +92,8 @@ def test_a_table_overwrites_only_what_is_ours(name: str, tmp_path: Path) -> None
 def test_printed_tables_are_reported_on() -> None:
     run = call("report", DOCUMENT)
     assert run.code == 0
-    assert run.out.startswith("torch213_cpu.txt: ")
+    assert run.out.startswith("Limited by the CPU for all 1.0 ms of each step")
+    assert "\ntorch213_cpu.txt: " in run.out.partition("\n\n")[0]
     assert re.search(r"\nOperators  \d+ of \d+\n", run.out)
 
 

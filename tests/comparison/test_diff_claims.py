@@ -53,7 +53,7 @@ def test_only_a_saving_inside_the_prediction_is_as_predicted(saved: float, noise
     found = predicted(28.4, 45.5, saved, noise)
     assert found is not None
     assert found.agreement == agreement
-    assert ("as predicted" in found.text) == (28.4 <= saved <= 45.5)
+    assert ("as predicted" in found.message.text) == (28.4 <= saved <= 45.5)
 
 
 def test_nothing_is_said_of_a_prediction_under_an_inconclusive_verdict() -> None:

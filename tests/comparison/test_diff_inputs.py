@@ -15,8 +15,9 @@ from traceanalyzer.comparison import diff
 from traceanalyzer.errors import TraceAnalyzerError, UnusableInputError, UsageError
 from traceanalyzer.formats import render
 from traceanalyzer.formats.difference import answer
+from traceanalyzer.inputs.opening import load
 from traceanalyzer.multirank import ranks
-from traceanalyzer.pipeline import StepChoice
+from traceanalyzer.pipeline import StepChoice, analyze
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 SLOWER = [round(1.2 * us) for us in QUIET]
@@ -104,12 +105,14 @@ def test_runs_of_ranks_are_compared_by_who_is_late_and_what_collectives_take(tmp
 
 def test_of_several_ranks_findings_and_headlines_are_those_of_all_ranks(tmp_path: Path) -> None:
     """One rank alone shows only that it communicates long, and cannot say that it waits."""
-    found = diff(of_ranks(tmp_path / "base", 400), of_ranks(tmp_path / "head", 0))
+    base = of_ranks(tmp_path / "base", 400)
+    found = diff(base, of_ranks(tmp_path / "head", 0))
     assert found.base_view is not None
-    assert found.base_view.headline is not None
-    assert found.base_view.headline.text.endswith(
-        "wait for Rank 2 holds up the others, which costs 0.40 of the 1.6 ms of a step."
-    )
+    (headline,) = ranks(base).headlines
+    assert found.base_view.headline == headline.message
+    assert headline.text.endswith("The other ranks wait for rank 2, which costs 0.40 of the 1.6 ms of a step.")
+    (alone,) = analyze(load(base / "rank0.json")).headlines
+    assert alone.message != headline.message
     (late,) = [change for change in found.findings if change.rule == "comm-straggler"]
     assert (late.status, late.base_ns, late.head_ns) == ("fixed", 400_000, 0)
     communicating = [c for c in found.findings if c.resource == "communication" and c.status == "fixed"]

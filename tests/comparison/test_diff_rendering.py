@@ -51,10 +51,13 @@ def test_markdown_tells_the_answer_first_and_folds_the_rest() -> None:
     readback.check_structure(text)
     parts = readback.parts(text)
     titles = list(parts)
-    assert titles[1] == "Slower"
+    assert "Slower: 100 \u2192 120 ms per step (+20 %)" in titles[0]
+    assert titles[1:3] == ["Measurements", "Slower"]
     assert "beyond the limit of 3.00 %" in " ".join(parts["Slower"].paragraphs)
     assert {row["Per step"] for row in parts["Step time"].rows()} == {"Mean", "Median"}
-    assert parts["Operators by input shapes, self time per step"].is_folded
+    assert parts["Measurements"].is_folded
+    folded = text.partition("<details>")[2].partition("</details>")[0]
+    assert "### Operators by input shapes, self time per step" in folded
     kernels = {row["Name"]: row for row in parts["Kernels, time per step"].rows()}
     assert kernels["plain_kernel"]["Change"] == "+2.000 ms"
 

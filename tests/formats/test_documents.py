@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,8 @@ from tests.formats.samples import FIXTURES, HOSTILE, names, report_of
 from tests.formats.test_hostile_names import LINKS, controls, shown_as_code
 from tests.formats.test_json_report import VALIDATOR
 from tests.reading import assert_reads_back
-from traceanalyzer.formats import render
+from traceanalyzer.formats import language, render
+from traceanalyzer.formats.markdown import comment
 from traceanalyzer.pipeline import analyze
 from traceanalyzer.readers import read
 from traceanalyzer.readers.source import Source
@@ -32,14 +34,27 @@ def test_markdown_is_well_formed(path: Path) -> None:
     readback.check_structure(text)
     assert len(text) < LIMIT
     title, *sections = readback.parts(text).values()
-    assert title.title.replace("\u200b", "") == f"Profile of {path.name}"
-    assert all(part.paragraphs or part.facts or part.tables for part in sections)
+    report = report_of(path)
+    said = comment.verdict(report, language.ENGLISH)
+    assert bool(said) == bool(report.headlines)
+    assert title.title.replace("\u200b", "") == (said.replace("`", "") or f"Profile of {path.name}")
+    assert path.name in shown_as_code(text.partition("<details>")[0])
+    assert " 0 steps" not in text
+    for part, following in pairwise([*sections, None]):
+        is_group = part.is_folded and following is not None and not following.is_folded
+        assert is_group or part.paragraphs or part.facts or part.tables
 
 
 @each_document
 def test_the_screen_has_80_columns(path: Path) -> None:
-    screen = render(report_of(path), "terminal")
-    assert screen.startswith(f"{path.name}: ")
+    report = report_of(path)
+    screen = render(report, "terminal")
+    opening = screen.partition("\n\n")[0].split("\n")
+    assert opening[-1].startswith(f"{path.name}: ")
+    if len(report.headlines) == 1:
+        assert " ".join(opening).startswith(report.headlines[0].message.text)
+    else:
+        assert len(opening) == 1
     assert max(map(cell_len, screen.splitlines())) <= 80
     assert screen.replace("\n", "").isprintable()
 

@@ -128,16 +128,16 @@ def test_the_same_bottleneck_is_not_the_next(now: str, after: str) -> None:
     screen = " ".join(render(report, "terminal").split())
     assert "with all fixes" in screen
     assert " is the limit." not in screen
-    assert "What bounds the step after that" not in render(report, "html")
+    assert "What limits the step after that" not in render(report, "html")
 
 
 @pytest.mark.parametrize(
-    ("now", "after", "limit", "name"), [("input", "host", "CPU", "Host"), ("none", "gpu", "GPU", "GPU")]
+    ("now", "after", "limit", "name"), [("input", "host", "CPU", "CPU"), ("none", "gpu", "GPU", "GPU")]
 )
 def test_another_one_is_named(now: str, after: str, limit: str, name: str) -> None:
     report = bounded(now, after)
     assert f"then the {limit} is the limit." in " ".join(render(report, "terminal").split())
-    assert f"What bounds the step after that: {name}" in as_read(render(report, "html"))
+    assert f"What limits the step after that: {name}" in as_read(render(report, "html"))
 
 
 @pytest.mark.parametrize("form", ["terminal", "markdown", "html"])

@@ -37,9 +37,8 @@ def ids(path: object) -> str:
 
 @pytest.mark.parametrize("path", EVERY, ids=ids)
 def test_a_headline_is_one_sentence_of_at_most_20_words(path: Path) -> None:
-    for headline in report_of(path).headlines:
-        assert len(headline.message.text.split()) <= MOST_WORDS, headline.message.text
-        assert headline.message.text.count(". ") == 0, headline.message.text
+    said = [headline.message.text for headline in report_of(path).headlines]
+    assert [text for text in said if len(text.split()) > MOST_WORDS or ". " in text] == []
 
 
 @pytest.mark.parametrize("path", EVERY, ids=ids)

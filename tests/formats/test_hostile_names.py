@@ -18,6 +18,8 @@ from tests.formats.samples import HOSTILE, marked, names, unmarked
 from tests.reading import plain, read
 from traceanalyzer.formats import render
 from traceanalyzer.formats.markdown import code, escape
+from traceanalyzer.formats.terminal import TOP
+from traceanalyzer.formats.terminal.elements import LINES
 from traceanalyzer.knowledge.marks import is_mark_among_operators
 from traceanalyzer.pipeline import analyze
 from traceanalyzer.report.model import Report
@@ -45,9 +47,9 @@ Make = Callable[[str], Report]
 
 
 @cache
-def benign(make: Make, name: str, form: str) -> str:
+def benign(make: Make, name: str, form: str, top: int | None = None) -> str:
     """A report in which nothing is hostile, which all hostile ones are compared with."""
-    return render(make(name), form)
+    return render(make(name), form, top)
 
 
 @cache
@@ -66,13 +68,15 @@ def check_markdown(make: Make, name: str, harmless: str) -> None:
 
 
 def check_terminal(make: Make, name: str) -> None:
-    screen = render(make(name), "terminal")
-    assert controls(screen) <= {"\n"}
-    assert max(map(cell_len, screen.split("\n"))) <= 80
+    screen, whole = (render(make(name), "terminal", top) for top in (None, TOP))
+    for text in (screen, whole):
+        assert controls(text) <= {"\n"}
+        assert max(map(cell_len, text.split("\n"))) <= 80
+    assert len(screen.splitlines()) <= LINES
     numbers = re.compile(r"\d[\d,.]* (?:[mun]?s|%)")
     table = "\nOperators by device self time\n"
     rows, plain = (
-        text.split(table)[1].split("\n\n")[0].split("\n")[1:] for text in (screen, benign(make, PLAIN, "terminal"))
+        text.split(table)[1].split("\n\n")[0].split("\n")[1:] for text in (whole, benign(make, PLAIN, "terminal", TOP))
     )
     assert [numbers.findall(row)[-3:] for row in rows] == [numbers.findall(row)[-3:] for row in plain]
     begin = clean(name)[:6]

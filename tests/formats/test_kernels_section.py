@@ -59,7 +59,7 @@ def test_long_layers_are_cut_in_words_only() -> None:
 
 @pytest.mark.parametrize("format_", ["terminal", "markdown", "html"])
 def test_formats_of_text_show_it(format_: str) -> None:
-    text = render(replay(), format_)
+    text = render(replay(), format_, 20)
     assert isinstance(text, str)
     assert "Repeated layers" in text
     assert "experts' product ×2" in text.replace("&#39;", "'")

@@ -13,7 +13,7 @@ from tests.formats.pseudo import pseudo
 from tests.formats.samples import FIXTURES, TRAINING, report_of
 from tests.reading import plain
 from traceanalyzer import sections
-from traceanalyzer.formats import markdown, render, terminal
+from traceanalyzer.formats import cards, markdown, render, terminal
 from traceanalyzer.formats.terminal import elements
 from traceanalyzer.knowledge import frameworks
 from traceanalyzer.report.message import Message, Text
@@ -45,6 +45,7 @@ def names(report: Report) -> set[str]:
         found |= set(re.findall(r"[\w.]+\(", finding.code or ""))  # code that a comment names
         found |= {place.name for evidence in finding.evidence for place in evidence.where}
         found |= {clean(name) for name in _params(finding.summary)}
+        found |= {line.partition(" (")[0] for line in cards.card(finding, PSEUDO).lines}
     if report.trace is not None:
         found |= {report.trace.steps_from or "", *report.trace.options.__struct_fields__}
     roof = (plain(report).get("roofline") or {}).get("roof") or {}
@@ -90,15 +91,19 @@ def escaped(text: str, report: Report) -> set[str]:
     return set(WORD.findall(text))
 
 
-_WARNINGS = PSEUDO.text(Text("warnings-title", "Warnings"))
+_WARNINGS = PSEUDO.text(Text("markdown-fold-quality", "What was recorded, and warnings"))
+_FIRST_SENTENCE = re.compile(r"   ⟦[^⟧]")
+"""Begin of a line below the title of a card, which is the first sentence of a message."""
 
 
 @each_input
 def test_markdown_is_translated_to_the_last_word(path: Path) -> None:
     report = report_of(path)
     text = _ESCAPE.sub("", _TAG.sub(" ", _CODE.sub(" ", render(report, "markdown", None, PSEUDO))))
-    whole = [line for line in text.splitlines() if _WARNINGS not in line]  # one sentence of a message
-    assert len(text.splitlines()) - 1 <= len(whole)
+    cut = [line for line in text.splitlines() if _WARNINGS in line or _FIRST_SENTENCE.match(line)]
+    assert len(cut) <= 1 + 2 * 3  # the first warning, and two lines of each of three cards
+    assert all(0 <= line.count("⟦") - line.count("⟧") <= 1 for line in cut)
+    whole = [line for line in text.splitlines() if line not in cut]
     assert sum(line.count("⟦") for line in whole) == sum(line.count("⟧") for line in whole) > 100
     assert not escaped(text, report)
 

@@ -57,8 +57,10 @@ def test_the_best_findings_have_their_saving_and_their_place() -> None:
     text = render(report_of(TRAINING), "markdown")
     shown = [line for line in opening(text) if line[:3] in ("1. ", "2. ", "3. ")]
     assert 1 <= len(shown) <= comment.SHOWN
-    assert shown[0].startswith("1. **Give the DataLoader workers** Saves ")
-    assert "num_workers" in text.partition(shown[0])[2].split("\n")[1]
+    assert shown[0].startswith("1. **Pin the input memory: pin\\_memory=True** Saves ")
+    assert "pin_memory=True" in text.partition(shown[0])[2].split("\n")[1]
+    assert shown[2].startswith("3. **Steps wait for the DataLoader** May save up to "), "a question after prices"
+    assert "workers" in text.partition(shown[2])[2].split("\n")[1]
 
 
 def test_a_chart_with_a_public_address_takes_the_place_of_the_blocks() -> None:

@@ -62,5 +62,5 @@ def test_rendering_for_the_terminal_shows_nothing_in_a_notebook(monkeypatch: pyt
     shown: list[object] = []
     monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
     monkeypatch.setattr("rich.jupyter.display", lambda *pieces: shown.append(pieces))
-    assert "What bounds it" in ta.render(ta.analyze(ta.load(TRAINING)), "terminal")
+    assert "Waiting for data: " in ta.render(ta.analyze(ta.load(TRAINING)), "terminal")
     assert shown == []

@@ -49,7 +49,7 @@ def test_code_in_no_operator_has_its_name_and_the_figure_stays() -> None:
 @pytest.mark.parametrize("form", ["terminal", "markdown", "html"])
 def test_every_format_has_the_name_in_bars_tables_and_charts(form: str) -> None:
     text = render(between_operators(), form, 20)
-    assert "CPU in Python between operators" in text
+    assert "CPU between operators" in text
     assert not re.search(r"CPU Exec \| Other|CPU Exec</th><th[^>]*>Other|^ *Other  +\d", text, re.MULTILINE)
 
 
@@ -89,4 +89,5 @@ def test_the_bar_names_what_the_headline_names(corpus: Path, code: str) -> None:
     whole = corpus_files.report_of(corpus / "corpus" / "timesformer_h100_inference.json.gz")
     name = {"en": "CPU between operators", "ru": "CPU между операторами", "zh": "CPU，算子之间"}[code]
     assert parts(whole)["CPU between operators"][1] == pytest.approx(0.578, abs=5e-4)
-    assert name in render(whole, "terminal", None, language.of(code))
+    for form in ("terminal", "markdown", "html"):
+        assert name in render(whole, form, 20, language.of(code)), "the first screen may lack the room for the bar"

@@ -1,5 +1,5 @@
-"""The page has the figures of the typical steps; where a saved report has only those of all steps, it explains why they
-differ."""
+"""The page has the figures of the typical steps; where a saved report has only those of all steps of its GPU, the share
+of the typical step stands beside them."""
 
 from __future__ import annotations
 
@@ -34,14 +34,16 @@ def of_all_steps(found: Report) -> Report:
     return replace(found, analyses={**found.analyses, "gpu": old})
 
 
-def test_the_panel_of_utilization_tells_of_work_from_before_the_recording() -> None:
-    assert "In a typical step the GPU works" not in render(decoding(before=8000), "html")
+def test_the_page_has_the_figure_of_the_step_beside_work_from_before_the_recording() -> None:
+    page = as_read(render(decoding(before=8000), "html"))
+    assert "In use, of the step GPU 50 %" in page
+    assert "Utilization 50 %" in page
     page = as_read(render(of_all_steps(decoding(before=8000)), "html"))
-    assert "In a typical step the GPU works for 50 % of the time" in page
-    assert "still ran unrecorded work from before the recording" in page
+    assert "In use, of the step GPU 50 %" in page
+    assert "Utilization 6 %" in page
 
 
-def test_the_panel_of_utilization_tells_of_steps_that_are_left_out() -> None:
+def test_the_page_has_the_figure_of_the_typical_steps_beside_that_of_all() -> None:
     trace = TraceBuilder()
     # Four steps of 100 us with 80 us of work; in the mean over all five, 320 of 1400 us.
     for number, (start, dur) in enumerate(((0, 1000), (1000, 100), (1100, 100), (1200, 100), (1300, 100))):
@@ -51,10 +53,11 @@ def test_the_panel_of_utilization_tells_of_steps_that_are_left_out() -> None:
             trace.launch_kernel("gemm", start + 10, 80, at=start + 5)
     report = analyze(read_built(trace))
     page = as_read(render(report, "html"))
-    assert "80.00 %" in page
-    assert "The figures above" not in page
+    assert "In use, of the step GPU 80 %" in page
+    assert "Utilization 80 %" in page
     page = as_read(render(of_all_steps(report), "html"))
-    assert "In a typical step the GPU works for 80 % of the time. The figures above cover all marked steps." in page
+    assert "In use, of the step GPU 80 %" in page
+    assert "Utilization 23 %" in page
 
 
 def test_a_whole_recording_has_no_figures_of_all_steps() -> None:
@@ -70,8 +73,10 @@ def test_a_whole_recording_has_no_figures_of_all_steps() -> None:
     assert "(all steps)" not in as_read(render(report, "html"))
 
 
-def test_where_both_are_about_the_same_the_panel_says_nothing() -> None:
-    assert "In a typical step the GPU works" not in render(decoding(before=0), "html")
+def test_where_both_are_about_the_same_the_page_has_one_figure() -> None:
+    page = as_read(render(decoding(before=0), "html"))
+    assert "In use, of the step GPU 50 %" in page
+    assert "Utilization 50 %" in page
 
 
 def test_the_warning_of_steps_names_the_framework_as_its_makers_do() -> None:

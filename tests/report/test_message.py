@@ -50,7 +50,7 @@ def test_warnings_have_one_text_each() -> None:
 def test_a_warning_counts_and_says_what_it_counted() -> None:
     found = warning("read-lost-event", 3, {"offset": 1_234_567})
     assert (found.id, found.count) == ("read-lost-event", 3)
-    assert found.text == "3 damaged events were lost, the first at byte 1,234,567."
+    assert found.message.text == "3 damaged events were lost, the first at byte 1,234,567."
     assert found.message.params == {"count": 3, "offset": 1_234_567}
 
 

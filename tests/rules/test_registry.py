@@ -72,7 +72,7 @@ def test_the_code_uses_every_text_of_its_page_and_no_other(page: RulePage) -> No
         named.add("subject")
     assert named <= page.texts.keys()
     others = {key for key, text in page.texts.items() if text.id not in OF_SAVED_REPORTS} - named
-    assert others <= {"title", "summary", "advice", "not-when", "no-table", "no-trace"}
+    assert others <= {"title", "action", "summary", "advice", "not-when", "no-table", "no-trace"}
 
 
 def test_thresholds_that_are_constants_elsewhere_are_the_same() -> None:

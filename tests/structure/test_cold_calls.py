@@ -60,4 +60,4 @@ def test_a_later_call_that_is_slow_is_no_first_use() -> None:
 def test_a_recording_of_a_first_call_is_start_up() -> None:
     (headline,) = report(convolutions(COLD)).headlines
     assert headline.bound == "start-up"
-    assert "code is loaded" in headline.text
+    assert "all 50 ms of loading and compiling code" in headline.message.text

@@ -43,6 +43,8 @@ CREATE INDEX by_rule ON advice (rule);
 """
 
 _EVERYTHING = 1 << 62
+_LARGEST = (1 << 63) - 1
+"""Largest integer of sqlite, which only absurd reports exceed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +118,8 @@ class Catalog:
             return False
         row = done.row
         self._set(
-            file, state="done", record=data, recalled=recalled, wasted=row.wasted_ns,
+            file, state="done", record=data, recalled=recalled,
+            wasted=None if row.wasted_ns is None else min(row.wasted_ns, _LARGEST),
             hollow=row.is_hollow, bound=row.bound, gain=row.gain_ns,
             rank=row.rank, world_size=row.world_size, base_ns=row.base_ns,
             folder=rank_groups.folder_of(RankFile(row.name, row.rank, row.world_size, row.base_ns)),

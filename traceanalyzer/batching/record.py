@@ -211,10 +211,14 @@ def row_of(name: str, report: Report) -> Row:
     )
 
 
+_LONGEST_NS = 1 << 53
+"""About 100 days, which only absurd reports exceed; tables of the results hold integers of 64 bits."""
+
+
 def _window_ns(report: Report, typical: TypicalStep | None) -> int | None:
     """The typical steps together, because start-up is no waste; of old versions from the first to the last step."""
     if typical is not None and typical.steps:
-        return round(typical.resources.step_ns * typical.steps)
+        return min(round(typical.resources.step_ns * typical.steps), _LONGEST_NS)
     breakdown = report.result("step_breakdown", StepBreakdown)
     window = breakdown.window if breakdown else None
     return window.end_ns - window.start_ns if window else None

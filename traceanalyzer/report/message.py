@@ -118,6 +118,6 @@ def deciding_field(template: str) -> str:
 
 def _plain(value: Any) -> Any:
     """Convert a value to a type of JSON, so that a report that is read back is equal."""
-    if isinstance(value, tuple):
+    if isinstance(value, tuple | list):
         return [_plain(entry) for entry in value]
     return msgspec.to_builtins(value) if isinstance(value, Message) else value

@@ -329,6 +329,9 @@ class Resources(msgspec.Struct, frozen=True):
     table."""
 
 
+_UNSAID = Message("", {}, "")
+
+
 class Headline(msgspec.Struct, frozen=True):
     """What bounds a run: one sentence, and what else there is to say about it."""
 
@@ -339,13 +342,13 @@ class Headline(msgspec.Struct, frozen=True):
     `gpu-memory` (also copies), `communication`, `start-up`, `capture` (of graphs) or `none` (nothing dominates, or the
     recording does not show it); of a compile log `compilation`; of a run that hangs `hang`, or `none`; of a memory
     snapshot `memory`."""
-    message: Message
+    message: Message = msgspec.field(name="sentence", default=_UNSAID)
     """What bounds the step, in one sentence of at most 20 words; in reports of old versions with all details."""
-    share: float | None
+    share: float | None = None
     """Share of the step (0 to 1) that the bound takes; null if it is unknown."""
-    resources: Resources | None
+    resources: Resources | None = None
     """Time per step of each resource; null for a compile log, which has no steps."""
-    combined: Combined | None
+    combined: Combined | None = None
     """Saving of all fixes together; null if no finding saves anything."""
     shares: Shares | None = None
     """What the device does in a typical step; null without a device, and for printed tables."""
@@ -353,6 +356,16 @@ class Headline(msgspec.Struct, frozen=True):
     """What changes what to do about it, such as ranks that are missing; null if nothing does."""
     details: tuple[Message, ...] = ()
     """Sentences that explain the first one, the most important first."""
+    whole: Message = msgspec.field(name="message", default=_UNSAID)
+    """The sentence, what qualifies it, and its details, as one English text for programs that look for words."""
+
+    def __post_init__(self) -> None:
+        """A report of an old version has all in one text; a new one is put together."""
+        if self.message is _UNSAID:
+            msgspec.structs.force_setattr(self, "message", self.whole)
+        if self.whole is _UNSAID:
+            whole = Message(self.message.id, self.message.params, self.text)
+            msgspec.structs.force_setattr(self, "whole", whole)
 
     @property
     def sentences(self) -> tuple[Message, ...]:

@@ -68,6 +68,8 @@ def percent(value: float) -> str:
 def adding_up(shares: Sequence[float]) -> list[float]:
     """Shares of one whole as whole percents that add up like the shares, by largest remainder."""
     percents = [100 * share for share in shares]
+    if not isfinite(sum(map(abs, percents))):  # nothing can add up in an absurd report
+        return [*shares]
     whole = [floor(each) for each in percents]
     missing = round(fsum(percents)) - sum(whole)
     for number in sorted(range(len(whole)), key=lambda number: whole[number] - percents[number])[:missing]:
@@ -121,7 +123,8 @@ def whole_size(value: float) -> str:
 
 def whole_share(value: float) -> str:
     """A share without decimals, such as `68 %`; `<1 %` is more than nothing, and only all of something is `100 %`."""
-    whole = round(100 * value)
+    percents = 100 * value
+    whole = round(percents) if isfinite(percents) else percents
     if whole == 0 and value > 0:
         return f"<1 {PERCENT}"
     return f"{99 if whole == 100 and 100 * value < _ALL else whole} {PERCENT}"

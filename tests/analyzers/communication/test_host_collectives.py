@@ -129,4 +129,4 @@ def test_headline_and_resources_count_the_same() -> None:
     (headline,) = analyze(read_built(trace)).headlines
     assert (headline.bound, headline.share) == ("communication", 0.51)
     assert headline.resources.host_ns == 490_000
-    assert "for 0.51 of the 1.0 ms of each step collectives run and no operator is recorded" in str(headline.message)
+    assert "0.51 of the 1.0 ms of the step are collectives and nothing else" in str(headline.message)

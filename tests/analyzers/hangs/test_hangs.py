@@ -480,7 +480,7 @@ def test_who_belongs_to_a_group_without_members_is_unknown() -> None:
     assert (found.verdict, found.ranks, found.waits[0].called.title) == ("unknown", (), "group 1")
     report = pipeline.analyze_dumps(dumps, "run")
     assert report.headlines[0].text == (
-        "4 ranks wait, 0, 1 of them in all_reduce of group 1; the dumps do not say who else belongs to it."
+        "4 ranks wait, 0, 1 of them in all_reduce of group 1; the dumps name no others."
     )
     (finding,) = report.findings
     assert (finding.rule, finding.confidence, finding.summary.id) == (

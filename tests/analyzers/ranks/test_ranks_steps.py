@@ -189,7 +189,7 @@ def test_without_marks_the_recording_lasts_until_the_devices_are_done() -> None:
     report = join(members([graph(0), graph(1)]), "run")
     (headline,) = report.headlines
     assert headline.bound == "gpu-compute"
-    assert "for 9.0 of the 9.1 ms of the recording" in headline.text
+    assert "9.0 of the 9.1 ms of the trace" in headline.message.text
     found = report.result("ranks", Ranks)
     assert found is not None
     assert [row.mean_step_ns for row in found.ranks] == [9_100_000] * 2
@@ -208,7 +208,7 @@ def test_ranks_that_captured_graphs_are_bound_by_nothing() -> None:
         for rank, member in own.items()
     }
     (headline,) = join(captured, "run").headlines
-    assert (headline.bound, headline.message.id) == ("capture", "headline-capture-of-ranks")
+    assert (headline.bound, headline.message.id) == ("capture", "headline-capture-2")
 
 
 def test_hardly_any_work_of_all_ranks() -> None:

@@ -198,7 +198,7 @@ def test_the_report_says_it_everywhere_in_one_number() -> None:
     assert finding.saving is not None
     assert finding.saving.direct_ns_per_step == (found.late_ns_per_step, found.late_ns_per_step) == (400_000, 400_000)
     assert "rank 2: it makes a step 400 us (25 %) longer" in finding.summary.text
-    assert "Rank 2 holds up the others, which costs 0.40 of the 1.6 ms" in report.headlines[0].text
+    assert "The other ranks wait for rank 2, which costs 0.40 of the 1.6 ms of a step." in report.headlines[0].text
 
 
 def test_a_report_that_cannot_tell_says_why() -> None:

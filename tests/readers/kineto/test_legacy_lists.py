@@ -63,7 +63,8 @@ def test_a_gpu_that_works_behind_the_cpu_is_the_limit() -> None:
     (headline,) = report.headlines
     assert (headline.bound, headline.message.id) == ("gpu-compute", "headline-accelerator-computes-2")
     assert headline.message.params["part"] == [3 * 856_000, 2_856_000]
-    assert (headline.message.params["task"], headline.message.params["time"]) == ("aten::mm", 3 * 430_000)
+    (largest,) = headline.details
+    assert (largest.params["task"], largest.params["time"]) == ("aten::mm", 3 * 430_000)
     assert WARNING in warnings(report)
     recording = plain(report)["recording"]
     assert (recording["workload"], len(recording["steps"])) == ("training", 3)

@@ -69,7 +69,7 @@ def test_beside_a_device_that_stopped() -> None:
     assert found.summary.params["ranks"] == "5"
     assert found.summary.params["group"] == "TWO (8)"
     (headline,) = report(run).headlines
-    assert headline.text == "The device of 1 rank stopped: 1. 4 other ranks wait."
+    assert headline.text == "The device of 1 rank stopped: 1; 4 other ranks wait."
 
 
 def test_more_absent_than_waiting_is_unsure() -> None:

@@ -194,7 +194,7 @@ def test_it_is_not_called_slow_launching_nor_earlier_work() -> None:
     }
     (headline,) = found.headlines
     assert headline.bound == "none"
-    assert "although work was launched" in headline.text
+    assert "Work was launched meanwhile, but waits for something that the trace does not show" in headline.text
 
 
 def test_without_more_late_starts_the_first_one_is_earlier_work() -> None:

@@ -24,6 +24,7 @@ from traceanalyzer.knowledge.allocation_places import (
     place_of,
 )
 from traceanalyzer.structure.block_lifetimes import BEFORE, Lifetimes
+from traceanalyzer.structure.sums import members
 from traceanalyzer.trace.table import I32, I64, U8, Bool, take_or
 
 
@@ -104,7 +105,7 @@ def forward_passes(blocks: Lifetimes, kinds: U8, stacks: Sequence[Frames]) -> tu
     is_freed = (blocks.died < blocks.entries) & (phases.at(blocks.died) == AllocationPlace.BACKWARD)
     rows = np.flatnonzero((kinds == BlockKind.ACTIVATIONS) & (is_freed | is_left))
     number = np.searchsorted(backward, blocks.born[rows], side="right")
-    return tuple(rows[number == one] for one in np.unique(number))
+    return tuple(rows[own] for _, own in members(number))
 
 
 def bytes_by_kind(blocks: Lifetimes, kinds: U8, entry: int) -> Mapping[BlockKind, int]:

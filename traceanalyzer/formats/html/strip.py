@@ -132,7 +132,7 @@ def _sentence(slices: RecordedSlices, one: SliceTime, mean: TypicalStep | None, 
     idle: float = sum(one.idle_duration) + one.idle_omitted_ns
     busy = one.duration_ns - idle
     if mean is not None:
-        idle = fsum(cause.ns_per_step for cause in mean.idle)
+        idle = float(sum(cause.ns_per_step for cause in mean.idle))  # no fsum, which overflows on absurd reports
         busy = mean.parts.duration_ns - idle
     if not idle:
         return language.text(_SAYS_BUSY, step=step)

@@ -16,7 +16,7 @@ from traceanalyzer.formats.markdown.page import DocumentPicture, code, escape, i
 from traceanalyzer.report.difference import ChangedPart, Difference, FindingChange
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Finding, Report
-from traceanalyzer.report.names import clean, clipped, first_sentence
+from traceanalyzer.report.names import clipped, first_sentence
 from traceanalyzer.report.section import Section
 from traceanalyzer.sections.findings import outcome
 from traceanalyzer.structure.recording import Recording
@@ -63,6 +63,8 @@ _PLACE = 48
 _NAME = 80
 _SEEN = 300
 _TITLE = 200
+_LONGEST = 600
+"""Most characters of a sentence of the first lines (own choice: twice the longest that has no long name)."""
 
 
 def verdict(report: Report, language: Language) -> str:
@@ -71,8 +73,13 @@ def verdict(report: Report, language: Language) -> str:
         return ""
     headline = report.headlines[0]
     if headline.bound == "none" and report.result("hangs", Hangs) is not None:
-        return f"{_NOTHING_WAITS} {language.say(headline.message)}"
-    return f"{_ICONS.get(headline.bound, _MEASURED)} {language.say(headline.message)}"
+        return f"{_NOTHING_WAITS} {_said(headline.message, language)}"
+    return f"{_ICONS.get(headline.bound, _MEASURED)} {_said(headline.message, language)}"
+
+
+def _said(message: Message, language: Language) -> str:
+    """A sentence of the first lines, which names out of a file do not make longer than a comment."""
+    return clipped(language.say(message), _LONGEST)
 
 
 def of_report(
@@ -86,7 +93,7 @@ def of_report(
     by_id = {section.id: section for section in shown}
     for headline in report.headlines[:1]:
         more = (headline.qualifier, outcome(headline, report.findings))
-        if said := "\\\n".join(prose(language.say(each)) for each in more if each):
+        if said := "\\\n".join(prose(_said(each, language)) for each in more if each):
             yield said
     yield " \u00b7 ".join(_of_what(report, language, page_url))
     public = (picture for picture in pictures if picture.section == "steps" and "://" in picture.target)
@@ -97,19 +104,19 @@ def of_report(
     if "findings" in by_id:
         yield from _advice(by_id["findings"], language)
     if "no_gain" in by_id:
-        yield " ".join(prose(language.say(message)) for message in by_id["no_gain"].messages)
+        yield " ".join(prose(_said(message, language)) for message in by_id["no_gain"].messages)
 
 
 def _of_what(report: Report, language: Language, page_url: str | None) -> Iterator[str]:
     """The file, the GPU, torch, the number of steps, and the page."""
     yield code(clipped(report.source.name, _NAME))
     if report.trace is not None:
-        names = dict.fromkeys(clean(device.name) for device in report.trace.devices if device.name)
+        names = dict.fromkeys(clipped(device.name, _NAME) for device in report.trace.devices if device.name)
         yield from map(escape, names)
         if report.trace.torch_version:
-            yield escape(f"torch {clean(report.trace.torch_version)}")
+            yield escape(f"torch {clipped(report.trace.torch_version, _NAME)}")
     recording = report.result("recording", Recording)
-    if recording is not None and recording.steps_from != "whole-trace":
+    if recording is not None and recording.steps and recording.steps_from != "whole-trace":
         yield escape(language.text(_STEPS, steps=len(recording.steps)))
     if page_url is not None:
         yield link(language, page_url)
@@ -140,10 +147,10 @@ def _card(finding: Finding, language: Language) -> str:
 
 
 def verdict_of(difference: Difference, outcome: str, language: Language) -> str:
-    """The verdict of a difference with an icon and both times, where they are known."""
+    """The verdict of a difference with an icon and both times, where they are known and can be compared."""
     icon = _OUTCOME_ICONS.get(difference.verdict.outcome, _MEASURED)
     change, share = difference.verdict.change_ns, difference.verdict.change_share
-    if change is None or not share:
+    if change is None or not share or difference.comparability.obstacle is not None:
         return f"{icon} {outcome}"
     before = change / share
     return f"{icon} {language.text(_CHANGED, outcome=outcome, before=before, after=before + change, share=share)}"
@@ -158,7 +165,7 @@ def of_difference(
     yield " ".join(map(prose, said))
     base, head = difference.base, difference.head
     facts = [f"{code(clipped(base.name, _NAME))} \u2192 {code(clipped(head.name, _NAME))}"]
-    facts += map(escape, dict.fromkeys(map(clean, (*base.devices, *head.devices))))
+    facts += map(escape, dict.fromkeys(clipped(name, _NAME) for name in (*base.devices, *head.devices)))
     facts += [f"{escape(language.text(_STEPS, steps=base.steps))} \u2192 {head.steps}"] if base.steps else []
     facts += [link(language, page_url)] if page_url is not None else []
     yield " \u00b7 ".join(facts)

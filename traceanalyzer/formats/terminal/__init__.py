@@ -169,6 +169,8 @@ class _Screen:
 
     def _begin(self) -> None:
         header = self._header(self._console.width)
+        if isinstance(header, RichText) and self._console.options.ascii_only:  # which would show a question mark
+            header = RichText("->").join(header.split("\u2192"))
         self._console.print(RichText(header, style="bold") if isinstance(header, str) else header, soft_wrap=True)
 
     def _section(self, section: Section, level: Level) -> None:
@@ -225,7 +227,7 @@ def _section(section: Section, level: Level, console: Console, language: Languag
         yield paragraph(elements.cut_off(text, console.width - 2 * _INDENT), console.width, _INDENT)
     for table in shown.tables:
         yield from elements.table(table, console.width, language)
-    yield from elements.findings(shown.findings, console.width, language, is_brief=level.is_brief)
+    yield from elements.findings(shown.findings, console.width, language, level)
 
 
 def _title(shown: Section, width: int, language: Language) -> RichText:

@@ -233,37 +233,37 @@ def cut_off(text: str, width: int) -> str:
     return f"{set_cell_size(text, max(0, width - 3)).rstrip()}..."
 
 
-def findings(
-    found: tuple[Finding, ...], width: int, language: Language, *, is_brief: bool = False
-) -> Iterator[RenderableType]:
+def findings(found: tuple[Finding, ...], width: int, language: Language, level: Level) -> Iterator[RenderableType]:
     """Draw the first findings, and the number of the others.
 
     Args:
         found: Findings in the order of the report.
         width: Columns of the console.
         language: Language of the texts.
-        is_brief: Whether to show only the saving, a line of code or sentence of advice, and two lines of what was seen.
+        level: Level of detail. A brief one shows only the saving, a line of code or sentence of advice, and, where
+            there is room, two lines of what was seen.
     """
     shown = cards.first(found, SHOWN)
     for number, finding in enumerate(shown, 1):
-        yield from _card(number, card(finding, language), _STYLES.get(finding.severity, ""), width, is_brief)
+        yield from _card(number, card(finding, language), _STYLES.get(finding.severity, ""), width, level)
     hidden = len(found) - len(shown)
     if hidden > 0:
         yield paragraph(language.text(_MORE_FINDINGS, hidden=hidden), width, 2, style="dim")
 
 
-def _card(number: int, shown: Card, style: str, width: int, is_brief: bool) -> Iterator[RenderableType]:
+def _card(number: int, shown: Card, style: str, width: int, level: Level) -> Iterator[RenderableType]:
     run = f"{shown.run}: " if shown.run else ""
     title = paragraph(f"{number}. {run}{shown.action}", width, 2, style="bold", lines=2)
     title.highlight_words([f"{number}."], style)
     yield title
     if shown.saves:
         yield paragraph(shown.saves, width, 5, style="bold" if shown.question else "bold green")
-    if is_brief:
+    if level.is_brief:
         yield paragraph(shown.fix, width, 5, style="cyan" if shown.is_code else "", lines=2)
         for line in shown.lines[:1]:
             yield paragraph(line, width, 5, style="dim", lines=1)
-        yield paragraph(first_sentence(shown.summary), width, 5, style="dim", lines=2)
+        if level.has_observations:
+            yield paragraph(first_sentence(shown.summary), width, 5, style="dim", lines=2)
         return
     yield paragraph(shown.summary, width, 5)
     yield paragraph(shown.advice, width, 5)
@@ -298,6 +298,8 @@ class Level:
     """Most messages of a section."""
     lines: int | None = None
     """Most lines of a message."""
+    has_observations: bool = True
+    """Whether brief findings show what was seen, or the saving and the fix alone."""
 
 
 LEVELS = (
@@ -341,7 +343,12 @@ def _attempts(shown: tuple[Section, ...]) -> Iterator[tuple[Level, tuple[Section
     essential = tuple(section for section in shown if section.is_essential)
     yield replace(least, has_essential=False), essential, tuple(optional)
     yield replace(least, has_essential=False, messages=1), essential, tuple(optional)
-    yield replace(least, has_essential=False, has_parts=False, messages=1), essential, tuple(optional)
+    least = replace(least, has_essential=False, has_parts=False, messages=1)
+    yield least, essential, tuple(optional)
+    least = replace(least, has_observations=False)
+    yield least, essential, tuple(optional)
+    useless = tuple(section for section in essential if section.id == "no_gain")
+    yield least, tuple(section for section in essential if section not in useless), (*useless, *optional)
 
 
 def cut(section: Section, level: Level) -> Section:
@@ -362,5 +369,5 @@ def visible(section: Section, level: Level) -> tuple[object, ...]:
         len(shown.parts),
         len(shown.messages),
         level.lines if shown.messages else None,
-        level.is_brief and bool(shown.findings),
+        (level.is_brief, level.has_observations) if shown.findings else None,
     )

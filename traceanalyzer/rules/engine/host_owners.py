@@ -13,6 +13,7 @@ from traceanalyzer.analyzers.tables.kinds import RowKind, is_sync
 from traceanalyzer.knowledge import host_roles, marks
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import CodePlace
+from traceanalyzer.report.names import shorten
 from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.structure.events import EventSet
 from traceanalyzer.structure.host_activity import is_loading_overhead
@@ -25,6 +26,8 @@ _WHOLE = 0.9
 """Share of the launched device time from which on an owner is the whole program, and its name shows nothing."""
 _NAMED = 0.01
 """Share of the time of all owners from which on a part of the program is named before operators (own choice)."""
+_LONGEST = 100
+"""Most characters of a name in a sentence, as of `as_code`."""
 _NAMED_ROW = 0.1
 """Share of the step from which on a row of a table is named (own choice)."""
 _MOST_ROWS = 3
@@ -67,8 +70,8 @@ def name(row: HostOwner | HostPart) -> str | Message:
 
 
 def _unquoted(text: str) -> str:
-    """A name without the sign that would end it in a sentence."""
-    return text.replace("`", "'")
+    """A name without the sign that would end it in a sentence, and no longer than one bears."""
+    return shorten(text, _LONGEST).replace("`", "'")
 
 
 def place(row: HostOwner | GapOwner, time_ns: float | None, start_ns: int | None = None) -> CodePlace:

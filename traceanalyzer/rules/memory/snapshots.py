@@ -1,4 +1,7 @@
-"""Detects what fills a device, by snapshots of memory: fragments, too much held, tensors kept, unused graphs."""
+"""Detects what fills a device, by snapshots of memory: fragments, too much held, tensors kept, unused graphs.
+
+Fragments and too much held are also told by what is printed: texts of errors, and summaries of memory.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +10,23 @@ from typing import Any
 
 from traceanalyzer.analyzers.memory.snapshot_peak import HeldLine
 from traceanalyzer.analyzers.memory.snapshots import FailedAllocation, MemorySnapshotUse, SnapshotDevice
+from traceanalyzer.analyzers.tables.printed_memory import PrintedAllocation, PrintedMemory
 from traceanalyzer.knowledge import python_frames
-from traceanalyzer.report.message import Text
+from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.names import named_code
+from traceanalyzer.rules.engine.headlines.held_memory import NO_LINE
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Facts, Limits, page
-from traceanalyzer.rules.memory import savings, texts
+from traceanalyzer.rules.memory import savings
 from traceanalyzer.simulation.allocator.ideas import MemoryIdea
 
 _FRAGMENTED = page("memory-fragmented")
 _EXHAUSTED = page("memory-exhausted")
 _KEPT = page("tensors-kept")
 _UNUSED = page("graph-unused")
+_UNNAMED = "the GPU"
+_MOST = 0.5
+"""Share of a device that others hold, or of what is reserved that is of no use, from which on that is the reason (own
+choice: most of it)."""
 _SHOWN = 5
 _BY_KIND = {
     "activations": (_EXHAUSTED.text("summary-activations"), _EXHAUSTED.text("advice-activations")),
@@ -155,9 +164,134 @@ def _replayed(
     return advice
 
 
+# The same by what is printed: texts of errors, and summaries of memory.
+
+
+def _printed_fragments(facts: Facts, limits: Limits) -> Drafts:
+    """Allocations that failed although enough was reserved and unused, and retries beside such memory."""
+    memory = facts.find("printed_memory", PrintedMemory)
+    for failed in _failures(memory):
+        if not failed.is_fragmentation or not failed.reserved_bytes:
+            continue
+        unusable = failed.inactive_bytes or 0
+        evidence = _FRAGMENTED.evidence(
+            limits, "unusable_share", unusable / failed.reserved_bytes, (_printed_place(failed),)
+        )
+        params = {**_asked(failed), "free": failed.device_free_bytes or 0, "unusable": unusable}
+        yield Draft(
+            (evidence,), None, params, severity="high", confidence="A", summary=_FRAGMENTED.text("summary-error")
+        )
+    yield from _retried(memory, limits)
+
+
+def _retried(memory: PrintedMemory | None, limits: Limits) -> Drafts:
+    """Summaries of memory with retries, and with much that is of no use."""
+    for summary in memory.summaries if memory else ():
+        unusable = summary.unusable_bytes or 0
+        reserved = summary.reserved_bytes or 0
+        if not summary.retries or not reserved or unusable <= limits["unusable_share"] * reserved:
+            continue
+        place = CodePlace("memory", f"GPU{summary.device}", value=unusable, unit="bytes")
+        evidence = _FRAGMENTED.evidence(limits, "unusable_share", unusable / reserved, (place,))
+        params = {
+            "device": f"GPU{summary.device}",
+            "unusable": unusable,
+            "reserved": reserved,
+            "retries": summary.retries,
+        }
+        severity = "high" if summary.failures else "low"
+        yield Draft(
+            (evidence,), None, params, severity=severity, confidence="B", summary=_FRAGMENTED.text("summary-printed")
+        )
+
+
+def _printed_exhaustion(facts: Facts, limits: Limits) -> Drafts:
+    """Allocations that failed because tensors or other processes hold too much."""
+    memory = facts.find("printed_memory", PrintedMemory)
+    failures = list(_failures(memory))
+    for failed in failures:
+        if failed.is_fragmentation or len(failures) < limits["failures"]:
+            continue
+        summary, advice = _why(failed)
+        evidence = _EXHAUSTED.evidence(limits, "failures", len(failures), (_printed_place(failed),))
+        params = {
+            **_asked(failed),
+            "level": failed.allocated_bytes or 0,
+            "others": failed.elsewhere_bytes or 0,
+            "free": failed.device_free_bytes or 0,
+        }
+        yield Draft(
+            (evidence,),
+            None,
+            params,
+            severity="critical",
+            advice=advice,
+            summary=summary,
+        )
+    if not failures:
+        yield from _full(memory, limits)
+
+
+def _full(memory: PrintedMemory | None, limits: Limits) -> Drafts:
+    """Summaries of memory with failures that fragments do not explain."""
+    for summary in memory.summaries if memory else ():
+        is_little = (summary.unusable_bytes or 0) <= _MOST * (summary.reserved_bytes or 0)
+        if (summary.failures or 0) < limits["failures"] or not is_little:
+            continue
+        place = CodePlace("memory", f"GPU{summary.device}", value=summary.peak_bytes, unit="bytes")
+        evidence = _EXHAUSTED.evidence(limits, "failures", summary.failures or 0, (place,))
+        counted = {
+            "device": f"GPU{summary.device}",
+            "failures": summary.failures or 0,
+            "level": summary.peak_bytes,
+        }
+        yield Draft(
+            (evidence,),
+            None,
+            counted,
+            severity="critical",
+            advice=_EXHAUSTED.text("advice-printed"),
+            summary=_EXHAUSTED.text("summary-printed"),
+        )
+
+
+def _failures(memory: PrintedMemory | None) -> Iterator[PrintedAllocation]:
+    """The failed allocations, one for each line and device: ranks and retries repeat them."""
+    seen = set()
+    for failed in memory.failures if memory else ():
+        if (key := (failed.device, failed.line)) not in seen:
+            seen.add(key)
+            yield failed
+
+
+def _why(failed: PrintedAllocation) -> tuple[Text, Text]:
+    """Why there was not enough: a limit beside the device's memory, others, or the program itself; with what to do."""
+    if failed.is_limited:
+        return _EXHAUSTED.text("summary-limited"), _EXHAUSTED.text("advice-limited")
+    if (failed.elsewhere_bytes or 0) > _MOST * (failed.total_bytes or 0):
+        return _EXHAUSTED.text("summary-others"), _EXHAUSTED.text("advice-others")
+    return _EXHAUSTED.text("summary-error"), _EXHAUSTED.text("advice-printed")
+
+
+def _asked(failed: PrintedAllocation) -> dict[str, int | str | Message]:
+    frame = None if failed.line is None else python_frames.parse(failed.line)
+    line = failed.line or NO_LINE() if frame is None else named_code(frame.function, frame.path, frame.line)
+    return {"line": line, "device": _printed_device(failed), "asked": failed.asked_bytes}
+
+
+def _printed_device(failed: PrintedAllocation) -> str:
+    return _UNNAMED if failed.device is None else f"GPU{failed.device}"
+
+
+def _printed_place(failed: PrintedAllocation) -> CodePlace:
+    if failed.line is not None:
+        return CodePlace("python", failed.line, value=failed.asked_bytes, unit="bytes")
+    return CodePlace("memory", _printed_device(failed), value=failed.asked_bytes, unit="bytes")
+
+
 RULES = (
-    _FRAGMENTED.rule(snapshot=lambda facts, limits: (*_fragmented(facts, limits), *texts.fragmented(facts, limits))),
-    _EXHAUSTED.rule(snapshot=lambda facts, limits: (*_exhausted(facts, limits), *texts.exhausted(facts, limits))),
+    _FRAGMENTED.rule(snapshot=lambda facts, limits: (*_fragmented(facts, limits), *_printed_fragments(facts, limits))),
+    _EXHAUSTED.rule(snapshot=lambda facts, limits: (*_exhausted(facts, limits), *_printed_exhaustion(facts, limits))),
     _KEPT.rule(snapshot=_kept),
     _UNUSED.rule(snapshot=_unused),
 )

@@ -113,12 +113,14 @@ _COMMUNICATES_AT_LEAST = Text(
     note="it is the GPU's time",
 )
 _ALSO_OUTSIDE = Text(
-    "detail-outside",
-    "Not counted: {time:rounded_ns} {when}, {what}.",
+    "detail-outside-2",
+    "Not counted, outside of the typical steps: {time:rounded_ns} {when}, {what}.",
     note="of the trace; when: before the first step; what is a clause, such as: in which the GPU waits",
 )
 _OUTSIDE_TIME = Text(
-    "detail-outside-time", "Not counted: {time:rounded_ns} {when}.", note="of the trace; when: before the first step"
+    "detail-outside-time-2",
+    "Not counted, outside of the typical steps: {time:rounded_ns} {when}.",
+    note="of the trace; when: before the first step",
 )
 _SEVERAL = Text(
     "outside-left-out-steps",

@@ -172,13 +172,13 @@ _ALSO_UNEXPLAINED = Text(
     "detail-unexplained", "The trace does not explain {part:part}.", note="part is idle time of the GPU of a step"
 )
 _ALSO_PENDING = Text(
-    "detail-pending",
-    "For {part:part} the GPU is blocked by something outside the trace, such as another stream or rank.",
+    "detail-pending-2",
+    "For {part:part} kernels are queued, but something outside the trace blocks them, such as another stream or rank.",
     note="part is idle time of the GPU of a step",
 )
 _GRAPHS = Text(
-    "detail-graphs",
-    "Launching is not the problem: graphs launch {kernels:count} of {all:count} kernels.",
+    "detail-graphs-2",
+    "Launching is not the problem: {kernels:count} of {all:count} kernels are launched by graphs.",
     note="graphs are CUDA graphs or HIP graphs",
 )
 _COLD = Text(
