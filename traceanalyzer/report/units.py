@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from math import copysign, floor, fsum, isfinite
+from math import copysign, floor, fsum, inf, isfinite
 from typing import Any
 
 _TIME = ((10**9, "s"), (10**6, "ms"), (10**3, "us"), (1, "ns"))
@@ -65,10 +65,18 @@ def percent(value: float) -> str:
     return rounded_share(value) if whole in (0, 100) else f"{whole} %"
 
 
+def total(values: Iterable[float]) -> float:
+    """The sum; infinite where the numbers of an absurd report have none."""
+    try:
+        return fsum(values)
+    except OverflowError:
+        return inf
+
+
 def adding_up(shares: Sequence[float]) -> list[float]:
     """Shares of one whole as whole percents that add up like the shares, by largest remainder."""
     percents = [100 * share for share in shares]
-    if not isfinite(sum(map(abs, percents))):  # nothing can add up in an absurd report
+    if not isfinite(total(abs(each) for each in percents)):  # nothing can add up in an absurd report
         return [*shares]
     whole = [floor(each) for each in percents]
     missing = round(fsum(percents)) - sum(whole)

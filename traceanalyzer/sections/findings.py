@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from traceanalyzer import analyzers, simulation
 from traceanalyzer.analyzers.tables.parts import PrintedFigures
+from traceanalyzer.report import units
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Combined, Finding, Headline, Report
 from traceanalyzer.report.section import Section, Term, Topic
@@ -154,9 +155,7 @@ def _useless(report: Report) -> Iterator[Message]:
     slack, work = path.device_slack_ns_per_step or 0.0, path.device_ns_per_step or 0.0
     if work and slack >= _OFF_PATH * work:
         yield _KERNELS(slack=slack, all=work)
-    on_path = 0.0
-    for part in path.parts:  # no fsum, which overflows on absurd reports
-        on_path += part.ns_per_step if part.resource in _OF_GPU else 0.0
+    on_path = units.total(part.ns_per_step for part in path.parts if part.resource in _OF_GPU)
     if on_path >= _ON_PATH * path.step_ns:
         yield _CPU(part=(on_path, path.step_ns))
 

@@ -19,6 +19,7 @@ from traceanalyzer.formats.html.strip_lanes import COLUMNS, StripText, TypicalLa
 from traceanalyzer.formats.html.timeline_data import WHOLE, TimelineTimes, idle_findings
 from traceanalyzer.formats.html.waterfall import TONES
 from traceanalyzer.formats.language import Language
+from traceanalyzer.report import units
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report
 from traceanalyzer.report.names import clean
@@ -132,7 +133,7 @@ def _sentence(slices: RecordedSlices, one: SliceTime, mean: TypicalStep | None, 
     idle: float = sum(one.idle_duration) + one.idle_omitted_ns
     busy = one.duration_ns - idle
     if mean is not None:
-        idle = float(sum(cause.ns_per_step for cause in mean.idle))  # no fsum, which overflows on absurd reports
+        idle = units.total(cause.ns_per_step for cause in mean.idle)
         busy = mean.parts.duration_ns - idle
     if not idle:
         return language.text(_SAYS_BUSY, step=step)
