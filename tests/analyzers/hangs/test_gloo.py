@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.analyzers.hangs.test_hangs import dumps_of
+from tests.capture.capturing import needs_torch
 from traceanalyzer import pipeline
 from traceanalyzer.analyzers.hangs import Hangs
 
@@ -42,6 +43,7 @@ def run(fault: str, folder: Path) -> None:
 def test_the_verdict_is_what_is_known(
     fault: str, verdict: str, ranks: tuple[int, ...], said: str, tmp_path: Path
 ) -> None:
+    needs_torch()
     run(fault, tmp_path)
     dumps = dumps_of(tmp_path, "comm_lib_trace_rank_*")
     report = pipeline.analyze_dumps(dumps, "run")
