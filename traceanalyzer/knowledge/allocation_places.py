@@ -33,7 +33,9 @@ class AllocationPlace(IntEnum):
 
 _NN = r"[/\\]torch[/\\]nn[/\\]"
 _BACKWARD = re.compile(r"torch::autograd::(?:python::Python)?Engine::|:(?:_engine_run_)?backward$")
-_OPTIMIZER = re.compile(r"optim[^/\\]*\.py:(?!<module>|main$)|[/\\]optim(?:izers?)?[/\\][^/\\]*\.py:|:_init_group$")
+_OPTIMIZER = re.compile(  # from the last `optim` of a file's name on, so that each character is read once
+    r"optim(?:[^/\\o]|o(?!ptim))*\.py:(?!<module>|main$)|[/\\]optim(?:izers?)?[/\\][^/\\]*\.py:|:_init_group$"
+)
 _FORWARD = re.compile(rf":forward$|{_NN}(?:modules[/\\]module\.py:_call_impl$|functional\.py:)")
 _SETUP = re.compile(
     rf"{_NN}init\.py:|{_NN}modules[/\\]\w+\.py:(?:_apply|reset_parameters|_load_from_state_dict)$"
