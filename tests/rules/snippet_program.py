@@ -85,6 +85,16 @@ def namespace() -> dict[str, Any]:
         "scores": torch.rand(16),
         "table": torch.rand(6, 3),
         "index": torch.tensor([0, 2, 2, 5]),
+        "indices": torch.tensor([0, 2, 2, 5]),
+        "matrix": torch.rand(6, 3),
+        "input_size": 3,
+        "hidden_size": 4,
+        "sequence": torch.rand(5, 2, 3),
+        "average": torch.zeros(3),
+        "features": torch.rand(4, 3),
+        "averages": [parameter.detach().clone() for parameter in parameters],
+        "rows": 6,
+        "width": 3,
     }
 
 
@@ -100,6 +110,8 @@ def tried(code: str, shapes: list[list[int]] | None) -> str | None:
         names["stage"] = PipelineStage(nn.Linear(8, 2), 0, 1, torch.device("cpu"))
     if "rms_norm" in code:
         names["x"] = torch.rand(2, 8)
+    if "checkpoint(layer" in code:
+        names["layer"] = nn.Linear(8, 8)
     if "layer.weight" in code:
         names["x"] = torch.rand(4, 1)
     text = code.replace("'cuda'", "'cpu'").replace('"cuda"', '"cpu"').replace("[None]", "None")

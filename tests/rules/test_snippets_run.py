@@ -17,7 +17,14 @@ from traceanalyzer.knowledge.inputs import Inputs
 from traceanalyzer.report.model import Finding, Report
 from traceanalyzer.rules.engine.selection import builtin
 
-NOT_ON_A_CPU = {"sync-device-wide", "h2d-pageable", "preprocessing-in-step", "fp8-eligible"}
+NOT_ON_A_CPU = {
+    "sync-device-wide",
+    "h2d-pageable",
+    "preprocessing-in-step",
+    "fp8-eligible",
+    "logits-materialized",
+    "optimizer-state-large",
+}
 """Rules whose code needs events of a GPU, pinned memory, or a library beside torch."""
 WITH_SHAPES = ("einsum(", "(b, a)")
 """Code about two operands, whose sizes the trace has."""
