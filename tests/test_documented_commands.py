@@ -12,8 +12,17 @@ import pytest
 
 from tests.capture.capturing import PATIENCE_S, needs_torch
 from tests.cli.running import PROGRAM, ROOT, call, spawn
-from tests.documented_commands import COMMANDS, NOT_RUN, READMES, RUN, SKIPPED, WITH_TORCH, words_of, write_files
-from traceanalyzer.cli.verify import CODES
+from tests.documented_commands import (
+    COMMANDS,
+    NOT_RUN,
+    READMES,
+    RUN,
+    SKIPPED,
+    WITH_TORCH,
+    answers,
+    words_of,
+    write_files,
+)
 
 
 @pytest.fixture(scope="module")
@@ -44,8 +53,7 @@ def test_a_command_works(command: str, scratch: Path) -> None:
         starts = PROGRAM if program == "traceanalyzer" else (sys.executable,)
         env = {"PYTHONPATH": str(ROOT), "BROWSER": "true %s"}  # no window is opened
         done = spawn(*arguments, program=starts, cwd=scratch, env=env)
-    answers = {0, *CODES.values()} if arguments[:1] == ["verify"] else {0}
-    assert done.code in answers, f"{COMMANDS[command]}: {done.err}"
+    assert done.code in answers(arguments), f"{COMMANDS[command]}: {done.err}"
     for name in re.findall(r"-o (\S+)", command):
         assert name == "-" or (scratch / name).exists(), name
 
