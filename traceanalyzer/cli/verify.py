@@ -64,7 +64,7 @@ def command(
     \b
     Examples:
       traceanalyzer verify before.json.gz after.json.gz
-      traceanalyzer verify before.json after.json --finding dataloader-bound
+      traceanalyzer verify base.json head.json --finding dataloader-bound
       traceanalyzer verify runs/main/ runs/branch/ --format json -o -
 
     \b
