@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from traceanalyzer.analyzers.memory import snapshots
 from traceanalyzer.analyzers.memory.snapshot_peak import HeldLine
-from traceanalyzer.analyzers.memory.snapshots import FailedAllocation, MemorySnapshotUse, SnapshotDevice
-from traceanalyzer.analyzers.tables.printed_memory import PrintedAllocation, PrintedMemory
+from traceanalyzer.analyzers.tables import printed_memory
 from traceanalyzer.knowledge import python_frames
-from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.message import Text
 from traceanalyzer.report.names import named_code
 from traceanalyzer.rules.engine.headlines.held_memory import NO_LINE
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Facts, Limits, page
@@ -38,12 +38,12 @@ _BY_KIND = {
 """Summary and advice by the kind that holds most."""
 
 
-def _devices(facts: Facts) -> Iterator[SnapshotDevice]:
-    found = facts.find("memory_snapshot", MemorySnapshotUse)
+def _devices(facts: Facts) -> Iterator[snapshots.SnapshotDevice]:
+    found = facts.find("memory_snapshot", snapshots.MemorySnapshotUse)
     yield from () if found is None else found.devices
 
 
-def _gpu(device: SnapshotDevice) -> str:
+def _gpu(device: snapshots.SnapshotDevice) -> str:
     return f"GPU{device.device}"
 
 
@@ -53,7 +53,7 @@ def _named(line: str | None) -> str:
     return (line or "?") if frame is None else named_code(frame.function, frame.path, frame.line)
 
 
-def _places(device: SnapshotDevice, kind: str) -> tuple[CodePlace, ...]:
+def _places(device: snapshots.SnapshotDevice, kind: str) -> tuple[CodePlace, ...]:
     """The lines that hold most of a kind at the peak; the device if none is known."""
     rows = [row for row in device.lines if row.line is not None and row.kind == kind]
     return tuple(map(_place, rows[:_SHOWN])) or (_whole(device, device.peak_requested_bytes),)
@@ -63,7 +63,7 @@ def _place(row: HeldLine) -> CodePlace:
     return CodePlace("python", row.line or "", value=row.held_bytes, unit="bytes")
 
 
-def _whole(device: SnapshotDevice, size: int) -> CodePlace:
+def _whole(device: snapshots.SnapshotDevice, size: int) -> CodePlace:
     return CodePlace("memory", _gpu(device), value=size, unit="bytes")
 
 
@@ -92,7 +92,7 @@ def _fragmented(facts: Facts, limits: Limits) -> Drafts:
         yield Draft((evidence,), None, params, severity=severity, confidence=confidence, advice=advice)
 
 
-def _of_failure(failed: FailedAllocation | None) -> tuple[CodePlace, ...]:
+def _of_failure(failed: snapshots.FailedAllocation | None) -> tuple[CodePlace, ...]:
     return (
         ()
         if failed is None or failed.line is None
@@ -154,7 +154,7 @@ def _unused(facts: Facts, limits: Limits) -> Drafts:
 
 
 def _replayed(
-    facts: Facts, device: SnapshotDevice, idea: MemoryIdea, advice: Text, params: dict[str, Any]
+    facts: Facts, device: snapshots.SnapshotDevice, idea: MemoryIdea, advice: Text, params: dict[str, Any]
 ) -> Text | None:
     """The advice with what the replay says, whose bytes are added to `params`; None if there is none."""
     found = savings.found(facts, device, idea)
@@ -169,7 +169,7 @@ def _replayed(
 
 def _printed_fragments(facts: Facts, limits: Limits) -> Drafts:
     """Allocations that failed although enough was reserved and unused, and retries beside such memory."""
-    memory = facts.find("printed_memory", PrintedMemory)
+    memory = facts.find("printed_memory", printed_memory.PrintedMemory)
     for failed in _failures(memory):
         if not failed.is_fragmentation or not failed.reserved_bytes:
             continue
@@ -184,7 +184,7 @@ def _printed_fragments(facts: Facts, limits: Limits) -> Drafts:
     yield from _retried(memory, limits)
 
 
-def _retried(memory: PrintedMemory | None, limits: Limits) -> Drafts:
+def _retried(memory: printed_memory.PrintedMemory | None, limits: Limits) -> Drafts:
     """Summaries of memory with retries, and with much that is of no use."""
     for summary in memory.summaries if memory else ():
         unusable = summary.unusable_bytes or 0
@@ -207,7 +207,7 @@ def _retried(memory: PrintedMemory | None, limits: Limits) -> Drafts:
 
 def _printed_exhaustion(facts: Facts, limits: Limits) -> Drafts:
     """Allocations that failed because tensors or other processes hold too much."""
-    memory = facts.find("printed_memory", PrintedMemory)
+    memory = facts.find("printed_memory", printed_memory.PrintedMemory)
     failures = list(_failures(memory))
     for failed in failures:
         if failed.is_fragmentation or len(failures) < limits["failures"]:
@@ -232,7 +232,7 @@ def _printed_exhaustion(facts: Facts, limits: Limits) -> Drafts:
         yield from _full(memory, limits)
 
 
-def _full(memory: PrintedMemory | None, limits: Limits) -> Drafts:
+def _full(memory: printed_memory.PrintedMemory | None, limits: Limits) -> Drafts:
     """Summaries of memory with failures that fragments do not explain."""
     for summary in memory.summaries if memory else ():
         is_little = (summary.unusable_bytes or 0) <= _MOST * (summary.reserved_bytes or 0)
@@ -255,7 +255,7 @@ def _full(memory: PrintedMemory | None, limits: Limits) -> Drafts:
         )
 
 
-def _failures(memory: PrintedMemory | None) -> Iterator[PrintedAllocation]:
+def _failures(memory: printed_memory.PrintedMemory | None) -> Iterator[printed_memory.PrintedAllocation]:
     """The failed allocations, one for each line and device: ranks and retries repeat them."""
     seen = set()
     for failed in memory.failures if memory else ():
@@ -264,7 +264,7 @@ def _failures(memory: PrintedMemory | None) -> Iterator[PrintedAllocation]:
             yield failed
 
 
-def _why(failed: PrintedAllocation) -> tuple[Text, Text]:
+def _why(failed: printed_memory.PrintedAllocation) -> tuple[Text, Text]:
     """Why there was not enough: a limit beside the device's memory, others, or the program itself; with what to do."""
     if failed.is_limited:
         return _EXHAUSTED.text("summary-limited"), _EXHAUSTED.text("advice-limited")
@@ -273,17 +273,17 @@ def _why(failed: PrintedAllocation) -> tuple[Text, Text]:
     return _EXHAUSTED.text("summary-error"), _EXHAUSTED.text("advice-printed")
 
 
-def _asked(failed: PrintedAllocation) -> dict[str, int | str | Message]:
+def _asked(failed: printed_memory.PrintedAllocation) -> dict[str, Any]:
     frame = None if failed.line is None else python_frames.parse(failed.line)
     line = failed.line or NO_LINE() if frame is None else named_code(frame.function, frame.path, frame.line)
     return {"line": line, "device": _printed_device(failed), "asked": failed.asked_bytes}
 
 
-def _printed_device(failed: PrintedAllocation) -> str:
+def _printed_device(failed: printed_memory.PrintedAllocation) -> str:
     return _UNNAMED if failed.device is None else f"GPU{failed.device}"
 
 
-def _printed_place(failed: PrintedAllocation) -> CodePlace:
+def _printed_place(failed: printed_memory.PrintedAllocation) -> CodePlace:
     if failed.line is not None:
         return CodePlace("python", failed.line, value=failed.asked_bytes, unit="bytes")
     return CodePlace("memory", _printed_device(failed), value=failed.asked_bytes, unit="bytes")
