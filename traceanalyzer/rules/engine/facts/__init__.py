@@ -333,8 +333,8 @@ class Facts:
 
     @property
     def is_whole_run(self) -> bool:
-        """Whether a step is a whole run, because a table of another tool does not say how many steps there are."""
-        return self.table is not None and self.table.tool is not None and self.table.steps_from is None
+        """Whether a step is a whole run, because a printed table does not say how many steps there are."""
+        return self.table is not None and self.table.steps_from is None
 
     @property
     def is_startup(self) -> bool:

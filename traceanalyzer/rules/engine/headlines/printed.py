@@ -246,12 +246,12 @@ def _on_cpu(facts: Facts, found: StepBound, said: Mapping[str, Any]) -> StepBoun
 
 def _unit(facts: Facts) -> Message:
     """The unit of the figures: a step, or the run whose steps a table does not show."""
-    return whole_runs.UNIT() if whole_runs.is_whole(facts.table) else unit(facts.find("recording", Recording))
+    return whole_runs.UNIT() if facts.is_whole_run else unit(facts.find("recording", Recording))
 
 
 def _sentence(facts: Facts, bound: str, texts: Mapping[str, Text]) -> Text:
     """The sentence about what bounds a step, or a run whose steps a table does not show."""
-    if texts is WITHOUT_GPU or not whole_runs.is_whole(facts.table):
+    if texts is WITHOUT_GPU or not facts.is_whole_run:
         return texts[bound]
     return whole_runs.OF_RUN[f"{bound}-at-least" if texts is _AT_LEAST else bound]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from traceanalyzer.analyzers.tables.runs import PrintedRun
 from traceanalyzer.report.message import Text
 from traceanalyzer.rules.engine.headlines.kind_of_work import UNNAMED
 
@@ -60,8 +59,3 @@ OF_RUN = {
     ),
 }
 """The sentences about a table that does not show how many steps it is of."""
-
-
-def is_whole(table: PrintedRun | None) -> bool:
-    """Whether a printed table is of a run whose steps it does not show."""
-    return table is not None and table.steps_from is None
