@@ -166,6 +166,19 @@ def test_the_first_screen_has_step_gpu_and_findings() -> None:
     assert begin < page.text.index("Where the step goes")
 
 
+def test_no_resource_is_in_use_for_more_than_the_step() -> None:
+    """The CPU of a server launches ahead: its work within a mark is not that of the step alone."""
+    report = report_of(TRAINING)
+    (headline,) = report.headlines
+    assert headline.resources is not None
+    step = headline.resources.step_ns
+    for host, is_shown in ((0.5 * step, True), (9.0 * step, False)):
+        resources = msgspec.structs.replace(headline.resources, host_ns=host)
+        changed = msgspec.structs.replace(headline, resources=resources)
+        text = html.render(msgspec.structs.replace(report, headlines=(changed,)))
+        assert ('data-concept="resource-host-share"' in text) is is_shown
+
+
 def test_a_finding_says_everything() -> None:
     page = page_of(advised(report_of(TRAINING)))
     for words in (

@@ -28,6 +28,8 @@ _TONES = {"gpu": "kernel", "host": "cpu-exec", "loader": "dataloader", "communic
 _MOST_GPUS = 8
 _LEAST = 0.01
 """Least share of a part that has a place in the legend, and of a resource that is shown."""
+_WHOLE = 1.005
+"""Share from which on the work of a resource is more than what the step has room for."""
 
 
 @dataclass(frozen=True)
@@ -153,10 +155,10 @@ def resource_label(key: str, language: Language) -> str:
 
 
 def _resources(headline: Headline, language: FigureLanguage) -> Iterator[Meter]:
-    """What of the step each resource is in use."""
+    """What of the step each resource is in use, unless it works on others in it, too: a server launches ahead."""
     language = language.about("headline", headline.run)
     for key, _, share in cards.resources(headline.resources) if headline.resources else ():
-        if share >= _LEAST:
+        if _LEAST <= share < _WHOLE:
             label = resource_label(key, language)
             yield Meter(label, language.quantity(share, "share", f"resource-{key}-share"), percent(share), _TONES[key])
 
