@@ -236,6 +236,8 @@ def silence(report: Report) -> Iterator[Message]:
 
 
 def next_bottleneck(headline: Headline) -> str | None:
-    """The resource that bounds the step after all fixes; None if it already bounds the step."""
+    """The resource that bounds the step after all fixes; None if it already does, or if nothing of it is known."""
     following = headline.combined.next_bottleneck if headline.combined else None
+    if headline.resources is not None and not getattr(headline.resources, f"{following}_ns", None):
+        return None
     return None if following == _BOUND_BY.get(headline.bound, headline.bound) else following

@@ -103,7 +103,8 @@ def _bound_in_table(facts: Facts, limits: Limits) -> Drafts:
         change = LoaderShorter((0.0, wait), _BOUND.text("basis-table-workers")(), claims={LOADER: wait})
         yield _with_more_workers(facts, replace(draft, change=change))
     else:
-        change = LoaderShorter((wait, wait), _BOUND.text("basis-table")(), claims={LOADER: wait})
+        beside = min(wait, max(0.0, facts.step_ns - wait))  # what one worker hides beside the rest of the step
+        change = LoaderShorter((beside, wait), _BOUND.text("basis-table")(), claims={LOADER: wait})
         yield replace(draft, change=change)
 
 

@@ -40,18 +40,18 @@ _READ_IN = Text(
     note="they are results of the device; names is a list of lines or functions of a program",
 )
 _PARTS = Text(
-    "headline-tool-parts-2",
-    "Of {whole:rounded_ns}, according to {tool}: {parts}.",
+    "headline-tool-parts-3",
+    "Of {whole:ns}, according to {tool}: {parts}.",
     note="tool is a program; parts is a list such as update (`step`) 300 ms, backward (`bwd`) 200 ms",
 )
 _PARTS_PER_STEP = Text(
-    "headline-tool-parts-per-step-2",
-    "Of {whole:rounded_ns} per step, according to {tool}: {parts}.",
+    "headline-tool-parts-per-step-3",
+    "Of {whole:ns} per step, according to {tool}: {parts}.",
     note="tool is a program; parts is a list such as update (`step`) 300 ms, backward (`bwd`) 200 ms",
 )
 _KERNELS = Text(
-    "headline-tool-kernels-2",
-    "Of {whole:rounded_ns} on the GPU, according to {tool}: {parts}.",
+    "headline-tool-kernels-3",
+    "Of {whole:ns} on the GPU, according to {tool}: {parts}.",
     note="tool is a program; parts is a list such as ampere_sgemm 300 ms",
 )
 _KERNELS_COMMUNICATE = Text(
