@@ -164,5 +164,5 @@ def test_memory_of_a_text_does_not_hide_its_tables() -> None:
     said = headlines(examples.CPROFILE + "\n" + NEW)
     assert [one.partition(",")[0] for one in said] == [
         "Out of memory: an unknown line asked for 10.0 GiB; 1.0 GiB were free",
-        "Of 10 s",
+        "Of 10.0 s",
     ]

@@ -156,10 +156,11 @@ def test_without_a_gpu_there_is_nothing_to_pin_for() -> None:
     assert "GPU" not in finding.title.text + finding.summary.text + finding.advice.text
 
 
-def test_a_table_tells_at_least_what_nothing_else_can_hide() -> None:
+def test_a_table_tells_what_one_worker_hides_and_what_nothing_can() -> None:
+    """Of 1,000 ms the loader takes 900: one worker hides the other 100, and the GPU's 200 remain with any number."""
     (finding,) = findings(fires_in_a_table(), RULE)
     assert finding.saving is not None
-    assert finding.saving.wall_share == pytest.approx((0.8 * 0.98 / 1.02, 0.8))
+    assert finding.saving.wall_share == pytest.approx((0.1, 0.8))
     arithmetic = finding.saving.arithmetic
     assert arithmetic is not None
     assert arithmetic.result_ns == arithmetic.minuend.ns - max(o.ns for o in arithmetic.subtrahends)
