@@ -221,6 +221,8 @@ def first_scan(event: str) -> bool:
     [
         (', "args": {"stream": 7, "grid": [1, 2, 3], "est. achieved occupancy %": 12.5, "cbid": "x\\n"}', True),
         (', "args": {"stream": "7"}', False),
+        (', "args": {"stream": null, "bytes": null, "blocks per SM": null}', True),
+        (', "args": {"grid": null}', True),
         (', "args": {"bytes": 1.0}', False),
         (', "args": {"bytes": 9223372036854775807}', False),
         (', "args": {"stream": 7, "stream": 7}', False),
@@ -261,6 +263,7 @@ def test_what_is_plain(rest: str, is_plain: bool) -> None:
         ('"dur": 3', '"dur": -3', False),
         ('"dur": 3', '"dur": -0', False),
         ('"dur": 3', '"dur": 1e16', False),
+        ('"dur": 3', '"dur": null', False),
         ('"pid": 0', '"pid": [0]', False),
         ('"pid": 0', '"id": [0], "pid": 0', True),  # the id of a kernel is not read
         ('"kernel"', '"Kernel"', False),
@@ -285,6 +288,35 @@ def test_phase_and_name_are_strings_in_every_plain_event(event: str, key: str, v
     odd = joined([(name, value if name == key else json.dumps(old)) for name, old in json.loads(event).items()])
     assert first_scan(event)
     assert not first_scan(odd)
+
+
+MARK = '{"ph": "i", "s": "g", "name": "Record Window End", "pid": "", "tid": "", "ts": 5}'
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "is_plain"),
+    [
+        ("", "", True),
+        ('"i"', '"X"', False),
+        ('"i"', '"i", "ph": "i"', False),
+        ("Record Window End", "[memory]", False),  # a writer's record of memory, of which more is read
+        ("Record", "\\u005b", False),
+        ('"name"', '"name": "[memory]", "name"', False),
+    ],
+)
+def test_marks_of_the_recording_are_only_counted(old: str, new: str, is_plain: bool) -> None:
+    assert first_scan(MARK.replace(old, new)) is is_plain
+
+
+SPAN = '{"ph": "X", "cat": "Trace", "name": "PyTorch Profiler (0)", "pid": "Spans", "tid": "", "ts": 5, "dur": 3}'
+
+
+@pytest.mark.parametrize(("old", "new", "is_known"), [("5", "5", True), ("5", '"?"', False), ("PyTorch", "My", False)])
+def test_spans_are_scanned_once_the_profilers_start_is_known(old: str, new: str, is_known: bool) -> None:
+    decoder = ScanningDecoder()
+    decoder.decode(memoryview(f"[{SPAN.replace(old, new)}]".encode()))
+    part, stop = decoder._scanned(memoryview(f"[{SPAN}]".encode()), [0, len(SPAN) + 1])
+    assert (part is not None and stop is None) is is_known
 
 
 def test_rare_categories_are_not_looked_for() -> None:

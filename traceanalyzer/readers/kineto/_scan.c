@@ -123,6 +123,7 @@ typedef struct {
     int32_t entries_before;
     Py_ssize_t rows_before; /* of its table */
     int last_category;
+    int is_mark; /* of the recording: an instant without a category, which is only counted */
     Object event, args;
     Span args_text;
 } Scan;
@@ -391,6 +392,12 @@ static int read_integer(const Token *token, int64_t *out)
     }
     *out = negative ? -value : value;
     return 1;
+}
+
+/* Whether a value says itself that there is none: `null` stands for what was not recorded, as a missing key does. */
+static inline int is_null(const Token *token)
+{
+    return token->type == LITERAL && token->value.text[0] == 'n';
 }
 
 /* Up to fifteen digits are exact in float64, and so is a power of ten up to 22: one division rounds correctly. */
@@ -678,23 +685,24 @@ static int append(Scan *scan, TableOf *table, int category)
     for (int i = 0; i < table->count; i++) {
         Column *column = &table->columns[i];
         const Token *value = values[i];
+        const Token *number = value && !is_null(value) ? value : NULL;
         int64_t integer = -1;
         int plain = 1;
         switch (column->kind) {
         case BEYOND:
         case INTEGER:
-            if (value)
-                plain = read_integer(value, &column->integers[row]);
+            if (number)
+                plain = read_integer(number, &column->integers[row]);
             else
                 column->integers[row] = column->missing;
             break;
         case SMALL:
-            plain = !value || read_integer(value, &integer);
+            plain = !number || read_integer(number, &integer);
             column->codes[row] = integer > INT32_MIN && integer <= INT32_MAX ? (int32_t)integer : -1;
             break;
         case NUMBER:
-            if (value)
-                plain = read_number(value, &column->numbers[row]);
+            if (number)
+                plain = read_number(number, &column->numbers[row]);
             else
                 column->numbers[row] = NAN;
             break;
@@ -721,17 +729,27 @@ static int append(Scan *scan, TableOf *table, int category)
     return 1;
 }
 
-/* The number of the event's category; -1 if it has none, two, or an unknown one. Counters have none: that is the empty
-   category.
+/* The number of the event's category; -1 if it has none, two, or an unknown one. Counters and marks of the recording
+   have none: that is the empty category.
 
    Also -1 if phase or name are no strings: whether msgspec takes that depends on whether it knows the category. */
 static int category_of(Scan *scan)
 {
-    const Token *found = NULL;
-    int is_counter = 0;
+    const Token *found = NULL, *name = NULL;
+    int is_counter = 0, is_instant = 0;
     for (int i = 0; i < scan->event.count; i++) {
         const Token *token = &scan->event.tokens[i];
-        is_counter |= is(token->key, "ph", 2) && is(token->value, "\"C\"", 3);
+        if (is(token->key, "ph", 2)) {
+            if (is_counter || is_instant) /* a key twice */
+                return -1;
+            is_counter = is(token->value, "\"C\"", 3);
+            is_instant = is(token->value, "\"i\"", 3);
+        }
+        if (is(token->key, "name", 4)) {
+            if (name)
+                return -1;
+            name = token;
+        }
         if (token->type > UNCLEAR && (is(token->key, "ph", 2) || is(token->key, "name", 4)))
             return -1;
         if (!is(token->key, "cat", 3))
@@ -741,7 +759,9 @@ static int category_of(Scan *scan)
         found = token;
     }
     Span text = found ? found->value : EMPTY;
-    for (int i = 0; (found || is_counter) && i < scan->category_count; i++) {
+    /* Records of memory are instants, too, of some writers without a category. */
+    scan->is_mark = is_instant && !found && name && name->type == PLAIN && !is(name->value, "\"[memory]\"", 10);
+    for (int i = 0; (found || is_counter || scan->is_mark) && i < scan->category_count; i++) {
         int at = (scan->last_category + i) % scan->category_count; /* often that of the event before */
         if (is(scan->categories[at].text, text.text, text.size))
             return scan->last_category = at;
@@ -782,7 +802,7 @@ static int read_window(Scan *scan, const char *p, const char *end)
             known->first = scan->elements;
         scan->elements++;
         scan->rows_before = known->table == COUNTED ? 0 : scan->tables[known->table].rows;
-        int rows = known->table == COUNTED                  ? 0
+        int rows = known->table == COUNTED || scan->is_mark ? 0
                    : scan->tables[known->table].beyond < 0 ? 1
                                                            : has_row(&scan->tables[known->table], &scan->event);
         if (rows < 0)

@@ -116,6 +116,14 @@ def _joined(parts: list[Array], dtype: np.dtype[Any]) -> Array:
     return np.concatenate(parts) if parts else np.empty(0, dtype)
 
 
+def profiler_start(spans: Sequence[Event]) -> int | None:
+    """The first start of the profiler's own spans in the file's clock, in nanoseconds; None if none is readable."""
+    own = [span for span in spans if span.name.startswith("PyTorch Profiler")]
+    starts = nanoseconds([span.ts for span in own], len(own))
+    known = starts[starts != INVALID]
+    return int(known[0]) if known.size else None
+
+
 _MEMORY = "[memory]"
 _ALLOCATED = {phase for field in TABLES[TableGroup.INSTANT].required if field.key == "ph" for phase in field.allowed}
 """Phases of records of memory."""
@@ -156,7 +164,7 @@ class Collector:
         if (instants := groups == TableGroup.INSTANT).any():
             self._add_instants(where(instants, events))
         if self.profiler_start is None and (spans := groups == TableGroup.SPAN).any():
-            self._find_profiler_start(where(spans, events))
+            self.profiler_start = profiler_start(where(spans, events))
 
     def _add_slices(self, events: Sequence[Event], groups: Array, categories: I32) -> None:
         if is_general(events) and any(event.ph != SLICE for event in events):
@@ -266,12 +274,6 @@ class Collector:
             "is_start": np.array([e.ph == "s" for e in events]),
         }
         self.tables[table].extend(columns, {})
-
-    def _find_profiler_start(self, spans: Sequence[Event]) -> None:
-        own = [span for span in spans if span.name.startswith("PyTorch Profiler")]
-        starts = nanoseconds([span.ts for span in own], len(own))
-        if (known := starts[starts != INVALID]).size:
-            self.profiler_start = int(known[0])
 
     def _add_instants(self, events: Sequence[Event]) -> None:
         memory: list[Event] = []

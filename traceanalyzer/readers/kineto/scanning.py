@@ -18,8 +18,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from traceanalyzer.readers.kineto.columns import Collector
-from traceanalyzer.readers.kineto.events import Args, EventDecoder
+from traceanalyzer.readers.kineto.columns import Collector, profiler_start
+from traceanalyzer.readers.kineto.events import Args, Event, EventDecoder
 from traceanalyzer.readers.kineto.fields import (
     BY_CONTENT,
     CATEGORIES,
@@ -193,13 +193,20 @@ class ScanningDecoder:
         """The events of a list from msgspec; their categories are looked for from now on."""
         events = self._decoder.decode(text)
         if self._failures_left:
-            self._register({event.cat for event in events})
+            self._register({event.cat for event in events}, events)
         return events
 
-    def _register(self, categories: Iterable[str]) -> None:
-        """Remember categories, as far as they alone tell the table."""
+    def _register(self, categories: Iterable[str], events: Sequence[Event] = ()) -> None:
+        """Remember categories, as far as they alone tell the table, or as nothing more is read of their events.
+
+        Args:
+            categories: Those of the events.
+            events: What was read; once the profiler's start is known, further spans of it are only counted.
+        """
         for category in sorted(categories):
             group = classify(category)[0]
+            if group is TableGroup.SPAN and profiler_start([e for e in events if e.cat == category]) is not None:
+                group = TableGroup.IGNORED
             if group in _NUMBERS and category.lower() not in BY_CONTENT and len(self._numbers) < _MOST:
                 self._numbers.setdefault(category, _NUMBERS[group])
         self._known = tuple((_text(name) if name else b"", number) for name, number in self._numbers.items())
