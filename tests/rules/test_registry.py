@@ -72,7 +72,17 @@ def test_the_code_uses_every_text_of_its_page_and_no_other(page: RulePage) -> No
         named.add("subject")
     assert named <= page.texts.keys()
     others = {key for key, text in page.texts.items() if text.id not in OF_SAVED_REPORTS} - named
-    assert others <= {"title", "action", "summary", "advice", "not-when", "no-table", "no-trace"}
+    others -= {key for key in others if key.partition("-")[0] == "action"}
+    assert others <= {"title", "summary", "advice", "not-when", "no-table", "no-trace"}
+
+
+@every_page
+def test_every_advice_has_a_few_words_that_say_what_to_do(page: RulePage) -> None:
+    parts = {key: text for key, text in page.texts.items() if key.partition("-")[0] == "advice"}
+    own = {key for key, text in parts.items() if not text.english.startswith("{advice}")}  # else it holds another one
+    assert {key.replace("advice", "action", 1) for key in own} <= page.texts.keys()
+    actions = [text.english for key, text in page.texts.items() if key.partition("-")[0] == "action"]
+    assert all(len(action) <= 60 and not action.endswith(".") and "{" not in action for action in actions)
 
 
 def test_thresholds_that_are_constants_elsewhere_are_the_same() -> None:

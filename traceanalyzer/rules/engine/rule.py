@@ -138,7 +138,9 @@ class Rule:
     """Version of this package that had the rule first."""
     thresholds: tuple[Threshold, ...] = ()
     action: Text | None = None
-    """What to do in a few words; None if that depends on the finding."""
+    """What to do in a few words, where a finding has the advice above; None if that depends on the finding."""
+    actions: Mapping[str, Text] = field(default_factory=dict)
+    """The same by the id of the advice, for findings with other advice."""
     code: str | None = None
     """A line of code to begin with; empty if there is none."""
     code_before: str | None = None
@@ -236,12 +238,14 @@ class RulePage(msgspec.Struct, frozen=True):
     ) -> Rule:
         """The rule of this page with these detectors; the texts no-trace and no-table say why one is missing."""
         own = {name: getattr(self, name) for name in self.__struct_fields__ if name != "texts"}
+        actions = {key.partition("-")[2]: text for key, text in self.texts.items() if key.startswith("action-")}
         return Rule(
             title=self.text("title"),
             summary=self.text("summary"),
             advice=self.text("advice"),
             not_when=self.text("not-when"),
             action=self.texts.get("action"),
+            actions={self.text(f"advice-{name}").id: text for name, text in actions.items()},
             trace=trace,
             table=table,
             log=log,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
@@ -72,8 +73,15 @@ _USES = (
 
 
 def action(rule: Rule, draft: Draft) -> Message | None:
-    """What to do in a few words, where a finding is what its rule usually says."""
-    return rule.action() if rule.action and draft.title is None and draft.advice is None else None
+    """What to do in a few words, by the advice of the finding; None where the rule has no such words."""
+    if draft.advice is None:
+        return rule.action() if rule.action and draft.title is None else None
+    said: Any = msgspec.to_builtins(draft.advice)
+    while isinstance(said, dict):  # an advice may hold others: the first that says more is the one to begin with
+        if found := rule.actions.get(said["id"]):
+            return found()
+        said = said["params"].get("advice")
+    return None
 
 
 def fitting(facts: Facts, code: str | None) -> str | None:
