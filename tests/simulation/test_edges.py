@@ -184,6 +184,44 @@ def test_without_a_call_that_waits_a_stream_waits_for_nothing() -> None:
     assert model_of(waiting_streams(call=False)).graph.device.waits_for.tolist() == [NOTHING, NOTHING]
 
 
+def recorded_wait(record: int = 1, *, stream: int = 20, waited: int = 7) -> TraceBuilder:
+    """A stream waits for the first of two kernels of another one; the second ends just before its work starts.
+
+    Args:
+        record: The call that recorded the event: 0 before all work, 1 after the first kernel; 9 is none.
+        stream: The stream that waits.
+        waited: The stream of the event.
+    """
+    trace = TraceBuilder()
+    trace.step(1, 0, 600)
+    trace.op("aten::mm", 5, 500)
+    calls = [trace.launch("cudaEventRecord", 86, 1)]
+    trace.launch_kernel("kernel", 100, 100, at=90, call_dur=5)
+    calls.append(trace.launch("cudaEventRecord", 96, 1))
+    trace.launch_kernel("other", 200, 100, at=98, call_dur=5)
+    wait = trace.launch("cudaStreamWaitEvent", 104, 1)
+    recorded = {
+        "wait_on_stream": waited,
+        "wait_on_cuda_event_record_corr_id": {0: calls[0], 1: calls[1]}.get(record, -1),
+    }
+    trace.sync("Stream Wait Event", 105, 1, stream=stream, correlation=wait, args=recorded)
+    trace.launch_kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 302, 100, at=110, call_dur=5, stream=20)
+    trace.launch("cudaDeviceSynchronize", 120, 285)
+    return trace
+
+
+def test_a_recorded_wait_says_which_event_is_waited_for() -> None:
+    """The guess would be the second kernel, which ends just before."""
+    assert model_of(recorded_wait()).graph.device.waits_for.tolist() == [NOTHING, NOTHING, 0]
+    assert saved(model_of(recorded_wait()), ScaleEdit(rows(model_of(recorded_wait()), "other"), 0.5)) == 0
+
+
+@pytest.mark.parametrize(("record", "stream", "waited"), [(9, 20, 7), (0, 20, 7), (1, 20, 20), (1, 24, 7), (1, 20, 9)])
+def test_waits_that_name_nothing_known_are_guessed(record: int, stream: int, waited: int) -> None:
+    found = model_of(recorded_wait(record, stream=stream, waited=waited))
+    assert found.graph.device.waits_for.tolist() == [NOTHING, NOTHING, 1]
+
+
 def test_an_overlapped_collective_delays_only_the_end() -> None:
     trace = TraceBuilder()
     trace.step(1, 0, 20)

@@ -55,6 +55,7 @@ def build(
     follows = np.where(events.is_first, _NEVER, shifted(events.end_ns, 0) + gap)
     earliest = np.maximum(called.start_ns(placed.points), follows)
     source, delay = waits.find_waits(tables.calls, events, candidates, earliest)
+    source, delay = waits.by_records(context, tables.calls, events, source, delay)
     source, delay = waits.by_arrows(context, events, source, delay)
 
     is_behind = _behind_unrecorded_work(context, tables.calls, events)

@@ -1,10 +1,11 @@
 """Waits between host, streams and devices: which device event ends a wait, and which waits for another stream.
 
-A stream waits if the program calls `cudaStreamWaitEvent` before it launches the next work on that stream. The file does
+A stream waits if the program calls `cudaStreamWaitEvent` before it launches the next work on that stream. Most files do
 not record the event that it waits for. It is taken to be the last event of another stream that was launched before, if
-that ended just before the waiting event starts. If such calls are not recorded at all, each change of the stream may be
-such a wait. Most writers do not record the edges of a graph, so all events of a graph may wait for each other; where
-there are arrows, what they say is exact.
+that ended just before the waiting event starts. If such calls are not recorded at all, each change of the stream may
+be such a wait. Where synchronizations were recorded on the device (`cuda_sync`), they name the call that recorded the
+event. Most writers do not record the edges of a graph, so all events of a graph may wait for each other; where there
+are arrows, what they say is exact.
 """
 
 from __future__ import annotations
@@ -59,6 +60,72 @@ def find_waits(calls: Calls, events: StreamEvents, candidates: tuple[Bool, I64],
     delay = np.zeros(len(events), np.int64)
     delay[known] = typical(late, is_accepted, (np.zeros(len(known), np.int64),))
     return source, np.where(source != NOTHING, delay, 0)
+
+
+def by_records(context: Context, calls: Calls, events: StreamEvents, source: I64, delay_ns: I64) -> tuple[I64, I64]:
+    """What `find_waits` found, but for waits of streams that are recorded with the event that they wait for.
+
+    The next work of the waiting stream waits for what the other stream was given before that event; of several such
+    waits, for the last to end.
+    """
+    waits = _RecordedWaits.of(context)
+    if not len(waits.called_ns):
+        return source, delay_ns
+    first, second = (np.full(len(waits.called_ns), NOTHING) for _ in range(2))
+    for _, on_stream in members(events.stream):
+        row = events.row[on_stream[0]]
+        device, stream = context.trace.device.device[row], context.trace.device.stream[row]
+        launched = _StreamReach.of(calls, events, on_stream).launched_ns
+        given = np.flatnonzero((waits.device == device) & (waits.waited_stream == stream))
+        number = np.searchsorted(launched, waits.recorded_ns[given], side="right") - 1
+        first[given[number >= 0]] = on_stream[number[number >= 0]]
+        held = np.flatnonzero((waits.device == device) & (waits.stream == stream))
+        number = np.searchsorted(launched, waits.called_ns[held], side="right")
+        is_followed = number < len(on_stream)
+        second[held[is_followed]] = on_stream[number[is_followed]]
+    known = np.flatnonzero((first != NOTHING) & (second != NOTHING))
+    late = events.start_ns[second[known]] - events.end_ns[first[known]]
+    known, late = known[late >= 0], late[late >= 0]
+    usual = np.minimum(typical(late, late <= _JUST_NS, (np.zeros(len(known), np.int64),)), late)
+    order = np.argsort(events.end_ns[first[known]], kind="stable")  # the last to end is written last
+    source, delay_ns = source.copy(), delay_ns.copy()
+    source[second[known[order]]] = first[known[order]]
+    delay_ns[second[known[order]]] = usual[order]
+    return source, delay_ns
+
+
+class _RecordedWaits(NamedTuple):
+    """Waits of streams for events of others, as recorded on the device's side. Shapes (waits,)."""
+
+    device: I32
+    stream: I64
+    waited_stream: I64
+    called_ns: I64
+    """Start of the call that lets the stream wait."""
+    recorded_ns: I64
+    """Start of the call that recorded the event: what its stream was given before is waited for."""
+
+    @classmethod
+    def of(cls, context: Context) -> _RecordedWaits:
+        """Those whose two calls are in the trace."""
+        syncs = context.trace.syncs
+        between = (syncs.stream != UNKNOWN) & (syncs.waited_stream != UNKNOWN) & (syncs.stream != syncs.waited_stream)
+        rows = np.flatnonzero(between & (syncs.correlation != UNKNOWN) & (syncs.record != UNKNOWN))
+        called, recorded = (_starts(context, ids[rows]) for ids in (syncs.correlation, syncs.record))
+        both = (called != UNKNOWN) & (recorded != UNKNOWN)
+        rows = rows[both]
+        return cls(syncs.device[rows], syncs.stream[rows], syncs.waited_stream[rows], called[both], recorded[both])
+
+
+def _starts(context: Context, ids: I64) -> I64:
+    """The starts of the calls with these ids of correlation; `UNKNOWN` for ids that no call has."""
+    launches = context.trace.launches
+    order = np.argsort(launches.correlation, kind="stable")
+    place = np.searchsorted(launches.correlation[order], ids)
+    found = np.append(order, 0)[place]
+    is_call = np.append(launches.correlation, -2)[found] == ids
+    starts: I64 = np.where(is_call & (place < len(order)), np.append(launches.start_ns, 0)[found], UNKNOWN)
+    return starts
 
 
 def by_arrows(context: Context, events: StreamEvents, source: I64, delay_ns: I64) -> tuple[I64, I64]:

@@ -204,6 +204,10 @@ class Syncs(SliceTable):
     name: I32 = column("i4", "", "code of the name", pool="names")
     device: I32 = column("i4", "", "device id; -1 where absent", "device")
     stream: I64 = column("i8", "", "stream id; -1 is every stream", "stream")
+    waited_stream: I64 = column("i8", "", "stream of the event that is waited for; -1 where unknown", "wait_on_stream")
+    record: I64 = column(
+        "i8", "", "id of the call that recorded this event; -1 where unknown", "wait_on_cuda_event_record_corr_id"
+    )
     correlation: I64 = column("i8", "", "id shared with the call; -1 where absent", "correlation")
     thread: I32 = column("i4", "", "row of the pseudo thread that is the stream", pool="threads")
 
