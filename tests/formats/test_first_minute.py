@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import re
 from functools import cache
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import pytest
 
 import traceanalyzer as ta
 from tests.builders import TraceBuilder
+from traceanalyzer import sections
 from traceanalyzer.formats import cards, language, markdown, sarif, terminal
 from traceanalyzer.formats.html.summary import verdict
 from traceanalyzer.report import units
@@ -45,6 +48,20 @@ def test_a_headline_is_one_sentence_of_at_most_20_words(path: Path) -> None:
 def test_a_terminal_of_100_columns_shows_at_most_40_lines(path: Path) -> None:
     for code in LANGUAGES:
         assert terminal.render(report_of(path), width=100, language=language.of(code)).count("\n") <= 40
+
+
+@pytest.mark.parametrize("path", EVERY, ids=ids)
+def test_a_terminal_shows_how_busy_the_gpu_is(path: Path) -> None:
+    report = report_of(path)
+    tables = [table for section in sections.build(report, 5) if section.id == "gpu" for table in section.tables]
+    for code, width, table in itertools.product(LANGUAGES, (80, 160), tables):
+        spoken = language.of(code)
+        busy = next(n for n, column in enumerate(table.columns) if column.title.id == "gpu-busy")
+        lines = terminal.render(report, width=width, language=spoken).split("\n")
+        header = [re.split(r"\s{2,}", line.strip()) for line in lines]
+        at = next(n for n, cells in enumerate(header) if spoken.text(table.columns[busy].title) in cells)
+        share = spoken.quantity(table.rows[0][busy], "share").replace("\u00a0", " ")
+        assert share in lines[at + 1]
 
 
 @pytest.mark.parametrize("path", EVERY, ids=ids)
