@@ -33,7 +33,7 @@ _SAYS_MEAN = Text(
     note="step is such as: Step 8",
 )
 _SAYS_BUSY = Text("strip-says-busy-2", "{step}. The GPU is never idle.", "step is such as: Step 8")
-_SAYS_HOST = Text("strip-says-host", "{step}. {parts}", note="parts is a list of parts of the program with times")
+_SAYS_HOST = Text("strip-says-host", "{step}. {parts}.", note="parts is a list of parts of the program")
 _STEP = Text("strip-step-3", "Step {name}")
 _WHOLE = Text("strip-whole", "The whole trace")
 _IDLE = Text("strip-idle", "{time:ns}: {cause}", "cause is why the GPU is idle")
@@ -138,17 +138,13 @@ def _sentence(slices: RecordedSlices, one: SliceTime, mean: TypicalStep | None, 
 
 
 def _of_program(slices: RecordedSlices, one: SliceTime, step: str, language: Language) -> str:
-    """The parts of the program that take most of the step."""
+    """The parts of the program that take most of the step, without times, which are those of one step of several."""
     times: Counter[int] = Counter()
     for lane in one.lanes:
         if lane.kind == "owners":
             for name, length in zip(lane.name, lane.duration, strict=True):
                 times[name] += length
-    parts = [
-        language.joined(short(slices.names[name]), language.quantity(ns, "ns"))
-        for name, ns in times.most_common(_MOST_PARTS)
-        if ns >= _LEAST * one.duration_ns
-    ]
+    parts = [short(slices.names[name]) for name, ns in times.most_common(_MOST_PARTS) if ns >= _LEAST * one.duration_ns]
     return language.text(_SAYS_HOST, step=step, parts=language.sentence(language.list(parts))) if parts else step
 
 
