@@ -34,9 +34,9 @@ _SKIPPED_REMEDY = Text(
 )
 _SKIPPED_REST = Text(
     "skipped-rest",
-    "{checks:count} more checks are about other programs; the JSON report has the reason of each.",
+    "{checks:count} more checks do not apply to this trace; the JSON report has the reason of each.",
     note="checks could not be made",
-    one="{checks:count} more check is about other programs; the JSON report has the reason.",
+    one="{checks:count} more check does not apply to this trace; the JSON report has the reason.",
 )
 _OPTION = re.compile(r"\b(?:record_shapes|profile_memory|with_stack|with_flops)=True")
 """What a recording needs for more checks, as the reasons say it; code is the same in all languages."""
