@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import re
 from functools import cache
+from html.parser import HTMLParser
 from pathlib import Path
 
 import msgspec
@@ -11,7 +14,9 @@ import pytest
 
 import traceanalyzer as ta
 from tests.builders import TraceBuilder
-from traceanalyzer.formats import cards, language, markdown, sarif, terminal
+from tests.formats.html.pages import VOID
+from traceanalyzer import sections
+from traceanalyzer.formats import cards, html, language, markdown, sarif, terminal
 from traceanalyzer.formats.html.summary import verdict
 from traceanalyzer.report import units
 from traceanalyzer.report.model import Report
@@ -23,7 +28,10 @@ FIXTURES = Path(__file__).parents[2] / "fixtures"
 LANGUAGES = ("en", "ru", "zh")
 OWN = sorted((FIXTURES / "synthetic").glob("*.json*"))
 REAL = sorted(Path(CORPUS, "corpus").glob("*.json.gz")) if CORPUS else []
-EVERY = [*OWN, *(pytest.param(path, marks=pytest.mark.corpus) for path in REAL)]
+FOLDERS = ("pairs", "second", "serving", "ranks") if CORPUS else ()
+FIELD = [path for folder in FOLDERS for path in sorted(Path(CORPUS or "", "field", folder).glob("*.json.gz"))]
+FULL = os.environ.get("TRACEANALYZER_FULL") == "1"
+EVERY = [*OWN, *(pytest.param(path, marks=pytest.mark.corpus) for path in (*REAL, *FIELD[:: 1 if FULL else 5]))]
 
 
 @cache
@@ -48,8 +56,23 @@ def test_a_terminal_of_100_columns_shows_at_most_40_lines(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", EVERY, ids=ids)
+def test_a_terminal_shows_how_busy_the_gpu_is(path: Path) -> None:
+    report = report_of(path)
+    tables = [table for section in sections.build(report, 5) if section.id == "gpu" for table in section.tables]
+    for code, width, table in itertools.product(LANGUAGES, (80, 160), tables):
+        spoken = language.of(code)
+        busy = next(n for n, column in enumerate(table.columns) if column.title.id == "gpu-busy")
+        lines = terminal.render(report, width=width, language=spoken).split("\n")
+        header = [re.split(r"\s{2,}", line.strip()) for line in lines]
+        at = next(n for n, cells in enumerate(header) if spoken.text(table.columns[busy].title) in cells)
+        share = spoken.quantity(table.rows[0][busy], "share").replace("\u00a0", " ")
+        assert share in lines[at + 1]
+
+
+@pytest.mark.parametrize("path", EVERY, ids=ids)
 def test_a_comment_has_at_most_three_folds(path: Path) -> None:
-    assert markdown.render(report_of(path)).count("<details>") <= 3
+    for code in LANGUAGES:
+        assert markdown.render(report_of(path), language=language.of(code)).count("<details>") <= 3
 
 
 @pytest.mark.parametrize("path", EVERY, ids=ids)
@@ -72,6 +95,71 @@ def test_each_format_begins_with_the_same_sentence(path: Path) -> None:
         )
         line = markdown.render(report, language=spoken).split("\n")[1]
         assert "".join(line.replace("\\", "").replace("\u200b", "").split()).endswith(said)
+
+
+@pytest.mark.parametrize("path", EVERY, ids=ids)
+def test_the_first_screen_says_one_value_of_each_thing(path: Path) -> None:
+    """Two sentences do not say nearly the same figure: a reader takes 168 and 170 ms for one time with two values."""
+    page = FirstScreen(html.render(report_of(path)))
+    said = [(number, amount, text) for number, text in enumerate(page.sentences) for amount in amounts(text)]
+    pairs = ((one, other) for one, other in itertools.combinations(said, 2) if one[0] != other[0])
+    assert [pair for pair in pairs if pair[0][1] != pair[1][1] and near(pair[0][1], pair[1][1])] == []
+
+
+class FirstScreen(HTMLParser):
+    """The sentences of the first screen, without prices, code, pictures and what is folded."""
+
+    LEFT_OUT = frozenset({"script", "style", "svg", "code", "details", "ol", "ul", "dl"})
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.sentences: list[str] = []
+        self._open: list[str] = []
+        self._is_inside = False
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag in VOID:
+            return
+        self._is_inside |= dict(attrs).get("id") == "summary"
+        self._open += [tag] if self._is_inside else []
+        if tag in ("p", "h2", "figcaption"):
+            self.sentences.append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        if self._open and tag == self._open[-1]:
+            self._open.pop()
+        self._is_inside = bool(self._open)
+
+    def handle_data(self, data: str) -> None:
+        if self._is_inside and self.sentences and not self.LEFT_OUT & {*self._open}:
+            self.sentences[-1] += data.replace("\u00a0", " ")
+
+
+_AMOUNT = re.compile(r"(\d[\d,]*(?:\.\d+)?)(?: (?:of the|\u2192) (\d[\d,]*(?:\.\d+)?))? (ms|us|ns|s|%)(?![\w/])")
+_UNITS = {"s": 1e9, "ms": 1e6, "us": 1e3, "ns": 1.0, "%": 1e-2}
+_NEAR = 0.02
+
+
+def amounts(text: str) -> list[float]:
+    """The times in ns, and the shares, of a sentence; not what a step would be with fixes."""
+    found = []
+    for match in _AMOUNT.finditer(text):
+        numbers = [match[1]] if "\u2192" in match[0] or match[2] is None else [match[1], match[2]]
+        found += [float(number.replace(",", "")) * _UNITS[match[3]] for number in numbers]
+    return found
+
+
+def near(one: float, other: float) -> bool:
+    return (one > 1) == (other > 1) and abs(one - other) <= _NEAR * max(one, other)
+
+
+def test_two_values_of_one_thing_are_found() -> None:
+    page = "<main id=summary><p>Idle 168 of the 222 ms.</p><p>222 \u2192 126 ms</p><p>Idle 170\u00a0ms</p></main>"
+    first, second, third = map(amounts, FirstScreen(page).sentences)
+    assert (first, second, third) == ([168e6, 222e6], [222e6], [170e6])
+    assert near(first[0], third[0])
+    assert not near(first[0], first[1])
 
 
 @pytest.mark.parametrize("path", EVERY, ids=ids)
@@ -98,6 +186,10 @@ def test_a_cut_file_says_so_in_its_first_line(tmp_path: Path) -> None:
     assert first.startswith("Cut off: ")
     assert second.startswith("The file is cut off: only its first ")
     assert markdown.render(report).split("\n")[1].endswith(first)
+    for code, words in (("ru", "Файл обрезан: "), ("zh", "文件被截断：")):
+        line = terminal.render(report, width=120, language=language.of(code)).split("\n")[0]
+        assert words in line
+        assert "Cut off" not in line
 
 
 def test_shares_of_a_whole_add_up() -> None:

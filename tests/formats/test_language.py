@@ -191,8 +191,8 @@ def test_a_message_that_does_not_fit_is_said_in_english(params: dict[str, Any]) 
 
 def test_messages_in_messages_are_translated() -> None:
     inner = Text("value-unknown", "unknown")()
-    outer = Text("skipped-reason-2", "{checks:count} checks: {reason}.")(checks=2, reason=inner)
-    said = ("2 checks: unknown.", "2 проверки: неизвестно.", "2 项检查：未知。")
+    outer = Text("findings-reason", "{rules:count} rules: {reason}.")(rules=2, reason=inner)
+    said = ("2 rules: unknown.", "2 правила: неизвестно.", "2 条规则：未知。")
     assert (outer.text, RU.say(outer), ZH.say(outer)) == said
     again = msgspec.json.decode(msgspec.json.encode(outer), type=Message)
     assert again == outer

@@ -205,7 +205,10 @@ class Translated(Language):
             return self.text(_YES if value else _NO)
         if unit in ("part", "estimate", "estimated_share", "whole_estimate"):
             return self._part(value) if unit == "part" else self._estimate(*units.estimate_numbers(value, unit))
-        number, symbol = units.amount(value, unit)
+        return self._in_unit(*units.amount(value, unit))
+
+    def _in_unit(self, number: str, symbol: str) -> str:
+        """A number with its unit, both as the language writes them."""
         number = number.translate(self._digits)
         if symbol == units.PERCENT:
             return number + self._symbols.percent

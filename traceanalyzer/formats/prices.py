@@ -45,6 +45,11 @@ _MAY_SAVE = Text(
     "May save {time} per step ({share}), or nothing: {decided}.",
     note="time and share are such as up to 3 ms; decided says what would show it",
 )
+_MAY_SAVE_IN_ALL = Text(
+    "card-may-save-in-all",
+    "May save {time} in all ({share}), or nothing: {decided}.",
+    note="time and share are such as up to 3 ms; decided says what would show it",
+)
 _SAVES_LITTLE = Text(
     "card-saves-little",
     "{saves} {latent}.",
@@ -91,7 +96,8 @@ def price(finding: Finding, language: Language) -> Price:
             text = _SAVES_IN_ALL if saving.is_of_whole_run else _SAVES
             saves = _saves(language.text(text, time=time, share=share), why_latent, language)
         else:
-            question = language.text(_MAY_SAVE, time=time, share=share, decided=language.say(decided))
+            text = _MAY_SAVE_IN_ALL if saving.is_of_whole_run else _MAY_SAVE
+            question = language.text(text, time=time, share=share, decided=language.say(decided))
     own = own_time(saving, language)
     if time and own_time(saving, language.unmarked) == saved_time(saving, language.unmarked):
         own = None

@@ -72,17 +72,17 @@ class Comparability(msgspec.Struct, frozen=True):
 SCHEMA_VERSION = 1
 
 PART_LABELS = {
-    "kernel": Text("diff-part-kernel", "Kernel"),
-    "memcpy": Text("diff-part-memcpy", "Memcpy"),
-    "memset": Text("diff-part-memset", "Memset"),
+    "kernel": Text("diff-part-kernel", "Kernels"),
+    "memcpy": Text("diff-part-memcpy", "Copies"),
+    "memset": Text("diff-part-memset", "Fills"),
     "communication": Text("diff-part-communication", "Communication"),
-    "runtime": Text("diff-part-runtime", "Runtime"),
+    "runtime": Text("diff-part-runtime", "Launches and other GPU calls"),
     "dataloader": Text("diff-part-dataloader", "DataLoader"),
-    "cpu_exec": Text("diff-part-cpu-exec", "CPU Exec"),
+    "cpu_exec": Text("diff-part-cpu-exec", "CPU in operators"),
     "other": Text("diff-part-other", "Other"),
     "host_code": Text(
         "diff-part-host-code",
-        "CPU Exec and Other",
+        "CPU in operators and other",
         "parts of a step; time that moved from one to the other is no change",
     ),
     "host": Text("diff-part-host", "Host (self CPU)"),

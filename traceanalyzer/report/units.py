@@ -27,8 +27,8 @@ _ABOUT_TEN = 9.5
 """Least number of units that is written without decimals."""
 _FEWEST = 1.5
 """Least number of units of an estimate without decimals (own choice: rounding changes it by at most a third)."""
-_NO_DECIMAL = 0.05
-"""Distance to a whole number whose first decimal is 0."""
+_NO_DECIMAL = 0.005
+"""Greatest distance to a whole number, as a share of it, that is nothing in three significant digits."""
 
 
 def nanoseconds(value: float) -> str:
@@ -96,15 +96,17 @@ def part_amounts(value: Sequence[float]) -> tuple[str, str, str]:
     time, whole = value
     number, _, symbol = plain_time(whole).partition(" ")
     in_unit = time / next(factor for factor, each in _TIME if each == symbol)
-    digits = 2 if 0 < in_unit < 0.95 else 1 if 0 < in_unit < 19.95 and symbol != "ns" else 0
+    digits = 2 if 0 < in_unit < 0.95 else 1 if 0 < in_unit < 9.95 and symbol != "ns" else 0
     shown = f"{in_unit:,.{digits}f}"
     if shown == number and time < _NEARLY_ALL * whole and symbol != "ns":
-        return f"{in_unit:,.2f}", f"{whole / time * in_unit:,.2f}", symbol
+        in_full = whole / time * in_unit
+        digits = 1 if digits == 0 and f"{in_unit:.1f}" != f"{in_full:.1f}" else 2
+        return f"{in_unit:,.{digits}f}", f"{in_full:,.{digits}f}", symbol
     return "< 0.01" if in_unit > 0 and is_zero(shown) else shown, number, symbol
 
 
 def plain_time(value: float) -> str:
-    """A measured time for sentences, such as `152 ms` or `10.7 ms`: a whole number, below 20 with one decimal."""
+    """A measured time for sentences, such as `152 ms` or `9.7 ms`: a whole number, below ten with one decimal."""
     return _plain(value, _TIME)
 
 
@@ -116,12 +118,19 @@ def plain_size(value: float) -> str:
 def _plain(value: float, units: tuple[tuple[int, str], ...]) -> str:
     scaled = ((value / factor, symbol, factor == 1) for factor, symbol in units)
     number, symbol, is_smallest = next(each for each in scaled if abs(round(each[0], 1)) >= 1 or each[2])
-    return f"{number:,.{0 if is_smallest or abs(number) >= 19.95 else 1}f} {symbol}"
+    return f"{number:,.{0 if is_smallest or abs(number) >= 9.95 else 1}f} {symbol}"
 
 
 def whole_time(value: float) -> str:
     """A time without decimals, such as `152 ms` or `3,710 us`: in the largest unit of which there are about ten."""
     return " ".join(_whole(value, _TIME))
+
+
+def whole_in(value: float, unit_ns: int) -> tuple[str, str] | None:
+    """The number of a time without decimals in a unit, and its symbol; None if a larger unit says it as well."""
+    symbol = next(each for factor, each in _TIME if factor == unit_ns)
+    is_larger = unit_ns < _TIME[0][0] and abs(value) >= _ABOUT_TEN * 1000 * unit_ns
+    return None if is_larger else (_three_digits(value / unit_ns), symbol)
 
 
 def whole_size(value: float) -> str:
@@ -165,7 +174,7 @@ def whole_unit(value: float) -> int:
 
 
 def _is_nearly_whole(value: float) -> bool:
-    return abs(round(value)) >= 1 and abs(value - round(value)) < _NO_DECIMAL
+    return abs(round(value)) >= 1 and abs(value - round(value)) < _NO_DECIMAL * abs(round(value))
 
 
 def rounded_time(value: float) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+
+from msgspec.structs import replace
 
 from traceanalyzer import analyzers, simulation
 from traceanalyzer.analyzers.tables.parts import PrintedFigures
@@ -16,22 +18,26 @@ from traceanalyzer.simulation.critical_path import CriticalPath
 
 _HEADLINE = Text("findings-headline", "What bounds it")
 _TITLE = Text("findings-title", "What to change")
-_RUN = Text("findings-run", "{run}: {message}", note="run is an identifier such as run-1; message is a sentence")
+_RUN = Text(
+    "findings-run", "{run}: {message}", note="run is a title or an identifier such as run-1; message is a sentence"
+)
 _NO_GAIN = Text("no-gain", "What will not help")
 _KERNELS = Text(
-    "no-gain-kernels",
-    "Faster kernels: no gain, {slack:ns} of {all:ns} of GPU work are off the critical path.",
+    "no-gain-kernels-2",
+    "Faster kernels alone: no gain, the step does not wait for {share:percent} of the GPU's work.",
     note="in a list of what would not make a step shorter",
 )
 _CPU = Text(
-    "no-gain-cpu",
-    "Faster Python, launches or loading: no gain, the GPU is the critical path for {part:part} of the step.",
-    note="in a list of what would not make a step shorter; part reads: 150 of the 152 ms",
+    "no-gain-cpu-2",
+    "Faster Python, launches or loading: no gain, the step waits for the GPU {share:percent} of the time.",
+    note="in a list of what would not make a step shorter",
 )
 _OFF_PATH = 0.8
 """Share of the GPU's work off the critical path from which on faster kernels are said not to help (own choice)."""
 _ON_PATH = 0.95
 """Share of a step that the GPU's work is its critical path from which on nothing else helps (own choice)."""
+_NO_VERDICT = frozenset({"none", "capture"})
+"""Headlines that do not say what limits a step, so that nothing says what would not help."""
 _OF_GPU = frozenset({"compute", "copy", "device_gap"})
 """Resources of the critical path that are work of the GPU."""
 _DETAILS = Text("findings-details", "More about that")
@@ -47,7 +53,14 @@ _AT_BEST = Text(
 )
 _PER_STEP = Text("outcome-per-step", "per step", note="within a phrase: 152 \u2192 93 ms per step (1.6x)")
 _IN_ALL = Text("outcome-in-all", "in all", note="of a whole run; within a phrase: 152 \u2192 93 s in all (1.6x)")
-_ALL_FIXES = Text("outcome-all-fixes", "with all fixes", note="ends a phrase: 152 \u2192 93 ms per step (1.6x)")
+_ALL_FIXES = Text(
+    "outcome-all-fixes-2", "with all {count:count} fixes", note="ends a phrase: 152 \u2192 93 ms per step (1.6x)"
+)
+_OVERLAP = Text(
+    "outcome-fixes-overlap",
+    "with all {count:count} fixes, which overlap",
+    note="ends a phrase: 152 \u2192 93 ms per step (1.6x); together they save less than their sum",
+)
 _ONE_FIX = Text("outcome-one-fix", "with the fix", note="ends a phrase: 152 \u2192 93 ms per step (1.6x)")
 _END = Text("outcome-end", "{outcome}.", note="outcome: 152 \u2192 93 ms per step (1.6x) with all fixes")
 _THEN = {
@@ -93,6 +106,8 @@ _OTHERS = Text(
 )
 _WORTH_SAYING = 0.01
 """Share of a step by which all fixes make it shorter before that is said (own choice: less is noise)."""
+_OVERLAPS = 1.05
+"""How much more than together fixes save one by one, from which on that is said (own choice: less is rounding)."""
 _PRECISE = 1.1
 """Factor from which on two digits tell enough."""
 _REASONS = 3
@@ -129,7 +144,10 @@ def build(report: Report, top: int) -> Iterator[Section]:
         )
     if report.source.format == "memory_snapshots":  # no rule compares two of them
         return
-    shown = several_runs.findings(report).findings
+    runs = several_runs.named(report)
+    shown = tuple(
+        replace(each, run=runs.get(each.run or "", each.run)) for each in several_runs.findings(report).findings
+    )
     yield Section(
         "findings",
         _TITLE,
@@ -139,40 +157,42 @@ def build(report: Report, top: int) -> Iterator[Section]:
         terms=_TERMS if shown else (),
         is_essential=True,
     )
-    useless = tuple(_useless(report))
+    useless = tuple(_useless(report, shown))
     if useless and shown:
         yield Section("no_gain", _NO_GAIN, messages=useless, topic=Topic.SUMMARY, is_essential=True)
-    details = tuple(_of_run(headline, detail) for headline in headlines for detail in headline.details)
+    details = tuple(_of_run(headline, detail, runs) for headline in headlines for detail in headline.details)
     if details:
         yield Section("headline_details", _DETAILS, messages=details, topic=Topic.SUMMARY)
 
 
-def _useless(report: Report) -> Iterator[Message]:
-    """What would not make a step shorter, by the replay of the recorded dependencies."""
+def _useless(report: Report, shown: Sequence[Finding]) -> Iterator[Message]:
+    """What would not make a step shorter, by the replay of the recorded dependencies; not where a finding does it."""
     path = report.result("critical_path", CriticalPath)
-    if path is None or not path.step_ns:
+    if path is None or not path.step_ns or all(headline.bound in _NO_VERDICT for headline in report.headlines):
         return
+    savings = (each.saving for each in shown if not each.latent)
+    helps = {each.resource for each in savings if each and each.wall_ns_per_step[1]}
     slack, work = path.device_slack_ns_per_step or 0.0, path.device_ns_per_step or 0.0
-    if work and slack >= _OFF_PATH * work:
-        yield _KERNELS(slack=slack, all=work)
+    if work and slack >= _OFF_PATH * work and "gpu" not in helps:
+        yield _KERNELS(share=slack / work)
     on_path = units.total(part.ns_per_step for part in path.parts if part.resource in _OF_GPU)
-    if on_path >= _ON_PATH * path.step_ns:
-        yield _CPU(part=(on_path, path.step_ns))
+    if on_path >= _ON_PATH * path.step_ns and not helps & {"host", "loader"}:
+        yield _CPU(share=on_path / path.step_ns)
 
 
 def _opening(report: Report, headlines: Sequence[Headline]) -> Iterator[Message]:
     """The sentence of each headline, what qualifies it, and what a step would be with all fixes."""
-    advised = several_runs.advised(report)
-    yield from (_of_run(headline, headline.message) for headline in headlines)
+    advised, runs = several_runs.advised(report), several_runs.named(report)
+    yield from (_of_run(headline, headline.message, runs) for headline in headlines)
     for headline in headlines:
         if headline.qualifier is not None:
-            yield _of_run(headline, headline.qualifier)
+            yield _of_run(headline, headline.qualifier, runs)
         if headline in advised and (after := outcome(headline, report.findings)) is not None:
-            yield _of_run(headline, after)
+            yield _of_run(headline, after, runs)
 
 
-def _of_run(headline: Headline, message: Message) -> Message:
-    return message if headline.run is None else _RUN(run=headline.run, message=message)
+def _of_run(headline: Headline, message: Message, runs: Mapping[str, str]) -> Message:
+    return message if headline.run is None else _RUN(run=runs.get(headline.run, headline.run), message=message)
 
 
 def outcome(headline: Headline, findings: Sequence[Finding]) -> Message | None:
@@ -198,9 +218,22 @@ def outcome(headline: Headline, findings: Sequence[Finding]) -> Message | None:
         after=before - saved,
         times=float(f"{times:.2g}" if times >= _PRECISE else f"{times:.3g}"),
         per=(_IN_ALL if is_in_all else _PER_STEP)(),
-        fixes=_ALL_FIXES() if len(combined.fixes) > 1 else _ONE_FIX(),
+        fixes=_fixes(combined, findings, saved),
     )
     return _THEN.get(next_bottleneck(headline) or "", _END)(outcome=after)
+
+
+def _fixes(combined: Combined, findings: Sequence[Finding], saved: float) -> Message:
+    """How many fixes it takes, and whether they save less together than one by one."""
+    if len(combined.fixes) == 1:
+        return _ONE_FIX()
+    is_likely = bool(combined.point_ns_per_step)
+    savings = (findings[fix.finding].saving for fix in combined.fixes if 0 <= fix.finding < len(findings))
+    alone = units.total(
+        (each.point_ns_per_step or 0.0) if is_likely else each.wall_ns_per_step[1] for each in savings if each
+    )
+    said = _OVERLAP if alone > _OVERLAPS * saved else _ALL_FIXES
+    return said(count=len(combined.fixes))
 
 
 def _before(headline: Headline, combined: Combined) -> float | None:

@@ -77,13 +77,13 @@ _LOADER_FULL = Text("overview-loader-full", "DataLoader wait, including what oth
 _LONGEST = Text("overview-longest", "Longest step")
 
 PART_LABELS = {
-    "kernel": Text("part-kernel", "Kernel"),
-    "memcpy": Text("part-memcpy", "Memcpy"),
-    "memset": Text("part-memset", "Memset"),
+    "kernel": Text("part-kernel", "Kernels"),
+    "memcpy": Text("part-memcpy", "Copies"),
+    "memset": Text("part-memset", "Fills"),
     "communication": Text("part-communication", "Communication"),
-    "runtime": Text("part-runtime", "Runtime"),
+    "runtime": Text("part-runtime", "Launches and other GPU calls"),
     "dataloader": _LOADER,
-    "cpu_exec": Text("part-cpu-exec", "CPU Exec"),
+    "cpu_exec": Text("part-cpu-exec", "CPU in operators"),
     "other": Text("part-other", "Other"),
 }
 _OTHER = {
@@ -115,10 +115,10 @@ _TERMS = (
     Term(
         Text("define-parts", "Parts of a step"),
         Text(
-            "define-parts-say",
-            "Every nanosecond belongs to the first of these that is active: Kernel, Memcpy, Memset, "
-            "Communication, Runtime, DataLoader, CPU Exec, Other. So the parts sum to the step, and each part"
-            " counts only time that no part before it covers.",
+            "define-parts-say-2",
+            "Every nanosecond belongs to the first of these that is active: kernels, copies, fills, communication, "
+            "launches and other GPU calls, DataLoader, CPU in operators, other. So the parts sum to the step, and each "
+            "part counts only time that no part before it covers.",
         ),
     ),
 )

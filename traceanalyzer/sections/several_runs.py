@@ -12,10 +12,13 @@ from traceanalyzer.analyzers.tables.grouping import MOST_COMPARED
 from traceanalyzer.analyzers.tables.runs import PrintedRun
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Finding, Headline, Report
+from traceanalyzer.report.names import clean
 
 MOST = MOST_COMPARED
 """Most tables that are shown one by one without merging."""
 _NAMED = 3
+_SHORT = 40
+"""Most characters of a title that stands before sentences in place of an id (own choice: half a line)."""
 _COMMON = 0.3
 """Least share of operators that two runs of one program have in common (own choice: other models have fewer)."""
 
@@ -56,6 +59,15 @@ def of_one_program(report: Report) -> tuple[PrintedRun, ...]:
         return ()
     names = [{row.name for row in run.operators} for run in (runs[0], runs[-1])]
     return runs if len(names[0] & names[1]) >= _COMMON * min(map(len, names)) > 0 else ()
+
+
+def named(report: Report) -> dict[str, str]:
+    """Short titles of the runs by their ids, where each of a few runs has one of its own."""
+    runs = report.result("runs", tuple[PrintedRun, ...]) or ()
+    titles = {run.id: clean(run.title or "") for run in runs}
+    are_short = all(0 < len(title) <= _SHORT for title in titles.values())
+    is_clear = 1 < len(set(titles.values())) == len(runs) <= MOST
+    return titles if are_short and is_clear else {}
 
 
 def settled(report: Report) -> frozenset[int]:

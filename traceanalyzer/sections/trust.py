@@ -32,11 +32,11 @@ _SKIPPED_REMEDY = Text(
     note="option is code, such as profile_memory=True",
     one="Record with {option}: {checks:count} more check.",
 )
-_SKIPPED_REASON = Text(
-    "skipped-reason-2",
-    "{checks:count} checks: {reason}.",
-    note="checks could not be made; reason is a clause without a full stop",
-    one="{checks:count} check: {reason}.",
+_SKIPPED_REST = Text(
+    "skipped-rest",
+    "{checks:count} more checks do not apply to this trace; the JSON report has the reason of each.",
+    note="checks could not be made",
+    one="{checks:count} more check does not apply to this trace; the JSON report has the reason.",
 )
 _OPTION = re.compile(r"\b(?:record_shapes|profile_memory|with_stack|with_flops)=True")
 """What a recording needs for more checks, as the reasons say it; code is the same in all languages."""
@@ -128,13 +128,13 @@ def build(report: Report, top: int) -> Iterator[Section]:
 
 
 def _skipped(report: Report) -> Iterator[Message]:
-    """What can be had by recording more, then the other reasons, each with its number of checks.
+    """What can be had by recording more, each with its number of checks, then the number of all others.
 
     An analysis and the rule that is about it have one name, and are one check.
     """
     rules = {skipped.id for skipped in report.skipped if "_" not in skipped.id}
     remedies: Counter[str] = Counter()
-    reasons: dict[str, list[Message]] = {}
+    others = 0
     for skipped in report.skipped:
         if "_" in skipped.id and skipped.id.replace("_", "-") in rules:
             continue
@@ -142,11 +142,11 @@ def _skipped(report: Report) -> Iterator[Message]:
         if option and not _was_on(report, option[0]):
             remedies[option[0]] += 1
         else:
-            reasons.setdefault(skipped.reason.text, []).append(skipped.reason)
+            others += 1
     for name, checks in remedies.most_common():
         yield _SKIPPED_REMEDY(option=name, checks=checks)
-    for same in sorted(reasons.values(), key=len, reverse=True):
-        yield _SKIPPED_REASON(checks=len(same), reason=same[0])
+    if others:
+        yield _SKIPPED_REST(checks=others)
 
 
 def _was_on(report: Report, option: str) -> bool:

@@ -275,7 +275,9 @@ class FigureLanguage(Translated):
         if self._unrounded is not None:
             unit = units.WHOLE.get(unit, unit)
             if unit == "whole_ns" and self._unit_ns and value and value >= _ONE * self._unit_ns:
-                value = round(value / self._unit_ns) * self._unit_ns
+                same = units.whole_in(value, self._unit_ns)
+                if same is not None:
+                    return self._in_unit(*same)
         return super()._amount(value, unit)
 
     def _part_amounts(self, value: Any) -> tuple[str, str, str]:

@@ -16,7 +16,7 @@ from traceanalyzer.analyzers.steps.slices import RecordedSlices, SliceTime
 from traceanalyzer.formats.html import strip_lanes
 from traceanalyzer.formats.html.figures import FigureLanguage
 from traceanalyzer.formats.html.strip_lanes import COLUMNS, StripText, TypicalLane, short
-from traceanalyzer.formats.html.timeline_data import WHOLE, TimelineTimes, idle_findings
+from traceanalyzer.formats.html.timeline_data import TimelineTimes, idle_findings
 from traceanalyzer.formats.html.waterfall import TONES
 from traceanalyzer.formats.language import Language
 from traceanalyzer.report import units
@@ -26,19 +26,16 @@ from traceanalyzer.report.names import clean
 from traceanalyzer.sections.idle import CAUSE_LABELS
 from traceanalyzer.structure.recording import Recording, TypicalStep
 
-_SAYS = Text(
-    "strip-says-2",
-    "{step}. The GPU works for {busy:ns} of it and is idle for {idle:ns}.",
-    note="step is such as: Step 8, 158 ms",
-)
+_SAYS = Text("strip-says-3", "{step}.", note="step is such as: Step 8")
 _SAYS_MEAN = Text(
-    "strip-says-mean",
-    "{step}, one of {count:count} typical steps. On average the GPU works for {busy:ns} and is idle for {idle:ns}.",
-    note="step is such as: Step 8, 158 ms",
+    "strip-says-mean-2",
+    "{step}, one of {count:count} typical steps. Idle times below are their mean.",
+    note="step is such as: Step 8",
 )
-_SAYS_BUSY = Text("strip-says-busy-2", "{step}. The GPU is never idle.", "step is such as: Step 8, 158 ms")
-_SAYS_HOST = Text("strip-says-host", "{step}. {parts}", note="parts is a list of parts of the program with times")
-_STEP = Text("strip-step-2", "Step {name}, {duration:ns}")
+_SAYS_BUSY = Text("strip-says-busy-2", "{step}. The GPU is never idle.", "step is such as: Step 8")
+_SAYS_HOST = Text("strip-says-host", "{step}. {parts}.", note="parts is a list of parts of the program")
+_STEP = Text("strip-step-3", "Step {name}")
+_WHOLE = Text("strip-whole", "The whole trace")
 _IDLE = Text("strip-idle", "{time:ns}: {cause}", "cause is why the GPU is idle")
 
 _BOLD = 1.5
@@ -101,7 +98,7 @@ def build(report: Report, shown: TimelineTimes | None, language: FigureLanguage)
         return None
     used = {area.tone for lane in lanes for area in lane.areas}
     marked = len(slices.times) > 1 or (report.trace is not None and report.trace.steps_from == "ProfilerStep")
-    step = language.text(_STEP if marked else WHOLE, name=clean(one.name or ""), duration=one.duration_ns)
+    step = language.text(_STEP, name=clean(one.name or "")) if marked else language.text(_WHOLE)
     return Strip(
         _sentence(slices, one, mean, step, language),
         tuple(lanes),
@@ -127,33 +124,27 @@ def _ticks(duration_ns: int, language: Language) -> Iterator[StripText]:
 
 
 def _sentence(slices: RecordedSlices, one: SliceTime, mean: TypicalStep | None, step: str, language: Language) -> str:
-    """Which step is shown, and what a GPU does in the mean step; without a device what the program does."""
+    """Which step is shown; how long a GPU works is said elsewhere. Without a device, what the program does."""
     if slices.device is None:
         return _of_program(slices, one, step, language)
     idle: float = sum(one.idle_duration) + one.idle_omitted_ns
-    busy = one.duration_ns - idle
     if mean is not None:
         idle = units.total(cause.ns_per_step for cause in mean.idle)
-        busy = mean.parts.duration_ns - idle
     if not idle:
         return language.text(_SAYS_BUSY, step=step)
     if mean is None or mean.steps == 1:
-        return language.text(_SAYS, step=step, busy=busy, idle=idle)
-    return language.text(_SAYS_MEAN, step=step, count=mean.steps, busy=busy, idle=idle)
+        return language.text(_SAYS, step=step)
+    return language.text(_SAYS_MEAN, step=step, count=mean.steps)
 
 
 def _of_program(slices: RecordedSlices, one: SliceTime, step: str, language: Language) -> str:
-    """The parts of the program that take most of the step."""
+    """The parts of the program that take most of the step, without times, which are those of one step of several."""
     times: Counter[int] = Counter()
     for lane in one.lanes:
         if lane.kind == "owners":
             for name, length in zip(lane.name, lane.duration, strict=True):
                 times[name] += length
-    parts = [
-        language.joined(short(slices.names[name]), language.quantity(ns, "ns"))
-        for name, ns in times.most_common(_MOST_PARTS)
-        if ns >= _LEAST * one.duration_ns
-    ]
+    parts = [short(slices.names[name]) for name, ns in times.most_common(_MOST_PARTS) if ns >= _LEAST * one.duration_ns]
     return language.text(_SAYS_HOST, step=step, parts=language.sentence(language.list(parts))) if parts else step
 
 

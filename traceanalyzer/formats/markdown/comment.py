@@ -136,7 +136,8 @@ def _advice(section: Section, language: Language) -> Iterator[str]:
 
 def _card(finding: Finding, language: Language) -> str:
     card = cards.card(finding, language)
-    lines = [f"**{prose(clipped(card.action, _TITLE))}**"]
+    run = f"{clipped(card.run, _PLACE)}: " if card.run else ""
+    lines = [f"**{prose(run + clipped(card.action, _TITLE))}**"]
     if card.saves:
         lines[0] += f" {prose(card.saves)}"
     lines.append(code(clipped(card.fix, _TITLE)) if card.is_code else prose(clipped(card.fix, _TITLE)))

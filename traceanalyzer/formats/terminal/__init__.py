@@ -16,7 +16,7 @@ from traceanalyzer import sections
 from traceanalyzer.formats.language import ENGLISH, Language
 from traceanalyzer.formats.terminal import elements
 from traceanalyzer.formats.terminal.elements import LINES, Level, attempts, cut, fit, paragraph, visible
-from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report
 from traceanalyzer.report.names import clean
 from traceanalyzer.report.section import Section, Topic
@@ -34,7 +34,9 @@ _HEADER = Text(
 )
 _TABLES = Text("terminal-tables", "{name}: profiler tables found: {count:count}")
 _OF = Text("terminal-of", "{shown:count} of {total:count}", "rows of a table")
-_MORE_MESSAGES = Text("terminal-more-messages", "{hidden:count} more in the other formats.")
+_MORE_MESSAGES = Text(
+    "terminal-more-messages", "{hidden:count} more in the other formats", "messages, after the title of a section"
+)
 _LEFT_OUT = Text("terminal-left-out", "More in the other formats: {titles}.", "titles of sections")
 _SENTENCE = 6
 """Most lines of the first messages, such as the headline, which are incomprehensible if cut off."""
@@ -216,9 +218,9 @@ def _header(report: Report, width: int, language: Language) -> str:
 
 def _section(section: Section, level: Level, console: Console, language: Language) -> Iterator[RenderableType]:
     shown = cut(section, level)
-    yield _title(shown, console.width, language)
+    yield _title(shown, console.width, language, len(section.messages) - len(shown.messages))
     lines = _SENTENCE if section.topic is Topic.SUMMARY and level.lines else level.lines
-    for message in _messages(section, shown):
+    for message in shown.messages:
         yield paragraph(language.say(message), console.width, _INDENT, lines=lines)
     if shown.parts:
         yield elements.bars(shown.parts, console.width, language, is_ascii=console.options.ascii_only)
@@ -230,17 +232,17 @@ def _section(section: Section, level: Level, console: Console, language: Languag
     yield from elements.findings(shown.findings, console.width, language, level)
 
 
-def _title(shown: Section, width: int, language: Language) -> RichText:
-    """Title of a section, with the number of rows if not all are shown."""
-    title = RichText(fit(clean(language.text(shown.title)), width - 20), style="bold cyan")
-    for table in shown.tables:
-        if len(table.rows) < table.total_rows:
-            shown_of_total = language.text(_OF, shown=len(table.rows), total=table.total_rows)
-            title.append(f"  {shown_of_total}", style="dim")
+def _title(shown: Section, width: int, language: Language, hidden: int) -> RichText:
+    """Title of a section, with the number of rows if not all are shown, and of messages that are not."""
+    left_out = [
+        language.text(_OF, shown=len(table.rows), total=table.total_rows)
+        for table in shown.tables
+        if len(table.rows) < table.total_rows
+    ]
+    if hidden:
+        left_out.append(language.text(_MORE_MESSAGES, hidden=hidden))
+    room = width - sum(cell_len(each) + _INDENT for each in left_out)
+    title = RichText(fit(clean(language.text(shown.title)), max(_SHORTEST_NAME, room)), style="bold cyan")
+    for each in left_out:
+        title.append(" " * _INDENT + each, style="dim")
     return title
-
-
-def _messages(section: Section, shown: Section) -> Iterator[Message]:
-    yield from shown.messages
-    if len(shown.messages) < len(section.messages):
-        yield _MORE_MESSAGES(hidden=len(section.messages) - len(shown.messages))

@@ -278,7 +278,7 @@ LINES = 40
 
 
 _FEW_ROWS = 2
-"""Rows of a table that are not worth their place where there is little (own choice)."""
+"""Rows of a table that are not worth their place where there is little, unless it is essential (own choice)."""
 
 
 @dataclass(frozen=True)
@@ -300,6 +300,8 @@ class Level:
     """Most lines of a message."""
     has_observations: bool = True
     """Whether brief findings show what was seen, or the saving and the fix alone."""
+    has_tables: bool = True
+    """Whether essential sections keep their tables."""
 
 
 LEVELS = (
@@ -348,12 +350,16 @@ def _attempts(shown: tuple[Section, ...]) -> Iterator[tuple[Level, tuple[Section
     least = replace(least, has_observations=False)
     yield least, essential, tuple(optional)
     useless = tuple(section for section in essential if section.id == "no_gain")
-    yield least, tuple(section for section in essential if section not in useless), (*useless, *optional)
+    rest = tuple(section for section in essential if section not in useless)
+    yield least, rest, (*useless, *optional)
+    yield replace(least, has_tables=False), rest, (*useless, *optional)
 
 
 def cut(section: Section, level: Level) -> Section:
     """Reduce a section to a level; tables that are no rankings are not shortened."""
-    worth = [table for table in section.tables if not level.is_brief or table.total_rows > _FEW_ROWS]
+    few = 0 if section.is_essential else _FEW_ROWS
+    has_tables = level.has_tables or not section.is_essential
+    worth = [t for t in section.tables if has_tables and (not level.is_brief or t.total_rows > few)]
     tables = tuple(t if t.row_units or t.is_whole else replace(t, rows=t.rows[: level.rows]) for t in worth)
     facts = tuple(fact for fact in section.facts if level.has_facts or (fact.is_essential and level.has_essential))
     parts = section.parts if level.has_parts else ()

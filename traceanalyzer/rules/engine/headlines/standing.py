@@ -10,9 +10,9 @@ from traceanalyzer.report.names import in_ranges
 
 _MISSING = Text(
     "headline-hang-missing",
-    "{count:count} ranks never came to {operation} of {group}: {ranks}; {waiting:number} others wait.",
+    "{count:count} ranks never came to {operation} of {group}: {ranks}; ranks that wait: {waiting:number}.",
     "ranks is a list of numbers such as 9, 14",
-    one="{count:count} rank never came to {operation} of {group}: {ranks}; {waiting:number} others wait.",
+    one="{count:count} rank never came to {operation} of {group}: {ranks}; ranks that wait: {waiting:number}.",
 )
 _MISSING_HIDDEN = Text(
     "headline-hang-missing-hidden",
