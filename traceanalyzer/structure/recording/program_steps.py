@@ -21,7 +21,7 @@ from traceanalyzer.structure.context import Context, cached
 from traceanalyzer.structure.gaps import times_of
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.module_calls import evaluations
-from traceanalyzer.structure.recording import left_out, repetition, step_signs
+from traceanalyzer.structure.recording import left_out, repetition, requests, step_signs
 from traceanalyzer.structure.recording.frameworks import main_framework
 from traceanalyzer.structure.recording.left_out import FEWEST, MARKED
 from traceanalyzer.structure.recording.step_signs import (
@@ -229,7 +229,10 @@ def _of_marks(context: Context, rows: I64, names: tuple[str, ...], found_by: str
 
 
 def _repeated_annotation(context: Context) -> Steps | None:
-    """The annotation that fills most of the main thread, if it repeats, fills half of it and contains the work."""
+    """The annotation that fills most of the main thread, if it repeats and contains the work.
+
+    It fills half of the thread, or is what a service does for each request.
+    """
     trace = context.trace
     thread = _main_thread(context)
     if thread is None:
@@ -244,7 +247,9 @@ def _repeated_annotation(context: Context) -> Steps | None:
     for marks in _repeated(trace.host.name[rows]):
         outer = outermost(context, rows[marks])
         time = int(trace.host.dur_ns[outer].sum())
-        if len(outer) < _REPEATS or time < max(_TILES * span, longest[0] + 1 if longest else 0):
+        if len(outer) < _REPEATS or time <= (longest[0] if longest else 0):
+            continue
+        if time < _TILES * span and not requests.wait_for_work(context, outer):
             continue
         if not are_in_flight(context, rows[marks]) and _holds_the_work(context, outer):
             longest = time, outer
