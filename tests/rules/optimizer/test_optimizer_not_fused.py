@@ -5,9 +5,12 @@ The programs: optimizers that update parameters one by one, or together.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from tests.builders import TraceBuilder
+from tests.builders.timeline import Work
 from tests.builders.training import Training
 from tests.rules.judging import findings, report, skipped, table
 from tests.rules.loader.test_dataloader_bound import fires as inference
@@ -35,6 +38,54 @@ def training(
 def fires() -> TraceBuilder:
     """200 small kernels after the GPU has drained: it waits for each of them."""
     return training(200)
+
+
+SHAPES = ([256, 64], [256], [256, 256], [64])
+AVERAGE = ("aten::mul_", "aten::mul", "aten::add_")
+
+
+def working_through(
+    tensors: int, turn: Sequence[str] = AVERAGE, shapes: Sequence[list[int]] = SHAPES, mark: str = "update_average"
+) -> TraceBuilder:
+    """Steps that call the same operators for each of some tensors, after the GPU has drained."""
+    loop = Training(trace=TraceBuilder(options=("record_shapes",)))
+    for _ in range(3):
+        with loop.iteration():
+            loop.zero_grad()
+            loop.backward(loop.forward())
+            loop.step(3, operator="aten::_foreach_add_", kernel="multi_tensor_apply_kernel<...>")
+            loop.host.wait(loop.stream)
+            with loop.host.annotation(mark):
+                for number in range(tensors):
+                    for name in turn:
+                        with loop.host.op(name, shapes=[shapes[number % len(shapes)]], types=["float"]):
+                            loop.host.launch(Work(ADD, 2), loop.stream)
+    return loop.finish()
+
+
+def fires_on_averaged_weights() -> TraceBuilder:
+    """An average of the weights is updated parameter by parameter."""
+    return working_through(60)
+
+
+def fires_on_an_update_by_hand() -> TraceBuilder:
+    """Gradients are scaled and subtracted parameter by parameter."""
+    return working_through(100, ("aten::mul", "aten::sub_"))
+
+
+def trap_few_averages() -> TraceBuilder:
+    """The average of a small model."""
+    return working_through(20)
+
+
+def trap_one_tensor() -> TraceBuilder:
+    """Iterations on one tensor: each needs the result of the one before."""
+    return working_through(60, shapes=SHAPES[:1])
+
+
+def trap_lists_of_averages() -> TraceBuilder:
+    """The average is updated with operators on lists."""
+    return working_through(60, ("aten::_foreach_mul_", "aten::_foreach_add_"))
 
 
 def fires_in_a_table() -> str:
@@ -360,3 +411,14 @@ def test_on_a_cpu_sgd_gains_more_with_momentum(operator: str, saved: tuple[float
     assert finding.saving is not None
     host = 200 * 9_000 + 3_000
     assert finding.saving.direct_ns_per_step == pytest.approx((saved[0] * host, saved[1] * host))
+
+
+def test_a_loop_over_parameters_is_told_with_its_place_and_the_operators_on_lists() -> None:
+    (finding,) = findings(fires_on_averaged_weights(), RULE)
+    assert finding.title.id == "optimizer-not-fused-title-loop"
+    assert finding.summary.text.startswith("For each of 60 tensors update_average calls mul_, mul, add_: 180 small")
+    assert "torch._foreach_mul_" in finding.advice.text
+    assert finding.saving is not None
+    low, high = finding.saving.direct_ns_per_step
+    assert (low, high) == pytest.approx((0.5 * high / 0.97, high))
+    assert finding.saving.wall_ns_per_step[1] <= high, "its kernels still run"

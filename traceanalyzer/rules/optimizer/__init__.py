@@ -13,10 +13,12 @@ import msgspec
 
 from traceanalyzer.analyzers import optimizer as optimizers
 from traceanalyzer.analyzers.operators import on_cpu
+from traceanalyzer.analyzers.optimizer.tensor_loops import TensorLoop, TensorLoops, tensor_loops_at
 from traceanalyzer.knowledge import marks
 from traceanalyzer.rules.engine import idle_time, program
 from traceanalyzer.rules.engine.change import DeviceWork, HostTime
 from traceanalyzer.rules.engine.event_times import EventTimes
+from traceanalyzer.rules.engine.places import at_line
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Facts, Limits, OfEvents, page
 from traceanalyzer.rules.optimizer import beside_training, passes, zero_grad
 from traceanalyzer.rules.optimizer.zero_grad import places
@@ -77,9 +79,59 @@ _HIDDEN = 0.25
 
 
 def _not_fused(facts: Facts, limits: Limits) -> Drafts:
-    detect = _not_fused_on_cpu if program.computes_on_cpu(facts) else _not_fused_beside_device
-    for row in facts.need("optimizers", optimizers.Optimizers).rows:
-        yield from detect(facts, row, limits)
+    is_on_cpu = program.computes_on_cpu(facts)
+    loops = facts.find("tensor_loops", TensorLoops)
+    for loop in loops.rows if loops and not is_on_cpu else ():
+        yield from _loop(facts, loop, limits)
+    found = (facts.find if loops else facts.need)("optimizers", optimizers.Optimizers)
+    for row in found.rows if found else ():
+        yield from (_not_fused_on_cpu if is_on_cpu else _not_fused_beside_device)(facts, row, limits)
+
+
+def _loop(facts: Facts, row: TensorLoop, limits: Limits) -> Drafts:
+    """A loop of the program over tensors that launches as many kernels as an optimizer that is not fused."""
+    host, launches = facts.per_step(row.host_ns), row.launches / row.runs
+    if launches < limits["launches"] or host <= limits["host_share"] * facts.step_ns:
+        return
+    operators = ", ".join(name.removeprefix("aten::") for name in row.operators)
+    where = (at_line(row.owner, "operator", operators, host, row.start_ns),)
+    subjects = _NOT_FUSED.text("subject-loop")(), _NOT_FUSED.text("host-loop")()
+    evidence = (
+        _NOT_FUSED.evidence(limits, "launches", launches, where, subject=subjects[0]),
+        _NOT_FUSED.evidence(limits, "host_share", host / facts.step_ns, where, subject=subjects[1]),
+    )
+    params = {
+        "tensors": row.turns,
+        "operators": operators,
+        "launches": round(launches),
+        "host": OfEvents(host),
+        "share": OfEvents(host, is_share=True),
+        "device": facts.per_step(row.device_ns),
+        "owner": row.owner or "",
+    }
+    yield Draft(
+        evidence,
+        _at_once(facts, row, host),
+        params,
+        confidence="B",
+        title=_NOT_FUSED.text("title-loop"),
+        summary=_NOT_FUSED.text("summary-loop-in") if row.owner else _NOT_FUSED.text("summary-loop"),
+        advice=_NOT_FUSED.text("advice-loop"),
+        code="torch._foreach_mul_(tensors, factor)  # instead of tensor.mul_(factor) in a loop over the tensors",
+    )
+
+
+def _at_once(facts: Facts, row: TensorLoop, host: float) -> HostTime:
+    """The operators of a loop on all tensors at once."""
+    ended = idle_time.claims(facts, row.exposed)
+    idle = fsum(ended.values())
+    return HostTime(
+        (_LEAST * host, _MOST * host),
+        _NOT_FUSED.text("basis")(least=_LEAST, most=_MOST),
+        (min(_LEAST * host, idle), min(_MOST * host, idle)),
+        ended,
+        within=tensor_loops_at(start_ns=row.start_ns),
+    )
 
 
 def _not_fused_beside_device(facts: Facts, row: optimizers.Optimizer, limits: Limits) -> Drafts:
