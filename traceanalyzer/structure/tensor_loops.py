@@ -30,7 +30,7 @@ _AROUND = frozenset(
 """Elementwise operators that make what the others put into a tensor."""
 
 
-class TensorLoops(msgspec.Struct, frozen=True):
+class TensorRuns(msgspec.Struct, frozen=True):
     """Runs of turns, in the order of thread and time."""
 
     first: I64
@@ -45,7 +45,7 @@ class TensorLoops(msgspec.Struct, frozen=True):
     """All operators of all runs, ascending."""
 
 
-def tensor_loops(context: Context) -> TensorLoops:
+def tensor_loops(context: Context) -> TensorRuns:
     """Find the runs; none where shapes were not recorded."""
     found = repeated_calls.siblings(context, lambda name: name in _IN_PLACE or name in _AROUND)
     names = context.trace.names
@@ -66,7 +66,7 @@ def tensor_loops(context: Context) -> TensorLoops:
     begin, count, length = columns[:, 0], columns[:, 1], columns[:, 2]
     end = begin + count * length
     inside = _within(len(found.node), begin, end)
-    return TensorLoops(found.node[begin], found.node[end - 1], count, length, found.node[inside])
+    return TensorRuns(found.node[begin], found.node[end - 1], count, length, found.node[inside])
 
 
 def _are_different(shapes: I64, period: int) -> bool:
@@ -83,7 +83,7 @@ def _within(count: int, first: I64, end: I64) -> Bool:
     return inside
 
 
-def by_place(context: Context, loops: TensorLoops) -> list[I64]:
+def by_place(context: Context, loops: TensorRuns) -> list[I64]:
     """The runs of each place: below one parent name, with one sequence of operators."""
     name, parent = context.host.name, context.host.tree.parent[loops.first]
     is_within = (parent != NO_PARENT) & (context.host.kind[parent] != NodeKind.STEP)

@@ -1,11 +1,11 @@
 """Where do kernels that only move data and do little with it follow each other on the same elements?
 
 Such a chain reads and writes the same tensor again and again; one fused kernel would read and write it once. Links are
-elementwise kernels, reductions and copies that directly follow each other on a stream, launched by operators whose
-largest tensors have the same number of elements, in one call of a module, in one function of autograd, or outside of
-both. Fewer elements follow a reduction (rows), or are a part of the tensor (halves); more follow where an operator also
-takes the fewer ones (rows again on the whole). Optimizers and loops over parameters are left out: they work on many
-tensors and have their own analyses.
+elementwise kernels, reductions and copies that directly follow each other on a stream, mostly without a pause, launched
+by operators whose largest tensors have the same number of elements, in one call of a module, in one function of
+autograd, or outside of both. Fewer elements follow a reduction (rows), or are a part of the tensor (halves); more
+follow where an operator also takes the fewer ones (rows again on the whole). Optimizers and loops over parameters are
+left out: they work on many tensors and have their own analyses.
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ from traceanalyzer.trace.tree import NO_PARENT
 _LINKS = frozenset({KernelClass.ELEMENTWISE, KernelClass.REDUCTION, KernelClass.COPY})
 _PRODUCT = re.compile(r"conv|linear|addmm|\bb?mm\b|attention")
 """Operators whose small kernels are part of a matrix product."""
+_INDEXED = re.compile(r"index|gather|scatter", re.IGNORECASE)
+"""Kernels that take other elements than those before, as an index says."""
 _MOST = 2**62
 """Upper bound of a number of elements, so that it fits into a column; no tensor is as large."""
 
@@ -197,7 +199,17 @@ def _find(context: Context) -> _Found:
     if not len(found.event):
         return found
     passes = np.add.reduceat(_is_full(found).astype(np.int64), found.first)
-    return found.take((passes >= _SHORTEST)[found.chain])
+    kept = (passes >= _SHORTEST) & _are_close(context, found)
+    return found.take(kept[found.chain])
+
+
+def _are_close(context: Context, found: _Found) -> Bool:
+    """Which chains wait for their launches for less time than their kernels run: else passes are not what takes it."""
+    device, first = context.trace.device, found.first
+    last = np.append(first[1:], len(found.chain)) - 1
+    span = device.end_ns[found.event[last]] - device.start_ns[found.event[first]]
+    works: Bool = 2 * np.add.reduceat(device.dur_ns[found.event], first) >= span
+    return works
 
 
 def _continues(context: Context, events: I64, node: I64, elements: I64) -> Bool:
@@ -282,8 +294,9 @@ def _in_loops(context: Context, node: I64) -> Bool:
 
 
 def _is_link(kernel: str) -> bool:
-    """Whether a kernel may be part of a chain; fills read nothing, so fusing them saves no pass."""
-    return kernel_class(kernel) in _LINKS and "FillFunctor" not in kernel and not is_generated(kernel)
+    """Whether a kernel may be part of a chain; to fuse a fill saves no pass, because it reads nothing."""
+    is_link = kernel_class(kernel) in _LINKS and not is_generated(kernel)
+    return is_link and "FillFunctor" not in kernel and _INDEXED.search(kernel) is None
 
 
 def _signatures(context: Context, found: _Found) -> I64:

@@ -20,6 +20,7 @@ from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.events import Occurrences, event_set
 from traceanalyzer.structure.host_tree import NodeKind
+from traceanalyzer.structure.idle_times import IdleTime, ended_earlier, summed
 from traceanalyzer.structure.module_calls import forward_nodes
 from traceanalyzer.structure.repeated_calls import LEAST, Siblings, periodic
 from traceanalyzer.structure.steps import step_names
@@ -73,6 +74,8 @@ class Repeat(msgspec.Struct, frozen=True):
     """Whether it has operators that are typical of loops that carry a state from turn to turn."""
     longest_start_ns: int
     """Start of the longest run in ns since the first event."""
+    exposed: tuple[IdleTime, ...] = ()
+    """How much earlier the device could have gone on if the runs took no time, by cause."""
 
 
 class Repeats(msgspec.Struct, frozen=True):
@@ -210,6 +213,7 @@ def _row(
         idle_ns=idle if len(context.trace.device) else None,
         is_carrying=_carries(operators),
         longest_start_ns=int(start[length.argmax()]),
+        exposed=summed(ended_earlier(context, start, end, length)) if len(context.trace.device) else (),
     )
 
 
