@@ -24,6 +24,9 @@ from traceanalyzer.rules.engine.headlines.kind_of_work import (
     UNNAMED,
     computing_of,
     gpu_bound,
+    has_few_rows,
+    is_mixed,
+    largest,
     moving_of,
     other_work,
     with_shares,
@@ -106,6 +109,11 @@ _MOVES = Text(
     "headline-typical-gpu-memory-2",
     "Limited by GPU memory bandwidth: mostly {work}, {part:part} of {unit}.",
     note="unit is in the genitive: each step; work: elementwise kernels",
+)
+_MIXED = Text(
+    "headline-typical-gpu-mixed",
+    "Limited by the GPU, {part:part} of {unit}: {kinds}.",
+    note="unit is in the genitive: each step; kinds is a list with shares: convolutions 42 %, normalization 22 %",
 )
 _ONLY_COPIES = Text(
     "headline-typical-copies-2",
@@ -317,7 +325,7 @@ def _of_busy_gpu(facts: Facts, recording: Recording, own: StepResources) -> Step
     found = _of_decode(recording, compute, step) or _of_work(facts, recording, compute, step)
     is_delayed = _losses(facts, own)["host"] >= WORTH_BESIDE * step
     found = _with_device(facts, own, found, _cause(facts)[0]() if is_delayed else None)
-    found = found if found.message.id == _DECODE.id else with_shares(facts, found)
+    found = found if found.message.id in (_DECODE.id, _MIXED.id) else with_shares(facts, found)
     figures = facts.find("launches", LaunchFigures)
     if figures is not None and (figures.graphs.kernel_share or 0.0) >= MOST:  # which spares the device the launches
         found = found.and_says(_GRAPHS, kernels=figures.graphs.kernels, all=figures.kernels)
@@ -338,6 +346,10 @@ def _of_work(facts: Facts, recording: Recording, compute: float, step: float) ->
     """The headline of a device that mostly computes, with the class of its work."""
     bound, share = gpu_bound(facts), compute / step
     said: dict[str, Any] = {"unit": unit(recording), "part": (compute, step)}
+    if bound == "gpu-memory" and is_mixed(facts):
+        return StepBound(bound, _MIXED(**said, kinds=largest(facts)), share)
+    if bound == "gpu-compute" and has_few_rows(facts):  # which read weights rather than compute
+        return StepBound(bound, _OTHER_GPU(**said, work=computing_of(facts)), share)
     if bound == "gpu-compute":
         return StepBound(bound, _PRODUCTS(**said, work=computing_of(facts)), share)
     if bound == "gpu-memory":
