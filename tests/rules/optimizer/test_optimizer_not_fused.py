@@ -205,7 +205,7 @@ def fires_on_an_optimizer_for_each_tensor_on_a_cpu() -> TraceBuilder:
     return on_a_cpu(200, optimizers=50)
 
 
-def trap_two_optimizers_on_a_cpu() -> TraceBuilder:
+def fires_on_two_optimizers_on_a_cpu() -> TraceBuilder:
     """A generator and its discriminator, each small."""
     return on_a_cpu(120, optimizers=2)
 
@@ -235,9 +235,14 @@ def trap_no_fused_form_on_a_cpu() -> TraceBuilder:
     return on_a_cpu(200, name="Optimizer.step#RMSprop.step")
 
 
-def trap_few_parameters_on_a_cpu() -> TraceBuilder:
-    """A small model."""
+def fires_on_few_parameters_that_take_much_of_a_step_on_a_cpu() -> TraceBuilder:
+    """A small model, whose update takes a good part of its step."""
     return on_a_cpu(40)
+
+
+def trap_few_parameters_on_a_cpu() -> TraceBuilder:
+    """A small model, whose update takes a small part of its step."""
+    return on_a_cpu(4)
 
 
 def trap_few_long_calls_on_a_cpu() -> TraceBuilder:
@@ -378,7 +383,7 @@ def test_on_a_cpu_an_optimizer_for_each_tensor_is_a_loop_over_parameters() -> No
     assert [entry.observed for entry in finding.evidence[:1]] == [200]
     assert finding.saving is not None
     assert finding.saving.direct_ns_per_step[1] >= 200 * 9_000
-    assert not findings(trap_two_optimizers_on_a_cpu(), RULE)
+    assert len(findings(fires_on_two_optimizers_on_a_cpu(), RULE)) == 1, "of one class, by what both take"
 
 
 def test_on_a_cpu_long_calls_are_bound_by_memory() -> None:
@@ -422,3 +427,11 @@ def test_a_loop_over_parameters_is_told_with_its_place_and_the_operators_on_list
     low, high = finding.saving.direct_ns_per_step
     assert (low, high) == pytest.approx((0.5 * high / 0.97, high))
     assert finding.saving.wall_ns_per_step[1] <= high, "its kernels still run"
+
+
+def test_on_a_cpu_an_update_that_takes_much_counts_however_few_its_calls_are() -> None:
+    (finding,) = findings(fires_on_few_parameters_that_take_much_of_a_step_on_a_cpu(), RULE)
+    assert finding.saving is not None
+    low, high = finding.saving.direct_ns_per_step
+    assert low / high == pytest.approx(0.5 / 0.97)
+    assert [entry.threshold for entry in finding.evidence] == [0.02], "the number of calls decided nothing"

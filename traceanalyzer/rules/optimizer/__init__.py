@@ -58,6 +58,9 @@ _CALL_NS = 20_000
 """Own choice: longer calls move more memory than the cache of a core can hold."""
 _FEWEST_LONG_CALLS = 32
 """Own choice: four calls for each of eight parameters, with which the saving was measured; fewer take little time."""
+_MUCH = 0.1
+"""Share of a step from which on an update counts however few its calls are (own choice); half of it goes away at least,
+because a few parameters leave more of what `step` does besides."""
 _LONG_CALL_NS = 200_000
 """Own choice: such calls move more memory than the caches of a processor can hold."""
 _SAVED: dict[str, _Saved] = {
@@ -71,6 +74,8 @@ _SAVED_WITHOUT_MOMENTUM: _Saved = ((0.35, 0.6), None, None)
 """The same for SGD with one operation for each parameter."""
 _MOMENTUM = "aten::mul_"
 
+_PASSES_SAVED = 0.3, 0.65
+"""Least and most of the time of Adam on lists that the fused form saves (page; half of it: own choice)."""
 _SECOND_ORDER = re.compile("shampoo|soap|kfac|k_fac|muon", re.IGNORECASE)
 _ON_A_DEVICE = 0.8
 """Least part of an update on the CPU that goes away on a device, whose memory is ten times as fast (own choice)."""
@@ -242,7 +247,8 @@ def _saved_on_cpu(facts: Facts, row: optimizers.Optimizer, fewest: float = FEWES
         return longest
     is_long = row.host_ns > _CALL_NS * row.in_place
     if row.in_place < (min(fewest, _FEWEST_LONG_CALLS) if is_long else fewest) * _updates(facts, row):
-        return None
+        is_much = facts.per_step(row.host_ns) >= _MUCH * facts.step_ns
+        return (_LEAST, short[1]) if short and is_much and not is_long else None
     return long if is_long else short
 
 
@@ -322,6 +328,9 @@ def _fused_code(call: str) -> str:
 def _expensive(facts: Facts, limits: Limits) -> Drafts:
     for row in facts.need("optimizers", optimizers.Optimizers).rows:
         share = facts.per_step(row.host_ns) / facts.step_ns
+        if _could_be_fused(facts, row) and facts.gpu_share(row.device_ns) > limits["gpu_share"]:
+            yield _on_lists(facts, row, limits)
+            continue
         if row.kind != "step" or row.closures or share <= limits[_least_share(facts, row)]:
             continue
         if _is_loop(facts, row) or _is_hidden(facts, row):
@@ -330,6 +339,30 @@ def _expensive(facts: Facts, limits: Limits) -> Drafts:
             yield _on_the_cpu(facts, row, limits)
             continue
         yield _of_its_host(facts, row, limits)
+
+
+def _could_be_fused(facts: Facts, row: optimizers.Optimizer) -> bool:
+    """Whether it works on lists of parameters with several kernels, where torch has one that does all of it."""
+    named = _CLASS.search(row.name)
+    is_adam = named is not None and named[1] in ("Adam", "AdamW") and row.kind == "step" and not row.closures
+    is_fused = any("_fused_" in operator.name for operator in row.operators)
+    return is_adam and row.list_operators > 0 and not is_fused and program.has_torch(facts, (2, 0))
+
+
+def _on_lists(facts: Facts, row: optimizers.Optimizer, limits: Limits) -> Draft:
+    """The arithmetic of the update passes over the parameters again and again."""
+    work = EventTimes.on_device(facts, ((row.events, row.device_ns),))
+    subject, where = _EXPENSIVE.text("subject-lists")(), places(facts, (row,))
+    evidence = _EXPENSIVE.evidence(limits, "gpu_share", work.share, where, subject=subject)
+    return Draft(
+        (evidence,),
+        work.shorter(_PASSES_SAVED, _EXPENSIVE.text("basis-lists")(least=_PASSES_SAVED[0], most=_PASSES_SAVED[1])),
+        {"optimizer": row.name, **work.figures()},
+        confidence="B",
+        summary=_EXPENSIVE.text("summary-lists"),
+        advice=_EXPENSIVE.text("advice-lists"),
+        code=_fused_code(row.name),
+    )
 
 
 def _least_share(facts: Facts, row: optimizers.Optimizer) -> str:
