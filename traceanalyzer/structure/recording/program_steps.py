@@ -310,7 +310,18 @@ def _main_thread(context: Context) -> int | None:
 
 
 def _between_loads(context: Context) -> Steps | None:
-    return _between(context, np.flatnonzero(context.kind == NodeKind.DATALOADER), "enumerate(DataLoader)")
+    host, rows = context.trace.host, outermost(context, np.flatnonzero(context.kind == NodeKind.DATALOADER))
+    end_ns = int(host.end_ns.max(initial=0))
+    if len(rows) > _REPEATS and not _works_after(context, int(host.end_ns[rows[-1]])):
+        rows, end_ns = rows[:-1], int(host.start_ns[rows[-1]])  # the last call only ends the loop
+    return _from_starts(context, host.start_ns[rows], end_ns, "enumerate(DataLoader)")
+
+
+def _works_after(context: Context, time_ns: int) -> bool:
+    """Whether the program calls an operator, or launches anything but a wait, after a time."""
+    host, launches = context.trace.host, context.trace.launches
+    calls = launches.start_ns[context.links.calls]
+    return bool((host.start_ns[host.category == Category.OPERATOR] >= time_ns).any() or (calls >= time_ns).any())
 
 
 def _between_optimizer_steps(context: Context) -> Steps | None:
@@ -320,12 +331,6 @@ def _between_optimizer_steps(context: Context) -> Steps | None:
     if len(start) > 1:
         start = _and_passes_after(context, start, int(host.end_ns[rows].max()))
     return _from_starts(context, start, int(host.end_ns.max(initial=0)), left_out.OPTIMIZER)
-
-
-def _between(context: Context, rows: I64, found_by: str) -> Steps | None:
-    """Steps from the start of one host row to that of the next; None where none repeats."""
-    host = context.trace.host
-    return _from_starts(context, host.start_ns[outermost(context, rows)], int(host.end_ns.max(initial=0)), found_by)
 
 
 def _and_passes_after(context: Context, start: I64, end_ns: int) -> I64:
