@@ -194,6 +194,8 @@ _COLD = Text(
     "This is one cold pass: record a warm one.",
     note="a pass of the program that comes first, so that code is loaded or compiled in it",
 )
+_LEADING = 2
+"""Kinds of work that a sentence names with their shares (own choice: it stays short)."""
 _OF_LOSS = {"input": _INPUT, "host": _HOST, "communication": _COMMUNICATION, "start-up": _LOADING}
 _SHOWN = (_EARLIER, "unrecorded_work"), (_PAUSES, "device_gap"), (_LATE, "pending"), (_UNEXPLAINED, "unknown pending")
 """Texts about idle time that no resource causes, with the causes; of equal times the first."""
@@ -325,7 +327,7 @@ def _of_busy_gpu(facts: Facts, recording: Recording, own: StepResources) -> Step
     found = _of_decode(recording, compute, step) or _of_work(facts, recording, compute, step)
     is_delayed = _losses(facts, own)["host"] >= WORTH_BESIDE * step
     found = _with_device(facts, own, found, _cause(facts)[0]() if is_delayed else None)
-    found = found if found.message.id in (_DECODE.id, _MIXED.id) else with_shares(facts, found)
+    found = found if found.message.id == _DECODE.id else with_shares(facts, found)
     figures = facts.find("launches", LaunchFigures)
     if figures is not None and (figures.graphs.kernel_share or 0.0) >= MOST:  # which spares the device the launches
         found = found.and_says(_GRAPHS, kernels=figures.graphs.kernels, all=figures.kernels)
@@ -347,7 +349,7 @@ def _of_work(facts: Facts, recording: Recording, compute: float, step: float) ->
     bound, share = gpu_bound(facts), compute / step
     said: dict[str, Any] = {"unit": unit(recording), "part": (compute, step)}
     if bound == "gpu-memory" and is_mixed(facts):
-        return StepBound(bound, _MIXED(**said, kinds=largest(facts)), share)
+        return StepBound(bound, _MIXED(**said, kinds=largest(facts)[:_LEADING]), share)
     if bound == "gpu-compute" and has_few_rows(facts):  # which read weights rather than compute
         return StepBound(bound, _OTHER_GPU(**said, work=computing_of(facts)), share)
     if bound == "gpu-compute":
