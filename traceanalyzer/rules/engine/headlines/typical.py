@@ -22,11 +22,11 @@ from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.rules.engine.headlines.kind_of_work import (
     MOST,
     UNNAMED,
+    computing_and_moving,
     computing_of,
     gpu_bound,
     has_few_rows,
     is_mixed,
-    largest,
     moving_of,
     other_work,
     with_shares,
@@ -113,7 +113,7 @@ _MOVES = Text(
 _MIXED = Text(
     "headline-typical-gpu-mixed",
     "Limited by the GPU, {part:part} of {unit}: {kinds}.",
-    note="unit is in the genitive: each step; kinds is a list with shares: convolutions 42 %, normalization 22 %",
+    note="unit is in the genitive: each step; kinds is a list with shares: convolutions 42 %, moving data 58 %",
 )
 _ONLY_COPIES = Text(
     "headline-typical-copies-2",
@@ -194,8 +194,6 @@ _COLD = Text(
     "This is one cold pass: record a warm one.",
     note="a pass of the program that comes first, so that code is loaded or compiled in it",
 )
-_LEADING = 2
-"""Kinds of work that a sentence names with their shares (own choice: it stays short)."""
 _OF_LOSS = {"input": _INPUT, "host": _HOST, "communication": _COMMUNICATION, "start-up": _LOADING}
 _SHOWN = (_EARLIER, "unrecorded_work"), (_PAUSES, "device_gap"), (_LATE, "pending"), (_UNEXPLAINED, "unknown pending")
 """Texts about idle time that no resource causes, with the causes; of equal times the first."""
@@ -349,7 +347,7 @@ def _of_work(facts: Facts, recording: Recording, compute: float, step: float) ->
     bound, share = gpu_bound(facts), compute / step
     said: dict[str, Any] = {"unit": unit(recording), "part": (compute, step)}
     if bound == "gpu-memory" and is_mixed(facts):
-        return StepBound(bound, _MIXED(**said, kinds=largest(facts)[:_LEADING]), share)
+        return StepBound(bound, _MIXED(**said, kinds=computing_and_moving(facts)), share)
     if bound == "gpu-compute" and has_few_rows(facts):  # which read weights rather than compute
         return StepBound(bound, _OTHER_GPU(**said, work=computing_of(facts)), share)
     if bound == "gpu-compute":
