@@ -144,7 +144,7 @@ def _tiny(operators: int, each: int, *, steps: int = 3, marked: bool = True) -> 
 
 def test_many_tiny_operators_are_named_as_what_takes_time() -> None:
     """A small network on small batches: 200 operators of 3 us with 3 us between them."""
-    assert "it calls 200 tiny operators for all 1.2 ms of each step, one every 6.0 us." in said(_tiny(200, 3))
+    assert "it calls 200 tiny operators for 0.60 of the 1.2 ms of each step, one every 3.0 us." in said(_tiny(200, 3))
     assert "tiny operators" not in said(_tiny(200, 30))
     assert "tiny operators" not in said(_tiny(20, 3))
 

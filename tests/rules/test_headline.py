@@ -205,6 +205,39 @@ def test_a_busy_gpu_is_told_with_the_shares_of_its_kinds_of_work() -> None:
     assert "Of the time of its kernels" not in said(steps(host=10, kernel="ampere_sgemm_128x64_nn", gpu=5000))
 
 
+def running(kernels: dict[str, int], grid: tuple[int, int, int] = (4096, 1, 1)) -> TraceBuilder:
+    """Three steps with these kernels and their durations, that leave the GPU no time."""
+    trace = TraceBuilder()
+    thread, stream = Host(trace, at=10), Stream()
+    for number in range(3):
+        with thread.annotation(f"ProfilerStep#{number}"):
+            for name, dur in kernels.items():
+                with thread.op("aten::mm"):
+                    thread.launch(Work(name, dur, grid), stream)
+            thread.wait(stream)
+    return finish(trace)
+
+
+ELEMENTWISE = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>"
+CONVOLUTION = "sm80_xmma_fprop_implicit_gemm_f16f16_f16f32_f32_nhwckrsc_nhwc_tilesize128x128x32"
+NORMALIZATION = "void at::native::batch_norm_transform_input_channels_last_kernel<float>"
+
+
+def test_where_no_kind_that_moves_data_leads_all_kinds_are_named() -> None:
+    trace = running({CONVOLUTION: 4200, NORMALIZATION: 3000, ELEMENTWISE: 2800})
+    assert bound(trace) == "gpu-memory"
+    assert said(trace).startswith("Limited by the GPU, all 10.0 ms of each step: convolutions 42 %, moving data 58 %.")
+    assert "bandwidth" in said(running({CONVOLUTION: 3000, NORMALIZATION: 4200, ELEMENTWISE: 2800}))
+
+
+@pytest.mark.parametrize(
+    ("grid", "begin"), [((1, 43, 1), "Limited by the GPU: mostly matrix"), ((64, 43, 1), "Limited by GPU compute")]
+)
+def test_products_of_few_rows_are_not_bound_by_arithmetic(grid: tuple[int, int, int], begin: str) -> None:
+    products = {"ampere_fp16_s16816gemm_fp16_64x64_sliced1x2_ldg8_f2f_stages_64x6_tn": 3000}
+    assert said(running(products, grid)).startswith(begin)
+
+
 def test_a_few_long_steps_are_told_with_the_median() -> None:
     """Nine steps of 1 ms and one of 11 ms by marks of the optimizer."""
 

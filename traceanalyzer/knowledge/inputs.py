@@ -120,6 +120,12 @@ class Inputs(msgspec.Struct, frozen=True):
         """The shapes of the inputs that have axes; none if `shapes` is unknown."""
         return tuple([shape for shape in self.shapes or () if shape])
 
+    @property
+    def every_shape(self) -> tuple[Shape, ...]:
+        """The shapes of all inputs that have axes, those in lists of tensors as well."""
+        lists = (dims.shapes if isinstance(dims, TensorList) else (dims or (),) for dims in self.dims or ())
+        return tuple([shape for shapes in lists for shape in shapes if shape])
+
     def shape(self, position: int) -> Shape | None:
         """The shape of one input, () for what is no tensor; None for a list of tensors and if it is unknown."""
         dims = self.dims

@@ -133,7 +133,24 @@ def _runs(facts: Facts, limits: Limits, reads: ValueReads, certain: float) -> Dr
         advice=_ITEM.text("advice-cpu"),
         code=_CODE_CPU,
     )
-    yield replace(draft, advice=_ENVIRONMENT, code="") if program.steps_environment(facts) else draft
+    if program.steps_environment(facts):
+        yield replace(draft, advice=_ENVIRONMENT, code="")
+    else:
+        yield draft if beside or 2 * reads.made_ns < reads.time_ns else _of_statistics(facts, reads, draft)
+
+
+def _of_statistics(facts: Facts, reads: ValueReads, draft: Draft) -> Draft:
+    """The draft about values most of whose time goes into operators that make them, which reading at once leaves."""
+    operators = ", ".join(reads.made_by)
+    params = {**draft.params, "operators": operators, "made": facts.per_step(reads.made_ns)}
+    return replace(
+        draft,
+        params=params,
+        title=_ITEM.text("title-statistics"),
+        summary=_ITEM.text("summary-statistics"),
+        advice=_ITEM.text("advice-statistics"),
+        code="",
+    )
 
 
 def _without_reads(facts: Facts, reads: ValueReads, certain: float) -> HostTime:
@@ -145,7 +162,11 @@ def _without_reads(facts: Facts, reads: ValueReads, certain: float) -> HostTime:
     basis = (_ITEM.text("basis-runs-idle") if beside else _ITEM.text("basis-runs-beside"))(least=_KEPT_ON_CPU)
     if program.steps_environment(facts):
         least, basis = 0.0, _ITEM.text("basis-environment")()
-    return host_work.without_runs(facts, (least, most), basis, prints=False)
+    change = host_work.without_runs(facts, (least, most), basis, prints=False)
+    if not beside:
+        return change
+    claims = {**idle_time.claims(facts, reads.exposed), **avoidable_waits.claims(certain, "aten::_local_scalar_dense")}
+    return replace(change, claims=claims)
 
 
 def _copied_back(facts: Facts, limits: Limits) -> Drafts:

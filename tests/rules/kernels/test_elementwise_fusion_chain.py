@@ -21,21 +21,24 @@ REDUCE = "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at:
 GEMM = "ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_nn"
 WHOLE, ROWS = (16, 512, 1024), (16, 512, 1)
 
-Call = tuple[str, str, Sequence[int], int]
-"""Operator, kernel, shape, duration in microseconds."""
+Call = tuple[str, str, Sequence[int] | Sequence[Sequence[int]], int]
+"""Operator, kernel, the shape of its tensor or those of several, duration in microseconds."""
 NORM: list[Call] = [
     ("aten::pow", ELEMENTWISE, WHOLE, 40),
     ("aten::mean", REDUCE, WHOLE, 30),
     ("aten::rsqrt", ELEMENTWISE, ROWS, 2),
-    ("aten::mul", ELEMENTWISE, WHOLE, 50),
+    ("aten::mul", ELEMENTWISE, (WHOLE, ROWS), 50),
     ("aten::mul", ELEMENTWISE, WHOLE, 40),
 ]
 """162 us, of which a pass takes 30 to 50 us."""
 
 
-def call(host: Host, stream: Stream, name: str, kernel: str, shape: Sequence[int], dur: int) -> None:
+def call(
+    host: Host, stream: Stream, name: str, kernel: str, shapes: Sequence[int] | Sequence[Sequence[int]], dur: int
+) -> None:
     """An operator with a kernel."""
-    with host.op(name, shapes=[list(shape)], types=["float"]):
+    every = [[*each] for each in shapes if not isinstance(each, int)] or [[*shapes]]
+    with host.op(name, shapes=every, types=["float"] * len(every)):
         host.launch(Work(kernel, dur), stream)
 
 
@@ -86,6 +89,26 @@ def trap_other_elements() -> TraceBuilder:
     """Kernels in a row, each on other elements."""
     sizes = [(16, 512, 1024), (7, 1001), (13, 499), (3, 5, 4099)]
     return model([("aten::mul", ELEMENTWISE, size, 40) for size in sizes])
+
+
+def trap_parameters() -> TraceBuilder:
+    """Weights and biases of a model, one after the other: some have a number of elements that divides the next one."""
+    shapes = [(256, 64), (256,), (256, 256), (256,), (64, 256), (64,)]
+    return model([("aten::add_", ELEMENTWISE, shape, 40) for shape in shapes])
+
+
+def trap_averaged_parameters() -> TraceBuilder:
+    """The same with three operators for each, which are passes over one tensor, but of a loop over all of them."""
+    shapes = [(256, 64), (256,), (256, 256), (256,)] * 4
+    turn = ("aten::mul_", "aten::mul", "aten::add_")
+    return model([(name, ELEMENTWISE, shape, 40) for shape in shapes for name in turn])
+
+
+def fires_with_halves() -> TraceBuilder:
+    """A gated activation: one half of a tensor is scaled, and multiplied with the other half."""
+    half = (16, 512, 512)
+    names = ("aten::add", "aten::mul", "aten::add", "aten::silu", "aten::mul")
+    return model([(name, ELEMENTWISE, WHOLE if at < 3 else half, 40) for at, name in enumerate(names)])
 
 
 def trap_triton() -> TraceBuilder:
@@ -169,3 +192,7 @@ def test_a_long_chain_ends_in_a_number_and_not_in_dots() -> None:
     (finding,) = findings(model(NORM * 2, layers=1), RULE)
     assert finding.summary.text.endswith(": pow, mean, rsqrt, mul, mul, pow, mean, rsqrt and 2 more.")
     assert finding.evidence[0].where[0].name.endswith("mean, rsqrt, ...")
+
+
+def test_halves_belong_to_the_chain_of_their_whole() -> None:
+    assert findings(fires_with_halves(), RULE)[0].summary.text.endswith("add, mul, add, silu, mul.")

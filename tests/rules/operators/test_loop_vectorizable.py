@@ -53,6 +53,22 @@ def trap_decisions() -> TraceBuilder:
     return iterating(64, ("aten::select", "aten::gt", "aten::is_nonzero"))
 
 
+def trap_farthest_points() -> TraceBuilder:
+    """Each turn takes the point that is farthest from those chosen so far."""
+    turn = ("aten::copy_", "aten::index", "aten::sub", "aten::pow", "aten::sum", "aten::minimum", "aten::max")
+    return iterating(64, turn)
+
+
+def trap_suppressed_boxes() -> TraceBuilder:
+    """Each turn takes the best box that is left, and drops those that overlap it."""
+    return iterating(64, ("aten::argmin", "aten::index_select", "aten::maximum", "aten::mul", "aten::masked_fill_"))
+
+
+def fires_on_the_largest_of_rows() -> TraceBuilder:
+    """The largest value of each row is found by itself."""
+    return iterating(64, ("aten::select", "aten::mul", "aten::max"))
+
+
 def quiet() -> TraceBuilder:
     """Four pieces are taken."""
     return iterating(4)

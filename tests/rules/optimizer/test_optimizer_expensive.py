@@ -43,6 +43,29 @@ def fires() -> TraceBuilder:
     return model(1000)
 
 
+def on_lists(passes: int, operator: str = "aten::_foreach_addcmul_") -> TraceBuilder:
+    """Products of 10 ms, then an update of so many passes of 500 us over all parameters."""
+
+    def body(host: Host, stream: Stream, _: int) -> None:
+        compute(host, stream, 10_000)
+        with host.annotation("Optimizer.step#AdamW.step", 0, 0):
+            for _ in range(passes):
+                with host.op(operator, 5, 5):
+                    host.launch(Work("multi_tensor_apply_kernel<Adam>", 500), stream)
+
+    return looping(_with_wait(body))
+
+
+def fires_on_lists() -> TraceBuilder:
+    """Operators on lists pass over all parameters eight times."""
+    return on_lists(8)
+
+
+def quiet_fused_on_lists() -> TraceBuilder:
+    """The fused form, of a large model."""
+    return on_lists(8, "aten::_fused_adamw_")
+
+
 def quiet() -> TraceBuilder:
     """The optimizer takes little."""
     return model(60)
@@ -135,3 +158,17 @@ def fires_on_a_cpu() -> TraceBuilder:
 def fires_with_preconditioners_on_a_cpu() -> TraceBuilder:
     """A third of a step is worth a word where the matrices of Shampoo need not be new each time."""
     return in_a_cpu_program(300, "Shampoo")
+
+
+def test_operators_on_lists_pass_over_the_parameters_more_often_than_the_fused_form() -> None:
+    (finding,) = findings(fires_on_lists(), RULE)
+    assert finding.saving is not None
+    assert finding.saving.direct_ns_per_step == pytest.approx((0.3 * 4e6, 0.65 * 4e6))
+    assert finding.saving.resource == "gpu"
+    assert "fused=True" in (finding.code or "")
+
+
+@pytest.mark.parametrize(("passes", "found"), [(2, 0), (3, 1)])
+def test_edge_gpu_share(passes: int, found: int) -> None:
+    """One or one and a half of 11 or 11.5 ms."""
+    assert len(findings(on_lists(passes), RULE)) == found

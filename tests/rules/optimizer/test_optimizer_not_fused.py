@@ -5,9 +5,12 @@ The programs: optimizers that update parameters one by one, or together.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from tests.builders import TraceBuilder
+from tests.builders.timeline import Work
 from tests.builders.training import Training
 from tests.rules.judging import findings, report, skipped, table
 from tests.rules.loader.test_dataloader_bound import fires as inference
@@ -35,6 +38,54 @@ def training(
 def fires() -> TraceBuilder:
     """200 small kernels after the GPU has drained: it waits for each of them."""
     return training(200)
+
+
+SHAPES = ([256, 64], [256], [256, 256], [64])
+AVERAGE = ("aten::mul_", "aten::mul", "aten::add_")
+
+
+def working_through(
+    tensors: int, turn: Sequence[str] = AVERAGE, shapes: Sequence[list[int]] = SHAPES, mark: str = "update_average"
+) -> TraceBuilder:
+    """Steps that call the same operators for each of some tensors, after the GPU has drained."""
+    loop = Training(trace=TraceBuilder(options=("record_shapes",)))
+    for _ in range(3):
+        with loop.iteration():
+            loop.zero_grad()
+            loop.backward(loop.forward())
+            loop.step(3, operator="aten::_foreach_add_", kernel="multi_tensor_apply_kernel<...>")
+            loop.host.wait(loop.stream)
+            with loop.host.annotation(mark):
+                for number in range(tensors):
+                    for name in turn:
+                        with loop.host.op(name, shapes=[shapes[number % len(shapes)]], types=["float"]):
+                            loop.host.launch(Work(ADD, 2), loop.stream)
+    return loop.finish()
+
+
+def fires_on_averaged_weights() -> TraceBuilder:
+    """An average of the weights is updated parameter by parameter."""
+    return working_through(60)
+
+
+def fires_on_an_update_by_hand() -> TraceBuilder:
+    """Gradients are scaled and subtracted parameter by parameter."""
+    return working_through(100, ("aten::mul", "aten::sub_"))
+
+
+def trap_few_averages() -> TraceBuilder:
+    """The average of a small model."""
+    return working_through(20)
+
+
+def trap_one_tensor() -> TraceBuilder:
+    """Iterations on one tensor: each needs the result of the one before."""
+    return working_through(60, shapes=SHAPES[:1])
+
+
+def trap_lists_of_averages() -> TraceBuilder:
+    """The average is updated with operators on lists."""
+    return working_through(60, ("aten::_foreach_mul_", "aten::_foreach_add_"))
 
 
 def fires_in_a_table() -> str:
@@ -154,7 +205,7 @@ def fires_on_an_optimizer_for_each_tensor_on_a_cpu() -> TraceBuilder:
     return on_a_cpu(200, optimizers=50)
 
 
-def trap_two_optimizers_on_a_cpu() -> TraceBuilder:
+def fires_on_two_optimizers_on_a_cpu() -> TraceBuilder:
     """A generator and its discriminator, each small."""
     return on_a_cpu(120, optimizers=2)
 
@@ -184,9 +235,14 @@ def trap_no_fused_form_on_a_cpu() -> TraceBuilder:
     return on_a_cpu(200, name="Optimizer.step#RMSprop.step")
 
 
-def trap_few_parameters_on_a_cpu() -> TraceBuilder:
-    """A small model."""
+def fires_on_few_parameters_that_take_much_of_a_step_on_a_cpu() -> TraceBuilder:
+    """A small model, whose update takes a good part of its step."""
     return on_a_cpu(40)
+
+
+def trap_few_parameters_on_a_cpu() -> TraceBuilder:
+    """A small model, whose update takes a small part of its step."""
+    return on_a_cpu(4)
 
 
 def trap_few_long_calls_on_a_cpu() -> TraceBuilder:
@@ -327,7 +383,7 @@ def test_on_a_cpu_an_optimizer_for_each_tensor_is_a_loop_over_parameters() -> No
     assert [entry.observed for entry in finding.evidence[:1]] == [200]
     assert finding.saving is not None
     assert finding.saving.direct_ns_per_step[1] >= 200 * 9_000
-    assert not findings(trap_two_optimizers_on_a_cpu(), RULE)
+    assert len(findings(fires_on_two_optimizers_on_a_cpu(), RULE)) == 1, "of one class, by what both take"
 
 
 def test_on_a_cpu_long_calls_are_bound_by_memory() -> None:
@@ -360,3 +416,22 @@ def test_on_a_cpu_sgd_gains_more_with_momentum(operator: str, saved: tuple[float
     assert finding.saving is not None
     host = 200 * 9_000 + 3_000
     assert finding.saving.direct_ns_per_step == pytest.approx((saved[0] * host, saved[1] * host))
+
+
+def test_a_loop_over_parameters_is_told_with_its_place_and_the_operators_on_lists() -> None:
+    (finding,) = findings(fires_on_averaged_weights(), RULE)
+    assert finding.title.id == "optimizer-not-fused-title-loop"
+    assert finding.summary.text.startswith("For each of 60 tensors update_average calls mul_, mul, add_: 180 small")
+    assert "torch._foreach_mul_" in finding.advice.text
+    assert finding.saving is not None
+    low, high = finding.saving.direct_ns_per_step
+    assert (low, high) == pytest.approx((0.5 * high / 0.97, high))
+    assert finding.saving.wall_ns_per_step[1] <= high, "its kernels still run"
+
+
+def test_on_a_cpu_an_update_that_takes_much_counts_however_few_its_calls_are() -> None:
+    (finding,) = findings(fires_on_few_parameters_that_take_much_of_a_step_on_a_cpu(), RULE)
+    assert finding.saving is not None
+    low, high = finding.saving.direct_ns_per_step
+    assert low / high == pytest.approx(0.5 / 0.97)
+    assert [entry.threshold for entry in finding.evidence] == [0.02], "the number of calls decided nothing"

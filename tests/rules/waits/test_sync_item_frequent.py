@@ -14,6 +14,7 @@ from tests.rules.host_work import compute, looping, read_value
 from tests.rules.judging import findings, report, skipped, table, varied
 from tests.rules.launches.test_gpu_shared import LateStream
 from tests.rules.optimizer.test_anomaly_mode import look_for_nan, training
+from traceanalyzer.report.model import Finding
 from traceanalyzer.structure.recording import Recording
 
 
@@ -125,6 +126,29 @@ def on_cpu(readings: int, *, operators: tuple[str, ...] = ("aten::select", "aten
 def fires_on_a_cpu() -> TraceBuilder:
     """The largest of forty values is found in Python."""
     return on_cpu(40)
+
+
+def logging(statistic: int = 150, steps: int = 4) -> TraceBuilder:
+    """Steps of 1 ms on a CPU and an update of 500 us, then forty statistics of so many microseconds, each read."""
+    trace = TraceBuilder(devices=())
+    host = Host(trace, at=10)
+    for number in range(steps):
+        with host.annotation(f"ProfilerStep#{number}", 0, 0):
+            for _ in range(10):
+                host.leaf("aten::addmm", 100)
+            with host.annotation("Optimizer.step#Adam.step", 0, 0):
+                host.leaf("aten::addcdiv_", 500)
+            for _ in range(40):
+                host.leaf("aten::detach", 2)
+                host.leaf("aten::kthvalue", statistic)
+                with host.op("aten::item", 1, 0):
+                    host.leaf("aten::_local_scalar_dense", 3)
+    return finish(trace)
+
+
+def fires_on_statistics() -> TraceBuilder:
+    """The median of each parameter is logged."""
+    return logging()
 
 
 def quiet_on_a_cpu() -> TraceBuilder:
@@ -427,3 +451,37 @@ def test_edge_host_share_beside_a_gpu() -> None:
     )
     assert "idle" not in at[0].summary.params, "judged by the waits"
     assert "idle" in below[0].summary.params
+
+
+def test_statistics_are_told_by_their_operators_and_not_by_their_readings() -> None:
+    (finding,) = findings(logging(), RULE)
+    assert finding.title.id == "sync-item-frequent-title-statistics"
+    assert finding.summary.params["operators"] == "aten::kthvalue"
+    assert finding.summary.params["made"] == 40 * 150_000
+    assert "every hundred steps" in finding.advice.text
+    assert finding.saving is not None
+    assert finding.saving.direct_ns_per_step[1] <= 40 * 160_000, "without the update before the first statistic"
+
+
+def test_small_operators_between_readings_are_told_to_be_one() -> None:
+    (finding,) = findings(on_cpu(40), RULE)
+    assert finding.summary.id == "sync-item-frequent-summary-cpu"
+
+
+def test_idle_time_of_readings_is_promised_once() -> None:
+    """Readings launch small kernels and wait for each; nothing else leaves the GPU without work."""
+
+    def step(host: Host, stream: Stream, number: int) -> None:
+        compute(host, stream, 1000)
+        for _ in range(40):
+            compute(host, stream, 2, "aten::norm")
+            read_value(host, stream)
+        compute(host, stream, 1000)
+        host.wait(stream)
+
+    whole = report(looping(step))
+    assert {"sync-item-frequent"} == {finding.rule for finding in whole.findings if _gains(finding)}
+
+
+def _gains(finding: Finding) -> bool:
+    return finding.saving is not None and finding.saving.resource == "host" and finding.severity != "info"

@@ -331,3 +331,15 @@ def test_device_events_or_annotations_alone_are_one_step(device: bool) -> None:
         trace.kernel("gemm", 0, 300)
     found = recorded(trace)
     assert (found.steps_from, spans(trace)) == ("whole-trace", [(0, 300)])
+
+
+@pytest.mark.parametrize(("works", "steps"), [(False, 4), (True, 5)])
+def test_a_call_of_the_loader_that_only_ends_the_loop_begins_no_step(works: bool, steps: int) -> None:
+    trace = TraceBuilder()
+    for number in range(4):
+        trace.annotation(LOADER, 100 * number, 10)
+        work(trace, 100 * number + 20)
+    trace.annotation(LOADER, 400, 2)
+    if works:
+        work(trace, 420)
+    assert len(recorded(trace).steps) == steps

@@ -1,14 +1,16 @@
 """Where do kernels that only move data and do little with it follow each other on the same elements?
 
 Such a chain reads and writes the same tensor again and again; one fused kernel would read and write it once. Links are
-elementwise kernels, reductions and copies that directly follow each other on a stream, launched by operators whose
-largest tensors have the same number of elements (or a divisor of it: means, halves), in one call of a module, in one
-function of autograd, or outside of both. Optimizers are left out: they work on lists of tensors and have their own
-analysis.
+elementwise kernels, reductions and copies that directly follow each other on a stream, mostly without a pause, launched
+by operators whose largest tensors have the same number of elements, in one call of a module, in one function of
+autograd, or outside of both. Fewer elements follow a reduction (rows), or are a part of the tensor (halves); more
+follow where an operator also takes the fewer ones (rows again on the whole). Optimizers and loops over parameters are
+left out: they work on many tensors and have their own analyses.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 
@@ -26,14 +28,17 @@ from traceanalyzer.structure.host_activity import innermost
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.module_calls import class_codes, class_name, owners
 from traceanalyzer.structure.sums import group, rows_by, sum_by
+from traceanalyzer.structure.tensor_loops import tensor_loops
 from traceanalyzer.trace.distinct import ranked
-from traceanalyzer.trace.table import I64, Array, Bool, take_or
+from traceanalyzer.trace.table import I64, Bool, take_or
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
 _LINKS = frozenset({KernelClass.ELEMENTWISE, KernelClass.REDUCTION, KernelClass.COPY})
 _PRODUCT = re.compile(r"conv|linear|addmm|\bb?mm\b|attention")
 """Operators whose small kernels are part of a matrix product."""
+_INDEXED = re.compile(r"index|gather|scatter", re.IGNORECASE)
+"""Kernels that take other elements than those before, as an index says."""
 _MOST = 2**62
 """Upper bound of a number of elements, so that it fits into a column; no tensor is as large."""
 
@@ -185,24 +190,83 @@ def _find(context: Context) -> _Found:
     node = context.links.device_node()[events]
     elements = _elements(context, events, node)
     parent = take_or(context.cached(owners).owner, node, NO_PARENT)
-    places = (parent, device.stream[events], device.device[events])
-    begins = np.append(True, ~_continues(elements, places))[: len(events)]
+    continues = _continues(context, events, node, elements)
+    for place in (parent, device.stream[events], device.device[events]):
+        continues &= place[1:] == place[:-1]
+    begins = np.append(True, ~continues)[: len(events)]
     chain = np.cumsum(begins) - 1
     found = _Found(events, node, elements, parent, chain).take(elements > 0)
     if not len(found.event):
         return found
     passes = np.add.reduceat(_is_full(found).astype(np.int64), found.first)
-    return found.take((passes >= _SHORTEST)[found.chain])
+    kept = (passes >= _SHORTEST) & _are_close(context, found)
+    return found.take(kept[found.chain])
 
 
-def _continues(elements: I64, places: tuple[Array, ...]) -> Bool:
-    """Whether each event but the first continues the chain of the one before: same places, and elements that fit."""
-    larger = np.maximum(elements[1:], elements[:-1])
-    smaller = np.minimum(elements[1:], elements[:-1])
-    continues: Bool = (smaller > 0) & (larger % np.maximum(smaller, 1) == 0)
-    for place in places:
-        continues &= place[1:] == place[:-1]
+def _are_close(context: Context, found: _Found) -> Bool:
+    """Which chains wait for their launches for less time than their kernels run: else passes are not what takes it."""
+    device, first = context.trace.device, found.first
+    last = np.append(first[1:], len(found.chain)) - 1
+    span = device.end_ns[found.event[last]] - device.start_ns[found.event[first]]
+    works: Bool = 2 * np.add.reduceat(device.dur_ns[found.event], first) >= span
+    return works
+
+
+def _continues(context: Context, events: I64, node: I64, elements: I64) -> Bool:
+    """Whether each event but the first passes over the elements of the one before, or of what that makes of them."""
+    host, trace = context.host, context.trace
+    codes, own = ranked(trace.device.name[events])
+    reduces = np.array([kernel_class(trace.names[code]) is KernelClass.REDUCTION for code in codes.tolist()], np.bool_)
+    shapes = trace.host.shapes[take_or(host.row, node, 0)]
+    first, kind = group(
+        take_or(host.name, node, 0).astype(np.int64), shapes.astype(np.int64), reduces[own].view(np.int8)
+    )
+    calls = [_Call.of(context, int(node[at]), reduces=bool(reduces[own[at]])) for at in first.tolist()]
+    is_known = (elements[1:] > 0) & (elements[:-1] > 0)
+    continues: Bool = is_known & (elements[1:] == elements[:-1])
+    asked = np.flatnonzero(is_known & ~continues)
+    pairs, which = np.unique(np.column_stack((kind[asked], kind[asked + 1])), axis=0, return_inverse=True)
+    fits = np.array([calls[one].leads_to(calls[other]) for one, other in pairs.tolist()], np.bool_)
+    continues[asked] = fits[which.reshape(-1)]
     return continues
+
+
+class _Call(msgspec.Struct, frozen=True):
+    """An operator that launches a link, as far as its inputs tell."""
+
+    shapes: tuple[tuple[int, ...], ...]
+    """Shapes of the tensors that it takes, the largest first."""
+    reduces: bool
+    """Whether its kernel is a reduction."""
+    in_place: bool
+    """Whether it works on its first tensor in place."""
+
+    @classmethod
+    def of(cls, context: Context, node: int, *, reduces: bool) -> _Call:
+        """The operator of a node of the host tree; without shapes where there is none."""
+        if node == NO_PARENT:
+            return cls((), reduces, False)
+        text = context.trace.shapes[context.trace.host.shapes[context.host.row[node]]]
+        shapes = sorted(Inputs(text).every_shape, key=math.prod, reverse=True)
+        return cls(tuple(shapes), reduces, str(context.trace.names[context.host.name[node]]).endswith("_"))
+
+    def leads_to(self, later: _Call) -> bool:
+        """Whether another operator on more or fewer elements goes on with what this one makes."""
+        if not self.shapes or not later.shapes:
+            return False
+        own, other = math.prod(self.shapes[0]), math.prod(later.shapes[0])
+        if max(own, other) % min(own, other):
+            return False
+        if other > own:  # such as rows again on the whole
+            return any(math.prod(shape) == own for shape in later.shapes)
+        return self.reduces or (not later.in_place and _is_part(later.shapes[0], self.shapes[0]))
+
+
+def _is_part(part: tuple[int, ...], whole: tuple[int, ...]) -> bool:
+    """Whether a shape is that of a half of a tensor, or of another part along one axis."""
+    if len(part) != len(whole):
+        return False
+    return sum(one != other for one, other in zip(part, whole, strict=True)) == 1
 
 
 def _elements(context: Context, events: I64, node: I64) -> I64:
@@ -215,15 +279,24 @@ def _elements(context: Context, events: I64, node: I64) -> I64:
     usable &= take_or((host.kind == NodeKind.OPERATOR) & ~product[host.name], node, False)
     row = take_or(host.row, node, 0)
     call = innermost(trace.host, context.cached(ranges), trace.host.thread[row], trace.host.start_ns[row])
-    usable &= call == NO_PARENT
+    usable &= (call == NO_PARENT) & ~_in_loops(context, node)
     codes, inverse = ranked(np.where(usable, trace.host.shapes[row], 0))
     sizes = np.array([min(Inputs(trace.shapes[code]).largest, _MOST) for code in codes.tolist()], np.int64)
     return np.where(usable, sizes[inverse], 0)
 
 
+def _in_loops(context: Context, node: I64) -> Bool:
+    """Which nodes are operators of a loop over tensors, or lie in one."""
+    chosen = np.zeros(len(context.host.tree), np.bool_)
+    chosen[context.cached(tensor_loops).nodes] = True
+    inside: Bool = take_or(context.host.tree.nearest(chosen), node, NO_PARENT) != NO_PARENT
+    return inside
+
+
 def _is_link(kernel: str) -> bool:
-    """Whether a kernel may be part of a chain; fills read nothing, so fusing them saves no pass."""
-    return kernel_class(kernel) in _LINKS and "FillFunctor" not in kernel and not is_generated(kernel)
+    """Whether a kernel may be part of a chain; to fuse a fill saves no pass, because it reads nothing."""
+    is_link = kernel_class(kernel) in _LINKS and not is_generated(kernel)
+    return is_link and "FillFunctor" not in kernel and _INDEXED.search(kernel) is None
 
 
 def _signatures(context: Context, found: _Found) -> I64:

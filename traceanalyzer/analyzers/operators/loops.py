@@ -9,27 +9,26 @@ theirs.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 import numpy as np
 
-from traceanalyzer.knowledge import marks
 from traceanalyzer.report.message import Text
-from traceanalyzer.structure import gaps, host_activity
+from traceanalyzer.structure import gaps, host_activity, repeated_calls
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.events import Occurrences, event_set
 from traceanalyzer.structure.host_tree import NodeKind
+from traceanalyzer.structure.idle_times import IdleTime, ended_earlier, summed
 from traceanalyzer.structure.module_calls import forward_nodes
+from traceanalyzer.structure.repeated_calls import LEAST, Siblings, periodic
 from traceanalyzer.structure.steps import step_names
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.intervals import Intervals
-from traceanalyzer.trace.table import I32, I64, Bool, take_or
+from traceanalyzer.trace.table import I64, Bool
 from traceanalyzer.trace.tree import NO_PARENT, Tree
 
-LEAST = 10
-"""A sequence counts if it comes this often in a row; PyTorch's own pattern matcher takes the same number."""
 LONGEST = 16
 """Operators of a sequence at most (own choice: the body of a loop over images and their channels; more is a model
 called per sample)."""
@@ -41,6 +40,10 @@ _CARRYING = re.compile(
     r"^aten::(\w*(mm|matmul|bmm|linear|conv\w*|einsum|lstm\w*|gru\w*|rnn\w*)|cat|argmax|multinomial|topk|item|is_nonzero|equal|\w*_cell)$"
 )
 """Operators of loops whose next turn needs the last one's result: recurrent layers, decoding, decisions in Python."""
+_CHOOSING = re.compile(r"^aten::(max|min|argmin|aminmax|sort|argsort|kthvalue|median|mode|searchsorted|nonzero)$")
+_BY_INDEX = frozenset({"aten::index", "aten::index_select", "aten::gather", "aten::take", "aten::take_along_dim"})
+"""Where a turn chooses an element and takes others by an index, the choice most likely is what the next one takes:
+farthest points, greedy matching, suppression of boxes, backtracking."""
 _SHOWN = 20
 
 
@@ -68,9 +71,11 @@ class Repeat(msgspec.Struct, frozen=True):
     idle_ns: int | None
     """Part of both times in ns in which no device worked; null where no device activity was recorded."""
     is_carrying: bool
-    """Whether it has an operator that is typical of loops that carry a state from turn to turn."""
+    """Whether it has operators that are typical of loops that carry a state from turn to turn."""
     longest_start_ns: int
     """Start of the longest run in ns since the first event."""
+    exposed: tuple[IdleTime, ...] = ()
+    """How much earlier the device could have gone on if the runs took no time, by cause."""
 
 
 class Repeats(msgspec.Struct, frozen=True):
@@ -120,7 +125,7 @@ def _span(tree: Tree, run: _Run) -> tuple[int, int, int]:
 
 def _loops(context: Context) -> dict[_Place, list[_Run]]:
     """All runs, by their place in the program."""
-    siblings = _siblings(context)
+    siblings = repeated_calls.siblings(context, _TAKING.__contains__)
     covered = np.zeros(len(siblings.node), np.bool_)
     runs = [run for period in range(1, LONGEST + 1) for run in _runs(siblings, period, covered)]
     first = np.array([run.turn[0] for run in runs], np.int64)
@@ -132,60 +137,18 @@ def _loops(context: Context) -> dict[_Place, list[_Run]]:
     return loops
 
 
-class _Siblings(msgspec.Struct, frozen=True):
-    """Operators that the program calls itself, by thread and parent, then by time."""
-
-    node: I64
-    """Position of each in the tree."""
-    name: I32
-    family: I64
-    """A number that siblings share: of their parent, or of their thread where they have none."""
-    head: I64
-    """For each, the position here of the first from there on that may begin a turn; their number for none."""
-
-
-def _siblings(context: Context) -> _Siblings:
-    host, tree = context.host, context.host.tree
-    names = context.trace.names
-    own = names.where(lambda n: not (marks.is_namespaced(n) or marks.is_backward(n) or marks.is_wrapper(n)))
-    operator = np.isin(host.kind, (NodeKind.OPERATOR, NodeKind.PYTHON))
-    allowed = np.isin(host.kind, (NodeKind.STEP, NodeKind.MODULE)) | (operator & own[host.name])
-    parent = np.append(tree.parent, NO_PARENT)
-    rows = np.flatnonzero(operator & take_or(allowed, parent[: len(tree)], True))
-    rows = rows[context.in_scope(tree.start_ns[rows])]
-    family = np.where(tree.parent == NO_PARENT, -2 - tree.thread, tree.parent)
-    rows = rows[np.argsort(family[rows], kind="stable")]
-    name = host.name[rows]
-    heads = np.where(names.where(_TAKING.__contains__)[name], np.arange(len(rows)), len(rows))
-    return _Siblings(rows, name, family[rows], np.minimum.accumulate(heads[::-1])[::-1])
-
-
-def _runs(siblings: _Siblings, period: int, covered: Bool) -> list[_Run]:
+def _runs(siblings: Siblings, period: int, covered: Bool) -> list[_Run]:
     """Find runs: siblings that have the name of the one a period before; those taken are marked as covered."""
     node = siblings.node
     if len(node) < LEAST * period:
         return []
     runs = []
-    for first, turns in _periodic(siblings, period, covered):
+    for first, turns in periodic(siblings, period, covered):
         last = first + turns * period - 1
         covered[first : last + 1] = True
         turn = tuple(node[first : first + period].tolist())
         runs.append(_Run(turn, int(node[last]), turns))
     return runs
-
-
-def _periodic(siblings: _Siblings, period: int, covered: Bool) -> list[tuple[int, int]]:
-    """The first sibling and the number of turns of each run; siblings that are covered belong to none."""
-    name, family = siblings.name, siblings.family
-    repeats = (name[period:] == name[:-period]) & (family[period:] == family[:-period])
-    repeats &= ~(covered[period:] | covered[:-period])
-    edges = np.diff(np.concatenate(([0], repeats.view(np.int8), [0])))
-    start = np.flatnonzero(edges == 1)
-    end = np.flatnonzero(edges == -1)
-    head = siblings.head[start]
-    turns = (end + period - head) // period
-    chosen = (end - start >= (LEAST - 1) * period) & (head < start + period) & (turns >= LEAST)
-    return list(zip(head[chosen].tolist(), turns[chosen].tolist(), strict=True))
 
 
 def _parent_name(context: Context, parent: int) -> str | None:
@@ -248,9 +211,16 @@ def _row(
         host_ns=int(length.sum()),
         backward_ns=int(later_length.sum()),
         idle_ns=idle if len(context.trace.device) else None,
-        is_carrying=any(_CARRYING.match(name) for name in operators),
+        is_carrying=_carries(operators),
         longest_start_ns=int(start[length.argmax()]),
+        exposed=summed(ended_earlier(context, start, end, length)) if len(context.trace.device) else (),
     )
+
+
+def _carries(operators: Sequence[str]) -> bool:
+    """Whether a turn most likely needs the result of the one before."""
+    chooses = any(map(_CHOOSING.match, operators)) and not _BY_INDEX.isdisjoint(operators)
+    return chooses or any(map(_CARRYING.match, operators))
 
 
 _OPERATORS = Need(

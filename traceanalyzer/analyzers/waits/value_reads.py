@@ -25,8 +25,10 @@ from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.events import Occurrences, event_set
 from traceanalyzer.structure.host_tree import NodeKind
+from traceanalyzer.structure.idle_times import IdleTime, ended_earlier, summed
 from traceanalyzer.structure.recording.program_steps import program_steps
-from traceanalyzer.structure.sums import members, rows_by
+from traceanalyzer.structure.sums import count_by, members, rows_by, sum_by
+from traceanalyzer.trace.distinct import ranked
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, Bool, take_or
 from traceanalyzer.trace.tree import NO_PARENT
@@ -45,6 +47,10 @@ _PAUSE_NS = 200_000
 _FEWEST = 3
 """Readings of a run at least (own choice: a loss and an accuracy are two)."""
 _LINES = 5
+_LONG_NS = 20_000
+"""Mean time of an operator from which on it computes more than one value of a few (own choice: a call with next to no
+work takes 2 to 5 us)."""
+_MADE_SHOWN = 3
 
 
 class ReadLine(msgspec.Struct, frozen=True):
@@ -90,6 +96,13 @@ class ValueReads(msgspec.Struct, frozen=True):
     """Time of the runs that print nothing in which no device works; None without a device."""
     printing_idle_ns: int | None = None
     """Time of the runs that print in which no device works; None without a device."""
+    made_by: tuple[str, ...] = ()
+    """Operators that take long in runs that print nothing, such as those of statistics, the one with most time first;
+    at most three."""
+    made_ns: int = 0
+    """Time of these operators and further ones that take long, in runs that print nothing."""
+    exposed: tuple[IdleTime, ...] = ()
+    """How much earlier the device could have gone on if the runs that print nothing took no time, by cause."""
 
 
 def analyze(context: Context) -> ValueReads:
@@ -97,6 +110,8 @@ def analyze(context: Context) -> ValueReads:
     found = context.cached(value_runs)
     time = found.end_ns - found.start_ns
     prints = found.prints
+    made_by, made_ns = _made(context, found, ~prints)
+    start, end = found.start_ns[~prints], found.end_ns[~prints]
     idle = time - gaps.any_busy(context).within(found.start_ns, found.end_ns) if len(context.trace.device) else None
     return ValueReads(
         steps=len(program_steps(context).typical),
@@ -111,6 +126,9 @@ def analyze(context: Context) -> ValueReads:
         beside_ns=_beside(context, found, ~prints),
         idle_ns=None if idle is None else int(idle[~prints].sum()),
         printing_idle_ns=None if idle is None else int(idle[prints].sum()),
+        made_by=made_by,
+        made_ns=made_ns,
+        exposed=() if idle is None else summed(ended_earlier(context, start, end, end - start)),
     )
 
 
@@ -196,14 +214,18 @@ def _readings(context: Context, nodes: I64) -> I64:
 
 
 def _walls(context: Context, nodes: I64) -> I64:
-    """For each node, the number of what ended a run up to it: other work, another thread, or a pause."""
+    """For each node, the number of what ended a run up to it: other work, another thread, or a pause.
+
+    Other work has a number of its own, so that no run begins with it.
+    """
     host, tree = context.host, context.host.tree
     thread = tree.thread[nodes]
     start = tree.start_ns[nodes]
     end = tree.end_ns[nodes]
-    is_wall = context.trace.names.where(lambda name: _HEAVY.match(name) is not None)[host.name[nodes]]
-    is_wall |= host.kind[nodes] != NodeKind.OPERATOR
-    is_wall[1:] |= (thread[1:] != thread[:-1]) | (start[1:] - end[:-1] > _PAUSE_NS)
+    is_other = context.trace.names.where(lambda name: _HEAVY.match(name) is not None)[host.name[nodes]]
+    is_other |= host.kind[nodes] != NodeKind.OPERATOR
+    is_wall = is_other.copy()
+    is_wall[1:] |= is_other[:-1] | (thread[1:] != thread[:-1]) | (start[1:] - end[:-1] > _PAUSE_NS)
     walls: I64 = np.cumsum(is_wall)
     return walls
 
@@ -261,6 +283,23 @@ def _next(times: I64, since: I64) -> I64:
     """The first of some times from each moment on; the greatest number of 64 bits where none is."""
     times = np.sort(times)
     return take_or(times, np.searchsorted(times, since), np.iinfo(np.int64).max)
+
+
+def _made(context: Context, found: ValueRuns, wanted: Bool) -> tuple[tuple[str, ...], int]:
+    """The operators that take long within runs, and the time of all of them; what reads is none of them."""
+    tree, names = context.host.tree, context.trace.names
+    nodes = _called(context)
+    reads = names.where(READING.__contains__)
+    nodes = nodes[~reads[context.host.name[nodes]]]
+    run = np.searchsorted(found.start_ns[wanted], tree.start_ns[nodes], side="right") - 1
+    thread = tree.thread[found.first[wanted]]
+    inside = (run >= 0) & (tree.start_ns[nodes] < take_or(found.end_ns[wanted], run, 0))
+    nodes = nodes[inside & (tree.thread[nodes] == take_or(thread, run, NO_PARENT))]
+    codes, number = ranked(context.host.name[nodes])
+    time, calls = sum_by(number, tree.dur_ns[nodes], len(codes)), count_by(number, len(codes))
+    long = np.flatnonzero(time >= _LONG_NS * calls)
+    first = long[np.argsort(-time[long], kind="stable")][:_MADE_SHOWN]
+    return tuple(str(names[code]) for code in codes[first].tolist()), int(time[long].sum())
 
 
 def _lines(context: Context, found: ValueRuns, wanted: Bool) -> tuple[ReadLine, ...]:

@@ -122,8 +122,9 @@ def _without_loop(processor: Processor, row: loops.Repeat, removed: float) -> Ho
     at = loops.loop_at(row=row)
     if processor.is_cpu:  # not only the operator: time outside of operators is saved as well
         return HostTime(direct, basis, exposed, {EventSet.other(row.operators[0]): removed}, at)
-    claims = {EventSet.operator(row.operators[0]): removed}
-    return HostTime(direct, basis, exposed, claims, within=at, device=ITS_OWN)
+    claims = idle_time.claims(facts, row.exposed)
+    shares = (EventSet.operator(row.operators[0]),)
+    return HostTime(direct, basis, exposed, claims, within=at, shares=shares, device=ITS_OWN)
 
 
 def _is_call_bound(row: loops.Repeat, *, is_cpu: bool) -> bool:

@@ -13,10 +13,12 @@ import msgspec
 
 from traceanalyzer.analyzers import optimizer as optimizers
 from traceanalyzer.analyzers.operators import on_cpu
+from traceanalyzer.analyzers.optimizer.tensor_loops import TensorLoop, TensorLoops, tensor_loops_at
 from traceanalyzer.knowledge import marks
 from traceanalyzer.rules.engine import idle_time, program
 from traceanalyzer.rules.engine.change import DeviceWork, HostTime
 from traceanalyzer.rules.engine.event_times import EventTimes
+from traceanalyzer.rules.engine.places import at_line
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Facts, Limits, OfEvents, page
 from traceanalyzer.rules.optimizer import beside_training, passes, zero_grad
 from traceanalyzer.rules.optimizer.zero_grad import places
@@ -56,6 +58,9 @@ _CALL_NS = 20_000
 """Own choice: longer calls move more memory than the cache of a core can hold."""
 _FEWEST_LONG_CALLS = 32
 """Own choice: four calls for each of eight parameters, with which the saving was measured; fewer take little time."""
+_MUCH = 0.1
+"""Share of a step from which on an update counts however few its calls are (own choice); half of it goes away at least,
+because a few parameters leave more of what `step` does besides."""
 _LONG_CALL_NS = 200_000
 """Own choice: such calls move more memory than the caches of a processor can hold."""
 _SAVED: dict[str, _Saved] = {
@@ -69,6 +74,8 @@ _SAVED_WITHOUT_MOMENTUM: _Saved = ((0.35, 0.6), None, None)
 """The same for SGD with one operation for each parameter."""
 _MOMENTUM = "aten::mul_"
 
+_PASSES_SAVED = 0.3, 0.65
+"""Least and most of the time of Adam on lists that the fused form saves (page; half of it: own choice)."""
 _SECOND_ORDER = re.compile("shampoo|soap|kfac|k_fac|muon", re.IGNORECASE)
 _ON_A_DEVICE = 0.8
 """Least part of an update on the CPU that goes away on a device, whose memory is ten times as fast (own choice)."""
@@ -77,9 +84,59 @@ _HIDDEN = 0.25
 
 
 def _not_fused(facts: Facts, limits: Limits) -> Drafts:
-    detect = _not_fused_on_cpu if program.computes_on_cpu(facts) else _not_fused_beside_device
-    for row in facts.need("optimizers", optimizers.Optimizers).rows:
-        yield from detect(facts, row, limits)
+    is_on_cpu = program.computes_on_cpu(facts)
+    loops = facts.find("tensor_loops", TensorLoops)
+    for loop in loops.rows if loops and not is_on_cpu else ():
+        yield from _loop(facts, loop, limits)
+    found = (facts.find if loops else facts.need)("optimizers", optimizers.Optimizers)
+    for row in found.rows if found else ():
+        yield from (_not_fused_on_cpu if is_on_cpu else _not_fused_beside_device)(facts, row, limits)
+
+
+def _loop(facts: Facts, row: TensorLoop, limits: Limits) -> Drafts:
+    """A loop of the program over tensors that launches as many kernels as an optimizer that is not fused."""
+    host, launches = facts.per_step(row.host_ns), row.launches / row.runs
+    if launches < limits["launches"] or host <= limits["host_share"] * facts.step_ns:
+        return
+    operators = ", ".join(name.removeprefix("aten::") for name in row.operators)
+    where = (at_line(row.owner, "operator", operators, host, row.start_ns),)
+    subjects = _NOT_FUSED.text("subject-loop")(), _NOT_FUSED.text("host-loop")()
+    evidence = (
+        _NOT_FUSED.evidence(limits, "launches", launches, where, subject=subjects[0]),
+        _NOT_FUSED.evidence(limits, "host_share", host / facts.step_ns, where, subject=subjects[1]),
+    )
+    params = {
+        "tensors": row.turns,
+        "operators": operators,
+        "launches": round(launches),
+        "host": OfEvents(host),
+        "share": OfEvents(host, is_share=True),
+        "device": facts.per_step(row.device_ns),
+        "owner": row.owner or "",
+    }
+    yield Draft(
+        evidence,
+        _at_once(facts, row, host),
+        params,
+        confidence="B",
+        title=_NOT_FUSED.text("title-loop"),
+        summary=_NOT_FUSED.text("summary-loop-in") if row.owner else _NOT_FUSED.text("summary-loop"),
+        advice=_NOT_FUSED.text("advice-loop"),
+        code="torch._foreach_mul_(tensors, factor)  # instead of tensor.mul_(factor) in a loop over the tensors",
+    )
+
+
+def _at_once(facts: Facts, row: TensorLoop, host: float) -> HostTime:
+    """The operators of a loop on all tensors at once."""
+    ended = idle_time.claims(facts, row.exposed)
+    idle = fsum(ended.values())
+    return HostTime(
+        (_LEAST * host, _MOST * host),
+        _NOT_FUSED.text("basis")(least=_LEAST, most=_MOST),
+        (min(_LEAST * host, idle), min(_MOST * host, idle)),
+        ended,
+        within=tensor_loops_at(start_ns=row.start_ns),
+    )
 
 
 def _not_fused_beside_device(facts: Facts, row: optimizers.Optimizer, limits: Limits) -> Drafts:
@@ -190,7 +247,8 @@ def _saved_on_cpu(facts: Facts, row: optimizers.Optimizer, fewest: float = FEWES
         return longest
     is_long = row.host_ns > _CALL_NS * row.in_place
     if row.in_place < (min(fewest, _FEWEST_LONG_CALLS) if is_long else fewest) * _updates(facts, row):
-        return None
+        is_much = facts.per_step(row.host_ns) >= _MUCH * facts.step_ns
+        return (_LEAST, short[1]) if short and is_much and not is_long else None
     return long if is_long else short
 
 
@@ -270,6 +328,9 @@ def _fused_code(call: str) -> str:
 def _expensive(facts: Facts, limits: Limits) -> Drafts:
     for row in facts.need("optimizers", optimizers.Optimizers).rows:
         share = facts.per_step(row.host_ns) / facts.step_ns
+        if _could_be_fused(facts, row) and facts.gpu_share(row.device_ns) > limits["gpu_share"]:
+            yield _on_lists(facts, row, limits)
+            continue
         if row.kind != "step" or row.closures or share <= limits[_least_share(facts, row)]:
             continue
         if _is_loop(facts, row) or _is_hidden(facts, row):
@@ -278,6 +339,30 @@ def _expensive(facts: Facts, limits: Limits) -> Drafts:
             yield _on_the_cpu(facts, row, limits)
             continue
         yield _of_its_host(facts, row, limits)
+
+
+def _could_be_fused(facts: Facts, row: optimizers.Optimizer) -> bool:
+    """Whether it works on lists of parameters with several kernels, where torch has one that does all of it."""
+    named = _CLASS.search(row.name)
+    is_adam = named is not None and named[1] in ("Adam", "AdamW") and row.kind == "step" and not row.closures
+    is_fused = any("_fused_" in operator.name for operator in row.operators)
+    return is_adam and row.list_operators > 0 and not is_fused and program.has_torch(facts, (2, 0))
+
+
+def _on_lists(facts: Facts, row: optimizers.Optimizer, limits: Limits) -> Draft:
+    """The arithmetic of the update passes over the parameters again and again."""
+    work = EventTimes.on_device(facts, ((row.events, row.device_ns),))
+    subject, where = _EXPENSIVE.text("subject-lists")(), places(facts, (row,))
+    evidence = _EXPENSIVE.evidence(limits, "gpu_share", work.share, where, subject=subject)
+    return Draft(
+        (evidence,),
+        work.shorter(_PASSES_SAVED, _EXPENSIVE.text("basis-lists")(least=_PASSES_SAVED[0], most=_PASSES_SAVED[1])),
+        {"optimizer": row.name, **work.figures()},
+        confidence="B",
+        summary=_EXPENSIVE.text("summary-lists"),
+        advice=_EXPENSIVE.text("advice-lists"),
+        code=_fused_code(row.name),
+    )
 
 
 def _least_share(facts: Facts, row: optimizers.Optimizer) -> str:

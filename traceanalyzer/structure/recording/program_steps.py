@@ -21,7 +21,7 @@ from traceanalyzer.structure.context import Context, cached
 from traceanalyzer.structure.gaps import times_of
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.module_calls import evaluations
-from traceanalyzer.structure.recording import left_out, repetition, step_signs
+from traceanalyzer.structure.recording import left_out, repetition, requests, step_signs
 from traceanalyzer.structure.recording.frameworks import main_framework
 from traceanalyzer.structure.recording.left_out import FEWEST, MARKED
 from traceanalyzer.structure.recording.step_signs import (
@@ -229,7 +229,10 @@ def _of_marks(context: Context, rows: I64, names: tuple[str, ...], found_by: str
 
 
 def _repeated_annotation(context: Context) -> Steps | None:
-    """The annotation that fills most of the main thread, if it repeats, fills half of it and contains the work."""
+    """The annotation that fills most of the main thread, if it repeats and contains the work.
+
+    It fills half of the thread, or is what a service does for each request.
+    """
     trace = context.trace
     thread = _main_thread(context)
     if thread is None:
@@ -244,7 +247,9 @@ def _repeated_annotation(context: Context) -> Steps | None:
     for marks in _repeated(trace.host.name[rows]):
         outer = outermost(context, rows[marks])
         time = int(trace.host.dur_ns[outer].sum())
-        if len(outer) < _REPEATS or time < max(_TILES * span, longest[0] + 1 if longest else 0):
+        if len(outer) < _REPEATS or time <= (longest[0] if longest else 0):
+            continue
+        if time < _TILES * span and not requests.wait_for_work(context, outer):
             continue
         if not are_in_flight(context, rows[marks]) and _holds_the_work(context, outer):
             longest = time, outer
@@ -305,7 +310,18 @@ def _main_thread(context: Context) -> int | None:
 
 
 def _between_loads(context: Context) -> Steps | None:
-    return _between(context, np.flatnonzero(context.kind == NodeKind.DATALOADER), "enumerate(DataLoader)")
+    host, rows = context.trace.host, outermost(context, np.flatnonzero(context.kind == NodeKind.DATALOADER))
+    end_ns = int(host.end_ns.max(initial=0))
+    if len(rows) > _REPEATS and not _works_after(context, int(host.end_ns[rows[-1]])):
+        rows, end_ns = rows[:-1], int(host.start_ns[rows[-1]])  # the last call only ends the loop
+    return _from_starts(context, host.start_ns[rows], end_ns, "enumerate(DataLoader)")
+
+
+def _works_after(context: Context, time_ns: int) -> bool:
+    """Whether the program calls an operator, or launches anything but a wait, after a time."""
+    host, launches = context.trace.host, context.trace.launches
+    calls = launches.start_ns[context.links.calls]
+    return bool((host.start_ns[host.category == Category.OPERATOR] >= time_ns).any() or (calls >= time_ns).any())
 
 
 def _between_optimizer_steps(context: Context) -> Steps | None:
@@ -315,12 +331,6 @@ def _between_optimizer_steps(context: Context) -> Steps | None:
     if len(start) > 1:
         start = _and_passes_after(context, start, int(host.end_ns[rows].max()))
     return _from_starts(context, start, int(host.end_ns.max(initial=0)), left_out.OPTIMIZER)
-
-
-def _between(context: Context, rows: I64, found_by: str) -> Steps | None:
-    """Steps from the start of one host row to that of the next; None where none repeats."""
-    host = context.trace.host
-    return _from_starts(context, host.start_ns[outermost(context, rows)], int(host.end_ns.max(initial=0)), found_by)
 
 
 def _and_passes_after(context: Context, start: I64, end_ns: int) -> I64:

@@ -29,7 +29,7 @@ from traceanalyzer.rules.engine.headlines.step_bound import StepBound
 from traceanalyzer.rules.engine.headlines.typical import WORTH_BESIDE
 from traceanalyzer.rules.engine.headlines.unusual import of_launches_alone, unusual, with_late_start, with_sharing
 from traceanalyzer.simulation.critical_path import CriticalPath
-from traceanalyzer.structure.recording import Outside, Recording
+from traceanalyzer.structure.recording import Outside, Recording, requests
 from traceanalyzer.structure.recording.left_out import OTHER_PHASE, UNKNOWN
 from traceanalyzer.structure.recording.program_steps import WHOLE
 from traceanalyzer.structure.recording.repetition import FOUND_BY
@@ -121,6 +121,11 @@ _OUTSIDE_TIME = Text(
     "detail-outside-time-2",
     "Not counted, outside of the typical steps: {time:rounded_ns} {when}.",
     note="of the trace; when: before the first step",
+)
+_BETWEEN_REQUESTS = Text(
+    "detail-between-requests",
+    "Not counted: {part:part} between the steps, in which nothing was recorded, as where a service waits for requests.",
+    note="part reads: 35 of the 152 ms",
 )
 _SEVERAL = Text(
     "outside-left-out-steps",
@@ -394,10 +399,23 @@ def _with_outside(facts: Facts, found: StepBound) -> StepBound:
     worth = [part for part in recording.outside if not _is_short_step(recording, part)]
     if not worth:
         return found
+    if (silent := _between_requests(recording)) > MOST * fsum(part.duration_ns for part in worth):
+        return found.qualified(_BETWEEN_REQUESTS, part=(silent, facts.summary.span_ns))
     part = max(worth, key=lambda part: part.duration_ns)
     said = {"time": part.duration_ns, "when": _when(recording, part)}
     what = _what(part)
     return found.qualified(_OUTSIDE_TIME, **said) if what is None else found.qualified(_ALSO_OUTSIDE, **said, what=what)
+
+
+def _between_requests(recording: Recording) -> float:
+    """Time between marked steps of an inference in which nothing was recorded; 0 where there are few such pauses."""
+    silent = [part.duration_ns for part in recording.outside if _is_pause(part)]
+    is_of_requests = recording.workload == "inference" and len(silent) >= requests.FEWEST
+    return fsum(silent) if is_of_requests else 0.0
+
+
+def _is_pause(part: Outside) -> bool:
+    return part.kind == "between" and part.reason == NO_STEP and not part.host_ns and not part.device_busy_ns
 
 
 def _is_short_step(recording: Recording, part: Outside) -> bool:

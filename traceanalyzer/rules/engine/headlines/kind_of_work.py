@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections import Counter
 
 from traceanalyzer.analyzers.kernels.classes import KernelClasses
+from traceanalyzer.analyzers.kernels.sm_fill import SmFill
+from traceanalyzer.knowledge.kernel_classes import KernelClass, kernel_class
 from traceanalyzer.report.message import Message, Text
+from traceanalyzer.rules.engine import program
 from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.rules.engine.headlines.step_bound import StepBound
 
@@ -55,6 +58,10 @@ _WORTH_KIND, _KINDS_SHOWN = 0.05, 4
 """Least share of the kernels' time of a kind that is told, and how many are (own choice)."""
 _ALL_OF_IT = 0.95
 """Share from which on one kind is all of it, which the sentence has said."""
+_MOVING_DATA = Text("headline-kind-moving", "moving data", note="part of a list: convolutions 42 %, moving data 58 %")
+_OF_ROWS = (KernelClass.GEMM, KernelClass.ATTENTION)
+_ONE_BLOCK = "[1,1,1]"
+"""The grid of a product that is small in each direction, whatever it reads."""
 _SHARES = Text(
     "detail-kinds-of-kernels",
     "What its kernels do: {kinds}.",
@@ -109,6 +116,35 @@ def other_work(facts: Facts) -> Message | None:
     """The class with most of the GPU's time, if it is bound neither by arithmetic nor by memory as a rule."""
     times, total = _by_class(facts)
     return next((text() for name, text in _OTHER_WORK.items() if times[name] >= MOST * total > 0), None)
+
+
+def is_mixed(facts: Facts) -> bool:
+    """Whether most of what a device does moves data, but no class of that takes as long as one that computes."""
+    times, _ = _by_class(facts)
+    compute, moves = (max(times[name] for name in names) for names in (_COMPUTE, _MOVING))
+    return compute > moves
+
+
+def computing_and_moving(facts: Facts) -> tuple[Message, Message]:
+    """The class that computes longest and all that move data, with their shares of kernels that do not communicate."""
+    times, total = _by_class(facts)
+    first = max(sorted(_COMPUTE), key=lambda name: times[name])
+    moves = work_times(times)[1]
+    return _SHARE(kind=_KINDS[first](), share=times[first] / total), _SHARE(kind=_MOVING_DATA(), share=moves / total)
+
+
+def has_few_rows(facts: Facts) -> bool:
+    """Whether most products of an inference have fewer blocks than the device has multiprocessors.
+
+    So have those of a few rows, as of one token of each sequence, whose time is that of reading the weights.
+    """
+    fill = facts.find("sm_fill", SmFill)
+    if fill is None or program.may_train(facts):
+        return False
+    times, _ = _by_class(facts)
+    rows = [row for row in fill.rows if row.grid != _ONE_BLOCK and kernel_class(row.kernel) in _OF_ROWS]
+    few = sum(row.total_ns for row in rows)
+    return few > MOST * work_times(times)[0]
 
 
 def with_shares(facts: Facts, found: StepBound) -> StepBound:

@@ -38,6 +38,8 @@ _TINY_NS, _LEAST_CALLS, _DOMINATES = 18_000, 100, 0.25
 by itself (own choice: a call costs some microseconds in PyTorch, in Python and in the profiler, on any inputs)."""
 _ROUNDED = 1.01
 """By what rounded times of rows may exceed a step together (own choice)."""
+_MUCH_OUTSIDE = 0.3
+"""Share of a step that is in no operator from which on that is not told as time of operators (own choice)."""
 _LONG_CALL_NS = 40_000
 """A call that takes longer by itself computes, rather than being called (own choice: several times a tiny one)."""
 _NO_CODE = frozenset({"communication", "asleep"})
@@ -120,7 +122,7 @@ def with_operators(facts: Facts, found: StepBound, said: Mapping[str, Any]) -> S
     most.
     """
     path = None if facts.view else facts.find("critical_path", CriticalPath)
-    found = found if path is None else _with_calls(facts, found, said)
+    found = found if path is None else _with_calls(facts, path, found, said)
     own = _worth_telling(_own_times(facts, path), facts.step_ns)
     own = _within_step(sorted(own, key=lambda entry: (-entry[1], entry[0])), facts.step_ns)[:_SHOWN]
     if path is not None and own and not own[0][0]:
@@ -166,8 +168,8 @@ def _parts(path: CriticalPath) -> list[tuple[str, float]]:
     return [(name, time) for name, time in own if time >= WORTH_BESIDE * path.step_ns][:_SHOWN]
 
 
-def _with_calls(facts: Facts, found: StepBound, said: Mapping[str, Any]) -> StepBound:
-    """What is said of a step that is mostly calls of tiny operators."""
+def _with_calls(facts: Facts, path: CriticalPath, found: StepBound, said: Mapping[str, Any]) -> StepBound:
+    """What is said of a step that is mostly calls of tiny operators; much code in none of them is not their time."""
     rows = if_known(lambda: facts.operators)
     pauses = facts.find("host_pauses", HostPauses)
     calls = facts.per_step(sum(row.calls for row in rows))
@@ -177,7 +179,11 @@ def _with_calls(facts: Facts, found: StepBound, said: Mapping[str, Any]) -> Step
     if calls < _LEAST_CALLS or time > _TINY_NS * calls or max(longest, long) >= _DOMINATES * facts.step_ns:
         return found
     if found.message.id == HOST.id:
-        found = replace(found, message=_MANY(**said, calls=round(calls), each=time / calls))
+        outside = fsum(row.ns_per_step for row in path.operators if not row.operator)
+        outside = outside if outside >= _MUCH_OUTSIDE * facts.step_ns else 0.0
+        part = max(0.0, facts.step_ns - outside)
+        told = dict(said) | ({"part": (part, facts.step_ns)} if outside else {})
+        found = replace(found, message=_MANY(**told, calls=round(calls), each=min(time, part) / calls))
     return found.qualified(_CALLS_COST)
 
 

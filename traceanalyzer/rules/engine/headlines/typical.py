@@ -22,8 +22,11 @@ from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.rules.engine.headlines.kind_of_work import (
     MOST,
     UNNAMED,
+    computing_and_moving,
     computing_of,
     gpu_bound,
+    has_few_rows,
+    is_mixed,
     moving_of,
     other_work,
     with_shares,
@@ -106,6 +109,11 @@ _MOVES = Text(
     "headline-typical-gpu-memory-2",
     "Limited by GPU memory bandwidth: mostly {work}, {part:part} of {unit}.",
     note="unit is in the genitive: each step; work: elementwise kernels",
+)
+_MIXED = Text(
+    "headline-typical-gpu-mixed",
+    "Limited by the GPU, {part:part} of {unit}: {kinds}.",
+    note="unit is in the genitive: each step; kinds is a list with shares: convolutions 42 %, moving data 58 %",
 )
 _ONLY_COPIES = Text(
     "headline-typical-copies-2",
@@ -338,6 +346,10 @@ def _of_work(facts: Facts, recording: Recording, compute: float, step: float) ->
     """The headline of a device that mostly computes, with the class of its work."""
     bound, share = gpu_bound(facts), compute / step
     said: dict[str, Any] = {"unit": unit(recording), "part": (compute, step)}
+    if bound == "gpu-memory" and is_mixed(facts):
+        return StepBound(bound, _MIXED(**said, kinds=computing_and_moving(facts)), share)
+    if bound == "gpu-compute" and has_few_rows(facts):  # which read weights rather than compute
+        return StepBound(bound, _OTHER_GPU(**said, work=computing_of(facts)), share)
     if bound == "gpu-compute":
         return StepBound(bound, _PRODUCTS(**said, work=computing_of(facts)), share)
     if bound == "gpu-memory":
