@@ -31,9 +31,10 @@ _WAITING = "Waiting for a client on standard input (docs/agents.md); Ctrl+C ends
 def command(*, folder: str, quiet: bool) -> None:
     """Answer programs that read, over files below one folder.
 
-    It speaks the Model Context Protocol on standard input and output. The tools are report, finding, diff, verify, whatif and ranks, as the commands of these names. Only files below
-    FOLDER are read, and links that lead out of it are refused. Nothing is written, no address is opened, and each
-    answer is bounded. It needs the extra mcp: pip install 'torch-traceanalyzer[mcp]'.
+    It speaks the Model Context Protocol on standard input and output. The tools are report, finding, diff, verify,
+    whatif and ranks, as the commands of these names. Only files below FOLDER are read, and links that lead out of it
+    are refused. Nothing is written, no address is opened, and each answer is bounded. It needs an extra: pip install
+    'torch-traceanalyzer[mcp]'.
 
     \b
     Examples:

@@ -27,7 +27,16 @@ from traceanalyzer.report.brief import (
 )
 from traceanalyzer.report.compared import Interval
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.report.model import CodePlace, Combined, Finding, Headline, Report, Saving
+from traceanalyzer.report.model import (
+    CodePlace,
+    Combined,
+    Finding,
+    Generator,
+    Headline,
+    Report,
+    ReportSource,
+    Saving,
+)
 from traceanalyzer.sections.findings import RESOURCES
 from traceanalyzer.structure.recording import Recording
 
@@ -43,8 +52,8 @@ _WARNINGS = 3
 _DIGITS = 6
 """Digits of a value that is no time: more tell nothing and take room."""
 
-_LONG, _MIDDLE, _SHORT = 300, 160, 80
-"""Most characters of a sentence, of a claim or a line, and of a name."""
+_LONG, _MIDDLE, _SHORT, _WORD = 300, 160, 80, 30
+"""Most characters of a sentence, of a claim or a line, of a name, and of a word."""
 
 _REFUTED = Text(
     "brief-refuted",
@@ -144,8 +153,10 @@ class _Writer:
         findings = tuple(self._finding(own_id, finding) for own_id, finding in shown)
         return Brief(
             schema_version=brief.SCHEMA_VERSION,
-            generator=report.generator,
-            source=msgspec.structs.replace(report.source, name=self._cut(report.source.name, _MIDDLE)),
+            generator=Generator(*map(self._word, (report.generator.name, report.generator.version))),
+            source=ReportSource(
+                self._cut(report.source.name, _MIDDLE), self._word(report.source.format), report.source.size_bytes
+            ),
             verdicts=tuple(map(self._verdict, report.headlines[:verdicts])),
             findings=findings,
             more_findings=tuple(self._mention(own_id, finding) for own_id, finding in rest),
@@ -170,6 +181,10 @@ class _Writer:
         self.shortened += short != names.clean(name)
         return short
 
+    def _word(self, key: str) -> str:
+        """A word of the schema; one of a later version may be any text."""
+        return self._cut(key, _WORD)
+
     def _said(self, text: str, most: int) -> str:
         """A sentence in one clean line of at most so many characters."""
         whole = names.clean(text)
@@ -188,7 +203,7 @@ class _Writer:
         )
         return BriefVerdict(
             run=None if headline.run is None else self._cut(headline.run, _SHORT),
-            bound=headline.bound,
+            bound=self._word(headline.bound),
             sentence=self._said(headline.message.text, _LONG),
             qualifier=self._say(headline.qualifier, _LONG),
             step_ns=None if resources is None else _whole(resources.step_ns),
@@ -201,7 +216,7 @@ class _Writer:
             idle_share=None if shares is None else _rounded(shares.idle),
             all_fixes_ns=_times(combined),
             likely_ns=None if combined is None else _whole(combined.point_ns_per_step),
-            next_bound=None if combined is None else combined.next_bottleneck,
+            next_bound=None if combined is None else self._word(combined.next_bottleneck),
         )
 
     def _finding(self, own_id: str, finding: Finding) -> BriefFinding:
@@ -211,9 +226,9 @@ class _Writer:
         refuted = refuted_if(finding, ENGLISH)
         whole, check = calls(self.report, own_id)
         return BriefFinding(
-            id=own_id,
-            severity=finding.severity,
-            confidence=finding.confidence,
+            id=self._cut(own_id, _SHORT),
+            severity=self._word(finding.severity),
+            confidence=self._word(finding.confidence),
             claim=self._said(card.title, _MIDDLE),
             action=self._said(card.action if finding.action else card.advice, _LONG),
             code=self._cut(card.fix, _MIDDLE) if card.is_code else None,
@@ -222,7 +237,7 @@ class _Writer:
             likely_ns=None if saving is None or decided is not None else _whole(saving.point_ns_per_step),
             saves_share=None if saving is None else _ends(saving.wall_share),
             decided_by=self._say(decided, _MIDDLE),
-            blocked_by=finding.blocked_by,
+            blocked_by=None if finding.blocked_by is None else self._word(finding.blocked_by),
             evidence=tuple(self._evidence(finding)),
             not_when=self._said(card.not_when, _MIDDLE),
             refuted_if=None if refuted is None else self._said(refuted, _LONG),
@@ -231,7 +246,7 @@ class _Writer:
 
     def _mention(self, own_id: str, finding: Finding) -> BriefMention:
         said = (finding.action or finding.title).text
-        return BriefMention(own_id, self._said(said, _SHORT), _times(finding.saving))
+        return BriefMention(self._cut(own_id, _SHORT), self._said(said, _SHORT), _times(finding.saving))
 
     def _evidence(self, finding: Finding) -> Iterator[BriefEvidence]:
         """What crossed a threshold; where that is less than there is room for, further places of it."""
@@ -240,14 +255,16 @@ class _Writer:
         for proof in proofs:
             what = self._said(proof.subject.text, _MIDDLE)
             first = self._place(proof.where[0]) if proof.where else None
-            yield BriefEvidence(what, _rounded(proof.observed), _rounded(proof.threshold), proof.unit, first)
+            yield BriefEvidence(
+                what, _rounded(proof.observed), _rounded(proof.threshold), self._word(proof.unit), first
+            )
             for place in proof.where[1 : 1 + free]:
                 free -= 1
-                yield BriefEvidence(None, _rounded(place.value), None, place.unit, self._place(place))
+                yield BriefEvidence(None, _rounded(place.value), None, self._word(place.unit), self._place(place))
 
     def _place(self, place: CodePlace) -> str:
         name = place.name if place.label is None else place.label.text
-        return f"{place.kind} {self._cut(f'{name} {place.shapes}' if place.shapes else name, _SHORT)}"
+        return f"{self._word(place.kind)} {self._cut(f'{name} {place.shapes}' if place.shapes else name, _SHORT)}"
 
 
 def _places(finding: Finding) -> int:
