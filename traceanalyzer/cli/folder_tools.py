@@ -181,12 +181,12 @@ class FolderTools:
         if given == STDIN or was_url(given) or "\0" in given:
             raise UsageError(f"{given}: only files below {self._folder} can be read")
         path, mark, run = self._resolved(given), "", ""
-        if not path.exists():
+        if not os.path.lexists(path):
             file, mark, run = given.rpartition("#")
             path = self._resolved(file) if mark else path
-        if path.is_dir():
+        if os.path.isdir(path):  # noqa: PTH112 - False for names that are too long
             self._check_links(path)
-        elif path.is_file():
+        elif os.path.isfile(path):  # noqa: PTH113
             self._check_beside(path)
         else:
             raise UnusableInputError(f"{given}: no such file below {self._folder}")
@@ -195,7 +195,7 @@ class FolderTools:
     def _resolved(self, given: str | Path) -> Path:
         try:
             path = (self._folder / given).resolve()
-        except (OSError, RuntimeError):  # a name that is too long; links in a circle
+        except (OSError, RuntimeError):  # links in a circle
             raise UnusableInputError(f"{given}: no such file below {self._folder}") from None
         if not path.is_relative_to(self._folder):
             raise UsageError(f"{given}: leads out of {self._folder}, and only files below it can be read")
@@ -207,17 +207,19 @@ class FolderTools:
         while left:
             at = left.pop()
             seen.add(at)
-            for entry in os.scandir(at):
-                target = self._resolved(entry.path) if entry.is_symlink() else Path(entry.path)
-                if target.is_dir() and target not in seen:
-                    left.append(target)
+            with os.scandir(at) as entries:
+                for entry in entries:
+                    target = self._resolved(entry.path) if entry.is_symlink() else Path(entry.path)
+                    if target.is_dir() and target not in seen:
+                        left.append(target)
 
     def _check_beside(self, file: Path) -> None:
         """Resolve links beside a file that begin with its name: a report also reads the stacks of its graphs."""
         stem = file.name.removesuffix(".gz").removesuffix(".json")
-        for entry in os.scandir(file.parent):
-            if entry.name.startswith(stem) and entry.is_symlink():
-                self._resolved(entry.path)
+        with os.scandir(file.parent) as entries:
+            for entry in entries:
+                if entry.name.startswith(stem) and entry.is_symlink():
+                    self._resolved(entry.path)
 
 
 def _bounded(answer: Answer) -> str:

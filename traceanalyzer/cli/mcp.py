@@ -12,8 +12,9 @@ import click
 
 from traceanalyzer import config
 from traceanalyzer._version import __version__
-from traceanalyzer.cli import one_line, parameters
+from traceanalyzer.cli import LONGEST_MESSAGE, one_line, parameters
 from traceanalyzer.errors import MissingDependencyError, TraceAnalyzerError, UsageError
+from traceanalyzer.report.names import shorten
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
@@ -83,7 +84,7 @@ def _told(tool: Callable[..., str]) -> Callable[..., str]:
         try:
             return tool(**given)
         except TraceAnalyzerError as error:
-            raise ToolError(one_line(str(error))) from None
+            raise ToolError(shorten(one_line(str(error)), LONGEST_MESSAGE)) from None
         except MemoryError:
             raise ToolError("there is not enough memory; cut the trace (traceanalyzer trim)") from None
 
