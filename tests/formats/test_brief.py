@@ -20,6 +20,8 @@ from traceanalyzer.formats.language import ENGLISH
 from traceanalyzer.report.brief import SCHEMA_VERSION, finding_ids, numbered
 from traceanalyzer.report.message import Message
 from traceanalyzer.report.model import Finding, Report
+from traceanalyzer.report.selection import Once
+from traceanalyzer.sections import several_runs
 
 pytest.importorskip("babel", reason="babel is not installed")
 
@@ -186,12 +188,46 @@ def test_no_command_takes_a_part_for_a_report(tmp_path: Path) -> None:
     assert call("report", tmp_path, "-q", "--format", "json").code == 0, "in a folder they are no inputs"
 
 
-def test_names_that_no_shell_takes_are_quoted_or_replaced() -> None:
+@pytest.mark.parametrize(
+    ("name", "typed"),
+    [
+        ("my trace.json", "'my trace.json'"),
+        ("a\nb", "TRACE"),
+        ("x" * 200, "TRACE"),
+        ("-o.json", "./-o.json"),
+        ("$(reboot).json", "'$(reboot).json'"),
+        ("#1.json", "'#1.json'"),
+    ],
+)
+def test_no_name_of_a_file_becomes_a_command(name: str, typed: str) -> None:
     report = report_of(TRAINING)
-    spaced = replace(report, source=replace(report.source, name="my trace.json"))
-    assert brief.calls(spaced)[0] == "traceanalyzer finding 'my trace.json' ID"
-    broken = replace(report, source=replace(report.source, name="a\nb"))
-    assert brief.calls(broken, "x")[1] == "traceanalyzer verify TRACE AFTER --finding x"
+    named = replace(report, source=replace(report.source, name=name))
+    assert brief.calls(named)[0] == f"traceanalyzer finding {typed} ID"
+
+
+def test_no_id_of_a_saved_report_becomes_a_command() -> None:
+    report = report_of(TRAINING)
+    crafted = with_findings(report, replace(report.findings[0], rule="x; reboot"))
+    assert written(crafted)["findings"][0]["next"].endswith(" --finding 'x; reboot'")
+
+
+def test_what_is_saved_once_or_in_a_whole_run_is_no_saving_of_a_step() -> None:
+    report = report_of(TRAINING)
+    finding = report.findings[0]
+    assert finding.saving is not None
+    once = replace(finding, saving=None, once=Once((1e6, 2e6), 1.5e6, 0.1))
+    whole = replace(finding, saving=replace(finding.saving, is_of_whole_run=True))
+    told = written(with_findings(report, once, whole))["findings"]
+    assert [(each["once_ns"], each["is_of_whole_run"]) for each in told] == [([1000000, 2000000], False), (None, True)]
+    assert told[0]["saves_ns"] is None
+
+
+def test_what_a_later_run_has_settled_is_no_advice(monkeypatch: pytest.MonkeyPatch) -> None:
+    report = report_of(TRAINING)
+    monkeypatch.setattr(several_runs, "settled", lambda _: frozenset({0}))
+    document = written(report)
+    assert document["left_out"]["findings"] == 1
+    assert document["findings"][0]["id"] == finding_ids(report)[1]
 
 
 def test_each_finding_is_a_line() -> None:

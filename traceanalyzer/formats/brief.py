@@ -6,6 +6,7 @@ each, and what is not even mentioned is counted.
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -37,6 +38,7 @@ from traceanalyzer.report.model import (
     ReportSource,
     Saving,
 )
+from traceanalyzer.sections import several_runs
 from traceanalyzer.sections.findings import RESOURCES
 from traceanalyzer.structure.recording import Recording
 
@@ -46,6 +48,8 @@ _ROWS = 3
 """Rows of evidence of a finding."""
 _LINES = 3
 """Lines of the program of a finding."""
+_TOLD = 20
+"""Most findings with evidence: the keys alone take 400 characters of each."""
 _MENTIONS = 20
 _VERDICTS = 3
 _WARNINGS = 3
@@ -54,6 +58,9 @@ _DIGITS = 6
 
 _LONG, _MIDDLE, _SHORT, _WORD = 300, 160, 80, 30
 """Most characters of a sentence, of a claim or a line, of a name, and of a word."""
+
+_PLAIN = re.compile(r"\w[\w@%+=:,./#-]{0,200}", re.ASCII)
+"""Words that mean themselves in any shell."""
 
 _REFUTED = Text(
     "brief-refuted",
@@ -90,7 +97,7 @@ def render(report: Report, top: int | None = None, *, language: Language = ENGLI
     """
     del language
     for verdicts, warnings in ((_VERDICTS, _WARNINGS), (1, 1)):
-        most = len(report.findings) if top is None else min(top, len(report.findings))
+        most = min(len(report.findings), _TOLD if top is None else min(top, _TOLD))
         for told in range(most, -1, -1):
             text = _layout(_Writer(report).brief(verdicts, told, warnings))
             if len(text) <= LIMIT and (told or not most or verdicts == 1):
@@ -112,18 +119,21 @@ def refuted_if(finding: Finding, language: Language) -> str | None:
 def calls(report: Report, own_id: str = "ID") -> tuple[str, ...]:
     """Calls about a finding of a report: all of it, and whether its fix gained what was predicted."""
     run, slash, rule = own_id.rpartition("/")
-    source = _file(report)
-    with_run = f"{source}#{run}" if slash else source
+    name = report.source.name
+    if not name.isprintable() or not 0 < len(name) <= _SHORT:
+        name = "TRACE"
+    elif name.startswith("-"):
+        name = f"./{name}"
+    side = _typed(f"{name}#{run}" if slash else name)
     return (
-        f"traceanalyzer finding {source} {own_id}",
-        f"traceanalyzer verify {with_run} AFTER --finding {rule}",
+        f"traceanalyzer finding {_typed(name)} {_typed(own_id)}",
+        f"traceanalyzer verify {side} AFTER --finding {_typed(rule)}",
     )
 
 
-def _file(report: Report) -> str:
-    """The name of the input as one types it; a word for it if it is too long or no name."""
-    name = report.source.name
-    return shlex.quote(name) if name.isprintable() and 0 < len(name) <= _SHORT else "TRACE"
+def _typed(word: str) -> str:
+    """A word as one types it in a shell; what a file or a saved report names cannot become a command."""
+    return word if _PLAIN.fullmatch(word) else shlex.quote(names.clipped(word, _SHORT))
 
 
 def _layout(written: Brief) -> str:
@@ -148,7 +158,9 @@ class _Writer:
     def brief(self, verdicts: int, told: int, warnings: int, mentions: int = _MENTIONS) -> Brief:
         """A brief with at most so many verdicts, findings with evidence, and warnings."""
         report = self.report
-        named = list(zip(brief.finding_ids(report), report.findings, strict=True))
+        done = several_runs.settled(report)
+        ids = zip(brief.finding_ids(report), report.findings, strict=True)
+        named = [pair for number, pair in enumerate(ids) if number not in done]
         shown, rest = named[:told], named[told : told + mentions]
         findings = tuple(self._finding(own_id, finding) for own_id, finding in shown)
         return Brief(
@@ -166,8 +178,8 @@ class _Writer:
             ),
             left_out=LeftOut(
                 verdicts=max(0, len(report.headlines) - verdicts),
-                findings=len(named) - len(shown) - len(rest),
-                evidence=sum(map(_places, report.findings[:told])) - sum(len(each.evidence) for each in findings),
+                findings=len(report.findings) - len(shown) - len(rest),
+                evidence=sum(_places(finding) for _, finding in shown) - sum(len(each.evidence) for each in findings),
                 warnings=max(0, len(report.warnings) - warnings),
                 not_judged=len(report.skipped),
                 shortened=self.shortened,
@@ -191,7 +203,8 @@ class _Writer:
         if len(whole) <= most:
             return whole
         self.shortened += 1
-        return whole[: most - 4].rpartition(" ")[0] + " ..."
+        head = whole[: most - 4]
+        return (head.rpartition(" ")[0] or head) + " ..."
 
     def _say(self, message: Message | None, most: int) -> str | None:
         return None if message is None else self._said(message.text, most)
@@ -236,6 +249,8 @@ class _Writer:
             saves_ns=_times(saving),
             likely_ns=None if saving is None or decided is not None else _whole(saving.point_ns_per_step),
             saves_share=None if saving is None else _ends(saving.wall_share),
+            is_of_whole_run=saving is not None and saving.is_of_whole_run,
+            once_ns=None if finding.once is None else _rounded_ends(finding.once.wall_ns),
             decided_by=self._say(decided, _MIDDLE),
             blocked_by=None if finding.blocked_by is None else self._word(finding.blocked_by),
             evidence=tuple(self._evidence(finding)),
@@ -282,9 +297,11 @@ def _whole(ns: float | None) -> int | None:
 
 
 def _times(saving: Saving | Combined | None) -> Interval | None:
-    if saving is None:
-        return None
-    low, high = saving.wall_ns_per_step
+    return None if saving is None else _rounded_ends(saving.wall_ns_per_step)
+
+
+def _rounded_ends(interval: Interval) -> Interval:
+    low, high = interval
     return round(low), round(high)
 
 

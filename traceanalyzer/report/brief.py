@@ -26,7 +26,7 @@ class BriefVerdict(msgspec.Struct, frozen=True):
     qualifier: str | None
     """What changes what to do about it; null if nothing does."""
     step_ns: int | None
-    """Mean duration of a step that counts."""
+    """Mean duration of a step that counts; of a printed table that shows no steps the profiled time."""
     steps: int | None
     """Number of steps that count: two recordings need at least 5 each to be compared."""
     share: float | None
@@ -89,6 +89,10 @@ class BriefFinding(msgspec.Struct, frozen=True):
     """The same, most likely; null where only bounds are known, and where something unknown decides."""
     saves_share: Interval | None
     """The same as shares of the step (0 to 1)."""
+    is_of_whole_run: bool
+    """Whether `saves_ns` is of a whole run: a printed table does not say how many steps there are."""
+    once_ns: Interval | None
+    """What it saves once, outside of the typical steps, at least and at most; null if it is about the steps."""
     decided_by: str | None
     """What would show whether it saves anything, where it may save nothing."""
     blocked_by: str | None
@@ -129,7 +133,7 @@ class LeftOut(msgspec.Struct, frozen=True):
     verdicts: int
     """Headlines of further runs."""
     findings: int
-    """Findings that are not even mentioned."""
+    """Findings that are not even mentioned, those that a later run of a document has settled included."""
     evidence: int
     """Rows of evidence and further places of the findings that are there."""
     warnings: int
