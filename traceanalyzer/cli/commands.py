@@ -34,7 +34,6 @@ def overview() -> str:
 Usage: traceanalyzer [OPTIONS] COMMAND [ARGS]...
 
   Where PyTorch's GPU time goes, what to change, and what the change is worth.
-
   Example:
     traceanalyzer {EXAMPLE}
 

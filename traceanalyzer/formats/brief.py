@@ -43,7 +43,7 @@ from traceanalyzer.sections.findings import RESOURCES
 from traceanalyzer.structure.recording import Recording
 
 LIMIT = 8000
-"""Most characters."""
+"""Most characters of a brief."""
 _ROWS = 3
 """Rows of evidence of a finding."""
 _LINES = 3

@@ -179,7 +179,7 @@ class WholeFinding(msgspec.Struct, frozen=True):
     id: str
     """Id of the finding, as in the brief."""
     finding: Finding
-    """The finding."""
+    """The finding as the report has it."""
     refuted_if: str | None
     """What would refute it; null if nothing measured would."""
     next: tuple[str, ...]
