@@ -22,6 +22,8 @@ SCHEMAS = {
     "report": schemas.report,
     "difference": schemas.difference,
     "verification": schemas.verification,
+    "brief": schemas.brief,
+    "finding": schemas.finding,
     "capture": schemas.capture,
 }
 GENERATED = ("cli", "configuration", "first_report", "frameworks", "install", "metrics")

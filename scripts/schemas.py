@@ -19,6 +19,7 @@ from traceanalyzer.analyzers.memory.snapshot_changes import MemorySnapshotChange
 from traceanalyzer.analyzers.memory.snapshots import MemorySnapshotUse
 from traceanalyzer.analyzers.ranks.model import Ranks
 from traceanalyzer.analyzers.ranks.stragglers import Stragglers
+from traceanalyzer.report.brief import Brief, WholeFinding
 from traceanalyzer.report.difference import Difference
 from traceanalyzer.report.model import Report
 from traceanalyzer.report.verification import Verification
@@ -61,6 +62,18 @@ def verification() -> str:
     """Schema of what became of the findings of a measurement."""
     (whole,), components = described([Verification])
     return _document("traceanalyzer verification", whole, components)
+
+
+def brief() -> str:
+    """Schema of a report in brief."""
+    (whole,), components = described([Brief])
+    return _document("traceanalyzer report in brief", whole, components)
+
+
+def finding() -> str:
+    """Schema of one finding."""
+    (whole,), components = described([WholeFinding])
+    return _document("traceanalyzer finding", whole, components)
 
 
 def capture() -> str:

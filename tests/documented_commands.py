@@ -21,7 +21,7 @@ from tests.cli.running import FIXTURES, ROOT, call
 from traceanalyzer.cli.verify import CODES
 
 READMES = sorted(ROOT.glob("README*.md"))
-PAGES = [*READMES, *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [*READMES, *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "skills").rglob("*.md"))]
 SHELLS = {"", "sh", "console", "text"}
 """What blocks with commands are marked with; blocks that are indented have no mark."""
 _COMMAND = re.compile(r"(?:\$ )?((?:traceanalyzer|python3?|pip|make|git|torchrun|[A-Z_]+=\S+) .*)")
@@ -114,6 +114,8 @@ NOT_RUN = {
     r".* s3://.*": "store and cluster: tests/batching/ has both on loopback",
     r".* torchrun .*": "two processes with torch: tests/capture/ runs them",
     r"python -m examples\.lab (measure|programs|overhead|keep).*": "minutes with torch: tests/capture/test_lab.py",
+    r"traceanalyzer verify .* --finding ID": "ID stands for one of the findings of a report: docs/agents.md has one",
+    r"python -m scripts\.named_causes.*": "minutes: tests/test_named_causes.py runs a part",
     r"python -m examples\.lab score": "half a minute: make docs computes the same for docs/lab.md",
     r"python scripts/locales\.py (update|fill.*)": "writes into the checkout: tests/test_locales.py",
     r"python scripts/locales\.py (missing.*|--check)": "make docs and tests/test_locales.py run it",

@@ -28,6 +28,7 @@ PAGES = sorted(
         "docs/**/*.md",
         "traceanalyzer/rules/pages/*.md",
         "benchmarks/*.md",
+        "skills/**/*.md",
         "fixtures/README.md",
         "tests/builders/README.md",
         "traceanalyzer/rules/engine/README.md",
@@ -39,7 +40,7 @@ ARCHITECTURE = (ROOT / "ARCHITECTURE.md").read_text("utf-8")
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 FILE = re.compile(r"[\w.]+(/[\w.]+)+/?|\w[\w.]*\.(py|md|toml|json)")
 """A path, or the name of a file; no mere suffix."""
-PROJECT = {"traceanalyzer", "tests", "scripts", "examples", "benchmarks", "fixtures", "docs"}
+PROJECT = {"traceanalyzer", "tests", "scripts", "examples", "benchmarks", "fixtures", "docs", "skills"}
 """Folders of the project, with which the paths in pages begin."""
 EXAMPLES = {"report.json", "report.md", "trace.json", "trace.json.gz"}
 """Files that only users have."""

@@ -19,7 +19,7 @@ _FIGURES = (1e-6, 1e9)
 _SETTINGS = ("gpu", "rules", "select", "ignore", "language", "format", "top", "fail-on", "rule-seconds")
 SEVERITIES = ("info", "low", "medium", "high", "critical")
 """Severities of findings, the mildest first."""
-FORMATS = ("terminal", "markdown", "html", "json", "sarif", "csv", "xlsx")
+FORMATS = ("terminal", "markdown", "html", "brief", "json", "sarif", "csv", "xlsx")
 """Names of the formats that `traceanalyzer.formats` can make."""
 GPU_KEYS = (
     "name", "bandwidth", "fp64", "fp64_matrix", "fp32", "fp32_matrix", "tf32", "fp16", "bf16", "fp8", "fp4",

@@ -1,7 +1,7 @@
 """The command line. It parses, calls and prints. Asking what it can do imports nothing; a command imports click.
 
-Each command is a module with its name: `report`, `render`, `export`, `ranks`, `batch`, `diff`, `verify`, `whatif`,
-`capture`, `trim`, `anonymize`, `rules`. They share:
+Each command is a module with its name: `report`, `finding`, `render`, `export`, `ranks`, `batch`, `diff`, `verify`,
+`whatif`, `capture`, `trim`, `anonymize`, `mcp`, `rules`. They share:
 
     commands      their names, and what `--help` says, without any library
     program       the group, whose commands are imported when they are used
@@ -11,6 +11,7 @@ Each command is a module with its name: `report`, `render`, `export`, `ranks`, `
     progress      progress on standard error
     one_input     the trace that a folder leads to
     card          the option --card
+    folder_tools  the tools of the server `mcp`
 
 No other package talks to a terminal or sets exit codes.
 """

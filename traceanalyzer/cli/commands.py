@@ -4,6 +4,7 @@ from __future__ import annotations
 
 COMMANDS = {
     "report": "Report on one trace.",
+    "finding": "Show one finding whole.",
     "render": "Show a saved report or difference in another format or language.",
     "export": "Write one trace as a file for another program.",
     "ranks": "Compare the ranks of one distributed run.",
@@ -14,6 +15,7 @@ COMMANDS = {
     "capture": "Record training steps without changing the code.",
     "trim": "Cut a trace to some steps or a time range.",
     "anonymize": "Hash the names in a trace, so that it can be shared.",
+    "mcp": "Answer programs that read, over files below one folder.",
     "rules": "List the rules, or explain one.",
 }
 """Commands and their one-line help; each is a module of this package, imported when it is called."""
@@ -32,7 +34,6 @@ def overview() -> str:
 Usage: traceanalyzer [OPTIONS] COMMAND [ARGS]...
 
   Where PyTorch's GPU time goes, what to change, and what the change is worth.
-
   Example:
     traceanalyzer {EXAMPLE}
 

@@ -75,7 +75,7 @@ Texts = Mapping[str, Callable[[], str]]
 _Command = TypeVar("_Command", bound=Callable[..., None])
 
 _CHARTS = ("svg", "png")
-_JSON = ("json", "sarif", "speedscope")
+_JSON = ("json", "brief", "sarif", "speedscope")
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ fixes that were made together, because the time of a step does not tell them apa
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from operator import itemgetter
 from typing import NamedTuple
@@ -21,6 +20,7 @@ from traceanalyzer.config import Config
 from traceanalyzer.errors import UsageError
 from traceanalyzer.inputs.opening import FileProgress
 from traceanalyzer.pipeline import StepChoice
+from traceanalyzer.report.brief import numbered
 from traceanalyzer.report.compared import Interval, agreement, together
 from traceanalyzer.report.difference import Difference, FindingChange
 from traceanalyzer.report.message import Message, Text
@@ -155,12 +155,9 @@ def of(base: Measurement, head: Measurement, asked: Sequence[str] = ()) -> Verif
 
 def _named(changes: Iterable[FindingChange]) -> Iterator[tuple[str, FindingChange]]:
     """The findings of the base with their ids, in the order of its report."""
-    seen: Counter[str] = Counter()
     of_base = [(change.base_position, change) for change in changes if change.base_position is not None]
-    for _, change in sorted(of_base, key=itemgetter(0)):
-        seen[change.rule] += 1
-        number = seen[change.rule]
-        yield change.rule if number == 1 else f"{change.rule}#{number}", change
+    ordered = [change for _, change in sorted(of_base, key=itemgetter(0))]
+    yield from zip(numbered(change.rule for change in ordered), ordered, strict=True)
 
 
 def _chosen(

@@ -4,6 +4,8 @@
     markdown              for comments in pull requests
     html                  pages that need no network
     json                  the stable format for other programs
+    brief                 a report in 8,000 characters, for programs that read
+    one_finding           one finding whole
     sarif                 findings beside the code in reviews
     spreadsheet           all tables, as CSV
     workbook              an Excel workbook for people
@@ -54,6 +56,7 @@ FORMATS = {
     "terminal": (),
     "markdown": (".md", ".markdown"),
     "html": (".html", ".htm"),
+    "brief": (".brief.json",),  # before .json, in which it ends
     "json": (".json",),
     "sarif": (".sarif",),
 }
@@ -85,6 +88,7 @@ SUFFIXES: Mapping[str, Sequence[str]] = {
     "table": (".txt",),
     "markdown": (*FORMATS["markdown"], ".txt"),
     "html": FORMATS["html"],
+    "brief": (".json",),
     "json": FORMATS["json"],
     "sarif": (*FORMATS["sarif"], ".json"),
     "csv": (),

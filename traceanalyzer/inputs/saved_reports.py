@@ -23,10 +23,14 @@ _EVENTS = re.compile(rb'"traceEvents"\s*:')
 _DIFFERENCE = re.compile(rb'"generator"\s*:\s*\{[^{}]*\}\s*,\s*"base"\s*:')
 """The text by which the head of a difference differs from that of a report."""
 
+_PART = re.compile(rb'"source"\s*:\s*\{[^{}]*\}\s*,\s*"(?:verdicts|id)"\s*:')
+"""The text by which the head of a report in brief, or of one finding, differs from that of a report."""
+
 DIFFERENCE = "is a saved difference; name a report or a trace (render shows it)"
 """Error text for a difference where a report is needed."""
 
 _PREDICTION = "is a saved prediction of whatif, which no command reads; name the trace"
+_PART_OF_REPORT = "is a part of a report (brief, finding), which no command reads; name the report or the trace"
 _REMEDY = "create it again from the trace"
 _Saved = TypeVar("_Saved", Report, Difference)
 
@@ -68,6 +72,11 @@ def is_head_of_saved(head: bytes) -> bool:
 def is_head_of_difference(head: bytes) -> bool:
     """Whether the first bytes of a saved file are those of a difference."""
     return _DIFFERENCE.search(head[:_HEAD]) is not None
+
+
+def is_head_of_part(head: bytes) -> bool:
+    """Whether the first bytes of a saved file are those of a report in brief, or of one finding."""
+    return _PART.search(head[:_HEAD]) is not None
 
 
 def read(source: Peekable, name: str | None = None) -> Report | Difference:
@@ -129,6 +138,8 @@ def _kind(data: bytes, name: str) -> _Kind:
         raise _not_whole(name, "report", error) from None
     if kind.predicted_ns is not None:
         raise UnusableInputError(f"{name}: {_PREDICTION}")
+    if is_head_of_part(data):
+        raise UnusableInputError(f"{name}: {_PART_OF_REPORT}")
     return kind
 
 

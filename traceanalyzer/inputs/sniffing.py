@@ -161,6 +161,8 @@ def peek(file: IO[bytes], name: str, size: int, *, is_named: bool = False) -> Pe
 def _plain_kind(head: bytes) -> FileKind | None:
     """The kind of a file that its first bytes tell, whatever its name; None for traces, texts, and all else."""
     if saved_reports.is_head_of_saved(head):
+        if saved_reports.is_head_of_part(head):
+            return FileKind.OTHER
         return FileKind.DIFFERENCE if saved_reports.is_head_of_difference(head) else FileKind.REPORT
     if _is_report(head):
         return FileKind.OTHER

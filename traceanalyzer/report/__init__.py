@@ -3,6 +3,7 @@
     model               Report: headlines, findings, results by key, warnings, skipped
     difference          what changed between two measurements
     verification        what became of findings after a change
+    brief               a report in brief, and one finding of it
     compared            what a comparison shows of each side besides figures
     section             what a report shows, apart from its layout
     message             translatable texts: id, raw quantities, English
