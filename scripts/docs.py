@@ -24,7 +24,7 @@ SCHEMAS = {
     "verification": schemas.verification,
     "capture": schemas.capture,
 }
-GENERATED = ("cli", "configuration", "first_report", "frameworks", "install", "metrics")
+GENERATED = ("cli", "configuration", "first_report", "frameworks", "install", "metrics", "query")
 PAGES = tuple(f"docs/{name}.md" for name in GENERATED)
 
 

@@ -37,9 +37,13 @@ PROCESSES = [
 """Commands that start processes, beside those that the documentation shows."""
 AS_MODULES = [f"python -m {command}" for command in PROCESSES if "fixtures/" not in command]
 """The same in a folder without a clone: what `python -m` names is looked for in the current folder by Python itself."""
-_EXTRA = ".parquet"
+_EXTRAS = (".parquet", "traceanalyzer query ")
 """What only works with an extra that the fresh environment has not."""
-_DOCUMENTED = [command for command in RUN if command.startswith("traceanalyzer ") and _EXTRA not in command]
+_DOCUMENTED = [
+    command
+    for command in RUN
+    if command.startswith("traceanalyzer ") and not any(extra in command for extra in _EXTRAS)
+]
 _TRAP = """
 with open({log!r}, "a") as log:
     log.write(__file__ + "\\n")

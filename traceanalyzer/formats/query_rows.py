@@ -7,6 +7,7 @@ import io
 import json
 import math
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any, Protocol
 
 from traceanalyzer.report.names import in_one_line, inert, shorten
@@ -28,7 +29,7 @@ class Answered(Protocol):
 
     @property
     def rows(self) -> tuple[tuple[Any, ...], ...]:
-        """The rows."""
+        """The rows of the answer."""
 
 
 def table(answer: Answered) -> str:
@@ -55,25 +56,35 @@ def as_csv(answer: Answered) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow([inert(name) for name in answer.columns])
-    writer.writerows([inert(value) if isinstance(value, str) else _plain(value) for value in row] for row in answer.rows)
+    writer.writerows([_field(value) for value in row] for row in answer.rows)
     return text.getvalue()
 
 
 def as_json(answer: Answered) -> str:
     """A list with an object for each row, one a line; null for what is unknown."""
     rows = (dict(zip(answer.columns, map(_finite, row), strict=True)) for row in answer.rows)
-    lines = ",\n".join(json.dumps(row, ensure_ascii=False, default=str) for row in rows)
+    lines = ",\n".join(json.dumps(row, ensure_ascii=False, default=_as_json) for row in rows)
     return f"[\n{lines}\n]\n" if lines else "[]\n"
+
+
+def _field(value: Any) -> Any:
+    if isinstance(value, str):
+        return inert(value)
+    return str(value).lower() if isinstance(value, bool) else value
 
 
 def _plain(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, float):
-        return f"{value:.6g}" if abs(value) < 1e6 else f"{value:.15g}"
+        return f"{value:.6g}" if abs(value) < 1e6 else f"{value:.0f}"
     if isinstance(value, bool):
         return str(value).lower()
     return str(value)
+
+
+def _as_json(value: Any) -> Any:
+    return float(value) if isinstance(value, Decimal) else str(value)
 
 
 def _finite(value: Any) -> Any:

@@ -14,8 +14,9 @@ from pathlib import Path
 
 from traceanalyzer.config import Config
 from traceanalyzer.errors import UsageError
+from traceanalyzer.querying.computed import Recording
 from traceanalyzer.querying.database import Database, QueryLimits, QueryRows
-from traceanalyzer.querying.tables import Recording, bind
+from traceanalyzer.querying.tables import bind
 from traceanalyzer.trace.model import Trace
 
 __all__ = ["QueryLimits", "QueryRows", "sql", "to_parquet"]
@@ -82,7 +83,7 @@ def _recordings(traces: Trace | Sequence[Trace], config: Config | None, jobs: in
     Raises:
         UsageError: There is none, or something is no trace.
     """
-    given = [traces] if isinstance(traces, Trace) else list(traces)
+    given: list[Trace] = list(traces) if isinstance(traces, list | tuple) else [traces]  # type: ignore[list-item]  # checked next
     if not given or not all(isinstance(trace, Trace) for trace in given):
         raise UsageError("a query is answered from traces; traceanalyzer.load reads one")
     ranks = [rank for trace in given for rank in (trace.ranks or (trace,))]

@@ -18,7 +18,6 @@ from traceanalyzer.pipeline import analyze, context_of, summary_of
 from traceanalyzer.report.model import Finding, Report
 from traceanalyzer.structure import gaps, idle_times, module_calls
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.gap_causes import CAUSES
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.mark_forest import forest
 from traceanalyzer.structure.recording.program_steps import is_marked, program_steps
@@ -41,7 +40,7 @@ class LinkRows(Table):
     operator: I32 = column("i4", "", "name of that operator", pool="names")
     delay_ns: I64 = column("i8", "ns", "from the start of the launch to the start on the device; -1 where absent")
     module_node: I64 = column(
-        "i8", "", "node of the module call that it belongs to; of the backward pass that of the forward; -1 where absent"
+        "i8", "", "node of its module call, in the backward pass that of the forward; -1 where absent"
     )
     module: I32 = column("i4", "", "path of that module call, as in `modules`", pool="paths")
     is_backward: Bool = column("?", "", "whether autograd's backward pass launched it")
@@ -178,14 +177,15 @@ class Recording:
     """Rank of the trace, or its position where the traces do not say which ranks they are."""
     config: Config | None = None
     jobs: int = 1
+
     @cached_property
     def context(self) -> Context:
-        """What analyses share."""
+        """What analyses of the trace share."""
         return context_of(self.trace, None, None)
 
     @cached_property
     def report(self) -> Report:
-        """The report."""
+        """The report on the trace."""
         return analyze(self.trace, None, self.config, jobs=self.jobs)
 
     @cached_property
@@ -257,7 +257,7 @@ def links(recording: Recording) -> LinkRows:
 
 
 def calls(recording: Recording) -> CallRows:
-    """The host tree."""
+    """The host tree, one row for each node."""
     host = recording.context.host
     tree = host.tree
     duration = tree.end_ns - tree.start_ns
@@ -280,7 +280,7 @@ def calls(recording: Recording) -> CallRows:
 
 
 def modules(recording: Recording) -> ModuleRows:
-    """Calls of modules."""
+    """Calls of modules, as far as they were recorded."""
     host = recording.context.host
     tree, is_module = host.tree, host.kind == NodeKind.MODULE
     nodes = np.flatnonzero(is_module)
@@ -302,7 +302,7 @@ def modules(recording: Recording) -> ModuleRows:
 
 
 def marks(recording: Recording) -> MarkRows:
-    """Marks of the program."""
+    """Marks of the program, nested."""
     found = recording.context.cached(forest)
     return MarkRows(
         mark=np.arange(len(found)),
@@ -318,7 +318,7 @@ def marks(recording: Recording) -> MarkRows:
 
 
 def steps(recording: Recording) -> StepRows:
-    """Steps of the program."""
+    """Steps of the program, as the report has them."""
     program = program_steps(recording.context)
     numbers = [int(name) if name.isascii() and name.isdecimal() else NO_PARENT for name in program.names]
     return StepRows(
@@ -380,7 +380,7 @@ def _joined(kind: type[T], parts: Sequence[T]) -> T:
 
 
 def findings(recording: Recording) -> FindingRows:
-    """What the report finds."""
+    """What the report finds, in its order."""
     found = recording.report.findings
     saved = [finding.saving for finding in found]
     unknown = float("nan")
@@ -401,7 +401,7 @@ def findings(recording: Recording) -> FindingRows:
 
 
 def spans(recording: Recording) -> SpanRows:
-    """Where the findings are."""
+    """Where the findings of the report are."""
     found = recording.report.findings
     rows = [
         (id_, at, start, duration)
@@ -432,7 +432,7 @@ def _ids(found: Sequence[Finding]) -> list[str]:
 
 
 def ranks(recording: Recording) -> RankRows:
-    """The trace itself."""
+    """The facts of the trace itself."""
     info = recording.trace.info
     summary = summary_of(recording.trace, recording.context)
 

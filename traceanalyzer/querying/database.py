@@ -191,7 +191,7 @@ class Database:
         def run() -> None:
             try:
                 results.append(ask())
-            except BaseException as error:  # noqa: BLE001 - raised again below, in the thread of the caller
+            except BaseException as error:  # raised again below, in the thread of the caller
                 errors.append(error)
 
         worker = threading.Thread(target=run, daemon=True)
