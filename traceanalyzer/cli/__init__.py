@@ -1,7 +1,7 @@
 """The command line. It parses, calls and prints. Asking what it can do imports nothing; a command imports click.
 
 Each command is a module with its name: `report`, `render`, `export`, `ranks`, `batch`, `diff`, `verify`, `whatif`,
-`query`, `capture`, `trim`, `anonymize`, `rules`. They share:
+`query`, `reproduce`, `capture`, `trim`, `anonymize`, `rules`. They share:
 
     commands      their names, and what `--help` says, without any library
     program       the group, whose commands are imported when they are used

@@ -5,7 +5,6 @@ Each is what the analyses of a report ask, row by row instead of summed.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,7 +14,8 @@ import numpy as np
 
 from traceanalyzer.config import Config
 from traceanalyzer.pipeline import analyze, context_of, summary_of
-from traceanalyzer.report.model import Finding, Report
+from traceanalyzer.report.model import Report
+from traceanalyzer.report.names import numbered
 from traceanalyzer.structure import gaps, idle_times, module_calls
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
@@ -386,7 +386,7 @@ def findings(recording: Recording) -> FindingRows:
     unknown = float("nan")
     likely = [s.point_ns_per_step if s and s.point_ns_per_step is not None else unknown for s in saved]
     return FindingRows(
-        finding=_texts(_ids(found)),
+        finding=_texts(numbered(f.rule for f in found)),
         rule=_texts([f.rule for f in found]),
         severity=_texts([f.severity for f in found]),
         confidence=_texts([f.confidence for f in found]),
@@ -405,7 +405,7 @@ def spans(recording: Recording) -> SpanRows:
     found = recording.report.findings
     rows = [
         (id_, at, start, duration)
-        for id_, finding in zip(_ids(found), found, strict=True)
+        for id_, finding in zip(numbered(f.rule for f in found), found, strict=True)
         for at in finding.where
         for start, duration in at.spans
     ]
@@ -419,16 +419,6 @@ def spans(recording: Recording) -> SpanRows:
         dur_ns=np.array([duration for *_, duration in rows], np.int64),
         is_outside_steps=np.array([at.outside_steps for _, at, *_ in rows], np.bool_),
     )
-
-
-def _ids(found: Sequence[Finding]) -> list[str]:
-    """Ids of findings: the rule, with a number from its second one on."""
-    seen: Counter[str] = Counter()
-    ids = []
-    for finding in found:
-        seen[finding.rule] += 1
-        ids.append(finding.rule if seen[finding.rule] == 1 else f"{finding.rule}#{seen[finding.rule]}")
-    return ids
 
 
 def ranks(recording: Recording) -> RankRows:
