@@ -26,7 +26,7 @@ SCHEMAS = {
     "finding": schemas.finding,
     "capture": schemas.capture,
 }
-GENERATED = ("cli", "configuration", "first_report", "frameworks", "install", "metrics")
+GENERATED = ("cli", "configuration", "first_report", "frameworks", "install", "metrics", "query")
 PAGES = tuple(f"docs/{name}.md" for name in GENERATED)
 
 

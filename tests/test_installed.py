@@ -37,7 +37,7 @@ PROCESSES = [
 """Commands that start processes, beside those that the documentation shows."""
 AS_MODULES = [f"python -m {command}" for command in PROCESSES if "fixtures/" not in command]
 """The same in a folder without a clone: what `python -m` names is looked for in the current folder by Python itself."""
-_EXTRAS = (".parquet", "traceanalyzer mcp")
+_EXTRAS = (".parquet", "traceanalyzer mcp", "traceanalyzer query ")
 """What only works with an extra that the fresh environment has not."""
 _DOCUMENTED = [
     command

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from traceanalyzer.multirank import ranks
     from traceanalyzer.pipeline import StepChoice, analyze
     from traceanalyzer.prediction import whatif
+    from traceanalyzer.querying import sql
     from traceanalyzer.report.model import Report
     from traceanalyzer.trace.model import Trace
 
@@ -46,6 +47,7 @@ __all__ = [
     "load_report",
     "ranks",
     "render",
+    "sql",
     "verify",
     "whatif",
 ]
@@ -63,6 +65,7 @@ _HOMES = {
     "load_report": "traceanalyzer.inputs.opening",
     "ranks": "traceanalyzer.multirank",
     "render": "traceanalyzer.formats",
+    "sql": "traceanalyzer.querying",
     "verify": "traceanalyzer.comparison.verification",
     "whatif": "traceanalyzer.prediction",
 }

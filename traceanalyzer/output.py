@@ -23,6 +23,7 @@ _OURS = re.compile(
     rb'\s*<meta name="generator" content="traceanalyzer'
     rb'|\{\s*"schema_version":\s*\d+,\s*"generator":\s*\{\s*"name":\s*"traceanalyzer"'
     rb'|\{\s*"traceanalyzer_rewritten":'
+    rb"|# traceanalyzer reproduce\n"
     rb'|\{\s*"exporter":\s*"traceanalyzer@'
     rb"|\x89PNG\r\n\x1a\n(?s:.{25}.{4})tEXtSoftware\x00traceanalyzer )"
 )

@@ -1,7 +1,7 @@
 """The command line. It parses, calls and prints. Asking what it can do imports nothing; a command imports click.
 
 Each command is a module with its name: `report`, `finding`, `render`, `export`, `ranks`, `batch`, `diff`, `verify`,
-`whatif`, `capture`, `trim`, `anonymize`, `mcp`, `rules`. They share:
+`whatif`, `query`, `reproduce`, `capture`, `trim`, `anonymize`, `mcp`, `rules`. They share:
 
     commands      their names, and what `--help` says, without any library
     program       the group, whose commands are imported when they are used

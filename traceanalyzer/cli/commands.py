@@ -12,6 +12,8 @@ COMMANDS = {
     "diff": "Compare two measurements.",
     "verify": "Check whether the fixes of findings gained what was predicted.",
     "whatif": "Predict what a step would take with changes.",
+    "query": "Ask a trace a question in SQL.",
+    "reproduce": "Write a program that repeats a recorded operator.",
     "capture": "Record training steps without changing the code.",
     "trim": "Cut a trace to some steps or a time range.",
     "anonymize": "Hash the names in a trace, so that it can be shared.",

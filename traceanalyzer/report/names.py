@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
@@ -154,3 +155,13 @@ def code_place(file: str | None, line: int | None) -> str | None:
 def named_code(function: str | None, file: str | None, line: int | None) -> str:
     """A place in the code with its function; a question mark if both are unknown."""
     return " ".join(filter(None, (code_place(file, line), function))) or "?"
+
+
+def numbered(rules: Iterable[str]) -> list[str]:
+    """Ids of findings by their rules: the rule, and from its second finding on `RULE#2`."""
+    seen: Counter[str] = Counter()
+    ids = []
+    for rule in rules:
+        seen[rule] += 1
+        ids.append(rule if seen[rule] == 1 else f"{rule}#{seen[rule]}")
+    return ids
