@@ -81,4 +81,5 @@ def bare(*runs: Sequence[float], has_gpu: bool = False) -> Measurement:
         findings=(),
         options=None,
         world_size=None,
+        all_runs=tuple(map(tuple, runs)),
     )

@@ -55,7 +55,9 @@ def unlike(reports: Sequence[Report]) -> tuple[UnlikeStep, ...]:
 
 
 def compare(base: Measurement, head: Measurement) -> tuple[UnusualSteps, ...]:
-    """The steps that are unlike the typical ones, by reason; those that are judged first."""
+    """The steps that are unlike the typical ones, by reason, those that are judged first; none if a side knows none."""
+    if not base.all_runs or not head.all_runs:
+        return ()
     kinds = {(not step.is_judged, step.reason) for side in (base, head) for step in side.unlike}
     return tuple(
         _row(reason, [_durations(side, reason, is_judged=not is_apart) for side in (base, head)], not is_apart)

@@ -20,11 +20,6 @@ from traceanalyzer.report.message import Message, Text
 _LEVEL = 0.01
 """Probability with which the interval of a statistic misses: half of it on the side of an alarm."""
 STATISTICS = ("typical", "mean")
-_TYPICAL, _MEAN = (
-    Text("diff-gate-typical", "typical step", "as in: the typical step is 5 % slower"),
-    Text("diff-gate-mean", "mean of all recorded steps", "as in: the mean of all recorded steps is 5 % slower"),
-)
-_WORDS = dict(zip(STATISTICS, (_TYPICAL, _MEAN), strict=True))
 
 _PASSED = Text("diff-gate-passed-exactly", "No regression beyond {limit:exact_share}.")
 _PASSED_BOTH = Text(
@@ -70,8 +65,8 @@ _ONE_UNDECIDED = {
 }
 _BOTH_UNDECIDED = Text(
     "diff-gate-both-unclear",
-    "Cannot tell whether steps are slower by more than {limit:exact_share}: the typical step may be {typical:+share}, "
-    "the mean of all recorded steps {mean:+share}, at most (99 %).",
+    "Cannot tell whether steps are slower by more than {limit:exact_share}: the typical step may be "
+    "{typical:share} slower, and the mean of all recorded steps {mean:share}, at most (99 %).",
 )
 _FEW = Text(
     "diff-gate-few",
@@ -91,8 +86,8 @@ _CLOCKS = Text(
 )
 _NO_STEPS = Text(
     "diff-gate-no-steps",
-    "Cannot tell whether steps are slower by more than {limit:exact_share}: {name} holds no single steps; compare the "
-    "trace, or a report that this version writes of it.",
+    "Cannot tell whether steps are slower by more than {limit:exact_share}: {name} does not hold every single step, as "
+    "reports of old versions; compare the trace, or a report that this version writes of it.",
 )
 
 
@@ -116,6 +111,9 @@ def judge(
     """
     if comparability.obstacle is not None:
         return Gate(limit, "inconclusive", _UNDECIDED(limit=limit))
+    without = [side.side for side in (base, head) if side.side.format == "kineto" and not side.all_runs]
+    if without:
+        return Gate(limit, "inconclusive", _NO_STEPS(limit=limit, name=without[0].name))
     typical = verdict.statistic("typical", base, head, machine)
     if typical is None:
         return _of_sums(base, head, judged, limit)
@@ -136,9 +134,6 @@ def _of_sums(base: Measurement, head: Measurement, judged: Verdict, limit: float
         return Gate(limit, "regression", _REGRESSION(share=share, limit=limit))
     if judged.outcome != "inconclusive":
         return Gate(limit, "passed", _PASSED(limit=limit))
-    without = next((side.side for side in (base, head) if not side.steps and side.side.format == "kineto"), None)
-    if without is not None:
-        return Gate(limit, "inconclusive", _NO_STEPS(limit=limit, name=without.name))
     return Gate(limit, "inconclusive", _UNDECIDED(limit=limit))
 
 

@@ -86,7 +86,12 @@ _NOISE = Text(
     "The change is smaller than the noise: the change of the typical step lies between {low:ns} and {high:ns} (95 "
     "%). Record more steps.",
 )
-NOISE = frozenset({_NOISE.id, _UNCLEAR_MEAN.id})
+_NOISE_OF_RECORDINGS = Text(
+    "diff-noise-recordings",
+    "The change is smaller than the noise between recordings: the change of the typical step lies between {low:ns} and "
+    "{high:ns} (95 %). Make more recordings of each side.",
+)
+NOISE = frozenset({_NOISE.id, _NOISE_OF_RECORDINGS.id, _UNCLEAR_MEAN.id})
 """Reasons after which nothing is known to have changed."""
 _FEW = Text(
     "diff-few",
@@ -292,7 +297,8 @@ def _unchanged(times: StepTime, tolerance: float, *, is_median_within: bool, is_
     """No change where both statistics are within the tolerance for sure; else nobody can tell."""
     low, high = times.median.interval_ns or (-np.inf, np.inf)
     if not is_median_within:
-        return _inconclusive(times, _NOISE(low=low, high=high))
+        text = _NOISE if times.unit == "step" and times.median.method != "t" else _NOISE_OF_RECORDINGS
+        return _inconclusive(times, text(low=low, high=high))
     if not is_mean_within:
         low, high = times.mean.interval_ns or (-np.inf, np.inf)
         return _inconclusive(times, _UNCLEAR_MEAN(tolerance=tolerance, low=low, high=high))
@@ -325,7 +331,11 @@ def _without_steps(base: Measurement, head: Measurement, comparability: Comparab
 
 def is_identical(base: Measurement, head: Measurement) -> bool:
     """Whether both sides are the same measurement."""
-    return sorted(s.duration_ns for s in base.steps) == sorted(s.duration_ns for s in head.steps)
+    typical, every = (
+        [sorted(step for run in runs for step in run) for runs in sides]
+        for sides in ((base.durations, head.durations), (base.all_runs, head.all_runs))
+    )
+    return typical[0] == typical[1] and (every[0] == every[1] or not all(every))
 
 
 def _is_change(shift: Shift) -> bool:

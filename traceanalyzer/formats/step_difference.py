@@ -70,7 +70,7 @@ _YES, _NO = Text("diff-unusual-yes", "yes"), Text("diff-unusual-no", "no")
 _UNUSUAL = (
     Column(
         Text("diff-unusual-reason", "Unlike the typical steps by", "then a reason: a long wait for the DataLoader"),
-        "label",
+        "",
         lambda row: word(STEP_REASONS, row.reason),
     ),
     Column(Text("diff-unusual-base", "Steps before"), "number", "base_count"),
