@@ -132,7 +132,7 @@ def test_a_report_without_single_steps_is_named_in_one_sentence() -> None:
     found = diff(without_steps(one), report(training([round(1.2 * us) for us in QUIET])), limit=0.03).gate
     assert found is not None
     assert (found.outcome, found.reason.id) == ("inconclusive", "diff-gate-no-steps")
-    assert "does not hold every single step" in found.reason.text
+    assert "does not hold its single steps" in found.reason.text
 
 
 def test_the_upper_end_of_an_interval() -> None:

@@ -86,8 +86,8 @@ _CLOCKS = Text(
 )
 _NO_STEPS = Text(
     "diff-gate-no-steps",
-    "Cannot tell whether steps are slower by more than {limit:exact_share}: {name} does not hold every single step, as "
-    "reports of old versions; compare the trace, or a report that this version writes of it.",
+    "Cannot tell whether steps are slower by more than {limit:exact_share}: {name} does not hold its single steps "
+    "(reports of old versions do not); compare the trace, or a report that this version writes of it.",
 )
 
 

@@ -69,7 +69,7 @@ _CHANGES = (
 _YES, _NO = Text("diff-unusual-yes", "yes"), Text("diff-unusual-no", "no")
 _UNUSUAL = (
     Column(
-        Text("diff-unusual-reason", "Unlike the typical steps by", "then a reason: a long wait for the DataLoader"),
+        Text("diff-unusual-reason", "Why", "why steps are unlike the typical ones: a long wait for the DataLoader"),
         "",
         lambda row: word(STEP_REASONS, row.reason),
     ),
