@@ -86,7 +86,8 @@ def test_a_regression_still_writes_its_file(traces: Path, tmp_path: Path) -> Non
     target = tmp_path / "diff.md"
     run = call("diff", traces / "base.json", traces / "slower.json", "-o", target, "--fail-on-regression", "3%")
     assert run.code == 1
-    assert "A regression of 20" in target.read_text("utf-8")
+    said = "A regression beyond the limit of 3.00 %: 20.00 % in the typical step, and 20.00 % in the mean"
+    assert said in target.read_text("utf-8").replace("\u00a0", " ")
 
 
 @pytest.mark.parametrize("form", ["terminal", "markdown", "json"])
@@ -148,3 +149,26 @@ def test_unusable_inputs_are_one_line(arguments: tuple[Path, ...]) -> None:
 
 def test_other_languages_are_usage_errors(traces: Path) -> None:
     assert "xx" in assert_one_line(call("diff", traces / "base.json", traces / "base.json", "--lang", "xx"))
+
+
+def test_noise_is_kept_in_the_difference_and_taken_from_it(traces: Path, tmp_path: Path) -> None:
+    """A folder with recordings of an unchanged program, then the difference that was written with it."""
+    for name in ("base", "slower", "faster"):
+        (tmp_path / "same" / name).parent.mkdir(exist_ok=True)
+        (tmp_path / "same" / f"{name}.json").write_bytes((traces / f"{name}.json").read_bytes())
+    sides = (traces / "base.json", traces / "slower.json", "--fail-on-regression", "3%")
+    assert call("diff", *sides, "--noise", tmp_path / "same", "-o", tmp_path / "d.json").code == 3
+    kept = json.loads((tmp_path / "d.json").read_bytes())
+    assert (kept["noise"]["recordings"], kept["noise"]["freedom"], kept["gate"]["noise_from"]) == (3, 2, "machine")
+    again = call("diff", *sides, "--noise", tmp_path / "d.json", "--format", "json")
+    assert again.code == 3
+    assert json.loads(again.out)["gate"] == kept["gate"]
+    assert call("verify", *sides[:2], "--noise", tmp_path / "d.json").code in (0, 3, 5)
+
+
+def test_noise_that_is_none_is_one_line(traces: Path, tmp_path: Path) -> None:
+    sides = (traces / "base.json", traces / "slower.json")
+    assert "holds no noise" in assert_one_line(call("diff", *sides, "--noise", traces / "base.json"))
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one" / "base.json").write_bytes((traces / "base.json").read_bytes())
+    assert "several times" in assert_one_line(call("diff", *sides, "--noise", tmp_path / "one"))

@@ -64,9 +64,10 @@ def written(trace: TraceBuilder, path: Path) -> Path:
     return trace.write(path)
 
 
-def bare(*runs: Sequence[float]) -> Measurement:
+def bare(*runs: Sequence[float], has_gpu: bool = False) -> Measurement:
     """Step times and nothing else; one sequence per capture."""
-    rows = tuple(tuple(StepRow(ns, dict.fromkeys(("kernel", "other"), 0.0)) for ns in run) for run in runs)
+    parts = {"kernel": 1.0 if has_gpu else 0.0, "other": 0.0}
+    rows = tuple(tuple(StepRow(ns, parts) for ns in run) for run in runs)
     count = sum(map(len, runs))
     return Measurement(
         side=Side("steps", "kineto", None, None, len(runs), (), (), count, "ProfilerStep", (), ()),
@@ -80,4 +81,5 @@ def bare(*runs: Sequence[float]) -> Measurement:
         findings=(),
         options=None,
         world_size=None,
+        all_runs=tuple(map(tuple, runs)),
     )

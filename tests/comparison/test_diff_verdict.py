@@ -9,8 +9,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from sides import QUIET, bare, report, training
 
-from traceanalyzer.comparison import comparability, diff, verdict
-from traceanalyzer.report.difference import Gate, Verdict
+from traceanalyzer.comparison import comparability, diff, gate, verdict
+from traceanalyzer.report.difference import Verdict
+from traceanalyzer.report.gate import Gate
 
 EXAMPLES = 5000 if os.environ.get("TRACEANALYZER_FULL") == "1" else 200
 NS = 1e6
@@ -23,9 +24,10 @@ def judged(base: list[float], head: list[float], limit: float | None = None) -> 
 
 
 def gated(base: list[float], head: list[float], limit: float) -> Gate:
-    one, two = bare(base), bare(head)
+    """Of one recording each on a GPU."""
+    one, two = bare(base, has_gpu=True), bare(head, has_gpu=True)
     times, conditions = verdict.compare(one, two), comparability.check(one, two)
-    return verdict.gate(verdict.judge(one, two, times, conditions, limit), times, conditions, limit)
+    return gate.judge(one, two, verdict.judge(one, two, times, conditions, limit), conditions, limit)
 
 
 def times(factor: float) -> list[float]:

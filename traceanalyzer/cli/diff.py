@@ -35,6 +35,7 @@ _FORMATS = {name: formats.EVERY[name] for name in FORMATS}
     metavar="N%",
     help="Exit with 1 if steps became slower by more than N %, with 3 if inconclusive.",
 )
+@parameters.noise
 @parameters.top("5, in Markdown and on a page 20")
 @parameters.lang
 @parameters.steps(of=" of traces")
@@ -51,6 +52,7 @@ def command(
     outputs: tuple[str, ...],
     form: str | None,
     limit: float | None,
+    noise: str | None,
     top: int | None,
     lang: str | None,
     steps: tuple[int | None, int | None] | None,
@@ -80,6 +82,7 @@ def command(
       traceanalyzer diff base.json head.json -o diff.html --card diff.png
       traceanalyzer diff base.json head.json -o diff.md --fail-on-regression 3%
       traceanalyzer diff runs/main/ runs/branch/ --format json -o -
+      traceanalyzer diff runs/main/ runs/branch/ --fail-on-regression 3% --noise runs/unchanged/
       traceanalyzer diff base.json head.json -o writeup.md --story
       traceanalyzer diff profiling.md#run-1 profiling.md#run-2
       traceanalyzer diff before.pickle after.pickle
@@ -101,13 +104,15 @@ def command(
     first, last = steps or (None, None)
     choice = StepChoice(first, last, skip_warmup)
     if head is not None and are_snapshots(base, head):
-        _require_no_steps(limit, choice, card_file, story=story)
+        _require_no_steps(limit, noise, choice, card_file, story=story)
         with reading_each(quiet=quiet) as progress:
             changed = diff_snapshots(base, head, progress)
         delivery.Delivery(spoken, top, force=force, quiet=quiet).deliver(changed, targets, {})
         return
     with reading_each(quiet=quiet) as progress:
-        difference = diff(base, head, limit=limit, steps=choice, config=settings, progress=progress, jobs=jobs)
+        difference = diff(
+            base, head, limit=limit, noise=noise, steps=choice, config=settings, progress=progress, jobs=jobs
+        )
     told = answer(difference, spoken, is_story=story, page_url=page_url)
     delivery.deliver_answer(told, targets, top, force=force, quiet=quiet)
     card.draw(difference, card_file, delivery.Delivery(spoken, force=force, quiet=quiet))
@@ -115,7 +120,9 @@ def command(
         sys.exit(code)
 
 
-def _require_no_steps(limit: float | None, choice: StepChoice, card_file: str | None, *, story: bool) -> None:
+def _require_no_steps(
+    limit: float | None, noise: str | None, choice: StepChoice, card_file: str | None, *, story: bool
+) -> None:
     """Refuse what only measurements with steps have.
 
     Raises:
@@ -123,6 +130,7 @@ def _require_no_steps(limit: float | None, choice: StepChoice, card_file: str | 
     """
     given = {
         "--fail-on-regression": limit is not None,
+        "--noise": noise is not None,
         "--steps": not choice.is_everything,
         "--card": card_file is not None,
         "--story": story,

@@ -137,6 +137,16 @@ def form(names: Iterable[str], hidden: Iterable[str] = ()) -> _Decorator[_Comman
     )
 
 
+def noise(command: _Command) -> _Command:
+    """Add the option for recordings of unchanged programs."""
+    return click.option(
+        "--noise",
+        metavar="FOLDER",
+        shell_complete=files,
+        help="Recordings of unchanged programs on this machine, or a difference in JSON that was written with them.",
+    )(command)
+
+
 def top(default: str) -> _Decorator[_Command]:
     """Add the option `--top`."""
     return click.option(

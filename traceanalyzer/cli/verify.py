@@ -29,6 +29,7 @@ CODES = {"confirmed": 0, "better": 0, "worse": 1, "cannot-tell": 3, "refuted": 4
     metavar="ID",
     help="Check this finding only: the id of its rule, or of several findings of a rule RULE#2. Repeatable.",
 )
+@parameters.noise
 @parameters.output("the outcome", formats.suffixes(_FORMATS))
 @parameters.form(_FORMATS)
 @parameters.top("20")
@@ -42,6 +43,7 @@ def command(
     before: str,
     after: str | None,
     findings: tuple[str, ...],
+    noise: str | None,
     outputs: tuple[str, ...],
     form: str | None,
     top: int | None,
@@ -85,7 +87,16 @@ def command(
     first, last = steps or (None, None)
     choice = StepChoice(first, last, skip_warmup)
     with reading_each(quiet=quiet) as progress:
-        checked = verify(before, after, findings=findings, steps=choice, config=settings, progress=progress, jobs=jobs)
+        checked = verify(
+            before,
+            after,
+            findings=findings,
+            noise=noise,
+            steps=choice,
+            config=settings,
+            progress=progress,
+            jobs=jobs,
+        )
     delivery.deliver_answer(answer(checked, spoken), targets, top or settings.top, force=force, quiet=quiet)
     if code := CODES[checked.outcome]:
         sys.exit(code)

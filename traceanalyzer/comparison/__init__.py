@@ -5,7 +5,11 @@
     traces          the figures of a side that was recorded as traces
     comparability   whether both do the same work, on the same machine
     statistics      tests and intervals that hold for few steps
+    all_steps       all recorded steps, and those unlike the typical ones
+    clocks          clocks and power of both sides
+    noise           by how much recordings of unchanged programs differ
     verdict         faster, slower, or inconclusive
+    gate            the answer to --fail-on-regression
     alignment       work of devices under the lowest caller that both sides have
     explanation     parts, operators, kernels and modules that changed
     findings        which are fixed, which are new
@@ -22,15 +26,28 @@ from __future__ import annotations
 from pathlib import Path
 
 from traceanalyzer._version import __version__
-from traceanalyzer.comparison import comparability, explanation, findings, measurement, runs, traces, verdict
+from traceanalyzer.comparison import (
+    all_steps,
+    comparability,
+    explanation,
+    findings,
+    gate,
+    measurement,
+    runs,
+    traces,
+    verdict,
+)
+from traceanalyzer.comparison import noise as noises
 from traceanalyzer.comparison import sides as side_inputs
 from traceanalyzer.comparison.measurement import MeasuredGpu, Measurement
 from traceanalyzer.comparison.sides import Given, Reading
 from traceanalyzer.config import Config
 from traceanalyzer.errors import UsageError
+from traceanalyzer.inputs import opening
 from traceanalyzer.inputs.opening import FileProgress, silent
 from traceanalyzer.pipeline import StepChoice
 from traceanalyzer.report.difference import SCHEMA_VERSION, Difference, GpuUse, MemoryPeak
+from traceanalyzer.report.gate import Noise
 from traceanalyzer.report.model import Generator, Report
 from traceanalyzer.sections.in_steps import has_calls_in_steps, has_typical_steps
 
@@ -42,6 +59,7 @@ def diff(
     head: Input | None = None,
     *,
     limit: float | None = None,
+    noise: str | Path | None = None,
     steps: StepChoice | None = None,
     config: Config | None = None,
     progress: FileProgress | None = None,
@@ -54,6 +72,8 @@ def diff(
             traces of a run, a report in memory, or a run of a document with tables (`notes.md#run-1`).
         head: After. None: `base` is a document with two runs.
         limit: A slower step by more than this share is a regression; None if there is no limit.
+        noise: A folder with recordings of unchanged programs on the same machine (those of a folder within it are of
+            one program), or a difference that was written with one; None if there is none.
         steps: The steps of traces that count.
         config: Settings of a project; `traceanalyzer.config.load` reads them.
         progress: From the name of a file to what takes the number of bytes after each read.
@@ -63,20 +83,29 @@ def diff(
         UnusableInputError: A side contains nothing that can be compared.
         UsageError: The sides are of different kinds, or no run was named where there are several.
     """
-    return compare(*measured(base, head, steps=steps, config=config, progress=progress, jobs=jobs), limit)
+    how = reading(steps=steps, config=config, progress=progress, jobs=jobs)
+    machine = None if noise is None else machine_noise(noise, how)
+    return compare(*measured(base, head, how), limit, machine)
 
 
-def measured(
-    base: Input,
-    head: Input | None,
-    *,
-    steps: StepChoice | None = None,
-    config: Config | None = None,
-    progress: FileProgress | None = None,
-    jobs: int = 1,
-) -> tuple[Measurement, Measurement]:
-    """Read both sides of a comparison; arguments and errors as of `diff`."""
-    reading = Reading(config or Config(), steps or StepChoice(), progress or silent, jobs)
+def reading(*, steps: StepChoice | None, config: Config | None, progress: FileProgress | None, jobs: int) -> Reading:
+    """How the sides of a comparison are read; arguments as of `diff`."""
+    return Reading(config or Config(), steps or StepChoice(), progress or silent, jobs)
+
+
+def machine_noise(where: str | Path, reading: Reading) -> Noise:
+    """Read how much recordings of unchanged programs differ: from a folder with them, or a difference that kept it."""
+    name = str(where)
+    if opening.is_one_file(name):
+        return side_inputs.saved_noise(name)
+    read = side_inputs.recordings(name, reading)
+    programs = noises.by_program(read).values()
+    measured = [traces.measure(name, [read[file] for file in files], None, ()) for files in programs]
+    return noises.of_programs(opening.name_of([name], list(read)), measured)
+
+
+def measured(base: Input, head: Input | None, reading: Reading) -> tuple[Measurement, Measurement]:
+    """Read both sides of a comparison; errors as of `diff`."""
     if head is None:
         if isinstance(base, Report):
             raise UsageError("a single report cannot be compared; name two")
@@ -112,10 +141,12 @@ def _measured(base: Given, head: Given, config: Config) -> tuple[Measurement, Me
     return one, two
 
 
-def compare(base: Measurement, head: Measurement, limit: float | None = None) -> Difference:
+def compare(
+    base: Measurement, head: Measurement, limit: float | None = None, machine: Noise | None = None
+) -> Difference:
     """Compare two sides that have been read."""
     conditions = comparability.check(base, head)
-    times = verdict.compare(base, head)
+    times = verdict.compare(base, head, machine)
     judged = verdict.judge(base, head, times, conditions, limit)
     is_unrelated = conditions.is_unrelated
     breakdown = () if is_unrelated else explanation.compare_parts(base, head)
@@ -128,7 +159,7 @@ def compare(base: Measurement, head: Measurement, limit: float | None = None) ->
         head=head.side,
         comparability=conditions,
         verdict=judged,
-        gate=None if limit is None else verdict.gate(judged, times, conditions, limit),
+        gate=None if limit is None else gate.judge(base, head, judged, conditions, limit, machine),
         step_time=times,
         parts=breakdown,
         attribution=None if conditions.obstacle else explanation.attribute(breakdown, judged),
@@ -141,6 +172,8 @@ def compare(base: Measurement, head: Measurement, limit: float | None = None) ->
         run=None if is_unrelated else runs.compare(base.run, head.run),
         base_view=None if is_unrelated else base.view,
         head_view=None if is_unrelated else head.view,
+        unusual=() if is_unrelated else all_steps.compare(base, head),
+        noise=machine,
     )
 
 

@@ -15,6 +15,7 @@ from fractions import Fraction
 
 import msgspec
 
+from traceanalyzer.comparison import clocks
 from traceanalyzer.comparison.alignment import is_as_often
 from traceanalyzer.comparison.measurement import EARLIER, Key, Measurement, Table
 from traceanalyzer.report.difference import Check, Comparability
@@ -130,6 +131,7 @@ def _ratios(base: tuple[Shape, ...], head: tuple[Shape, ...]) -> set[Fraction]:
 _WEIGHTS = {
     "gpu": 3,
     "clocks": 2,
+    "power": 1,
     "sizes": 3,
     "shapes": 2,
     "steps-from": 2,
@@ -147,8 +149,6 @@ _SAME = 0.95
 """Share of the operators' time in shapes of both sides from which on sizes are the same (own choice)."""
 _CALLS_IN_COMMON = 0.5
 """Own choice: another batch size or length keeps the operators and their calls, another model does not."""
-SAME_CLOCK = 0.02
-"""Share by which the same clocks differ at most (own choice: recordings of one program under load do so)."""
 _AS_MUCH = 1.5
 """Own choice: operations grow with the batch to the power of 1, or a little more, and of 2 with a model's width."""
 _LEAST_IN_COMMON = 3
@@ -165,13 +165,6 @@ _GPU = (
     Text("diff-gpu-same", "The same GPU: {base}."),
     Text("diff-gpu-other", "Different GPUs: {base} and {head}."),
     Text("diff-gpu-unknown", "The GPU is unknown on at least one side."),
-)
-_CLOCKS = (
-    Text("diff-clocks-same", "The GPUs work at the same clock: {base:number} MHz."),
-    Text(
-        "diff-clocks-other", "The GPUs work at different clocks: {base:number} and {head:number} MHz ({share:+share})."
-    ),
-    Text("diff-clocks-unknown", "The clock of the GPUs was recorded on one side only."),
 )
 _WORLD = (
     Text("diff-world-same", "The same number of ranks: {base:count}."),
@@ -281,17 +274,6 @@ def _gpu(base: Measurement, head: Measurement) -> Check:
     one, two = base.side.devices, head.side.devices
     params = {"base": ", ".join(one), "head": ", ".join(two)}
     return _equal("gpu", one or None, two or None, _GPU, params)
-
-
-def _clocks(base: Measurement, head: Measurement) -> Check | None:
-    """Whether the GPUs of both sides work at the same clock; nothing where neither was recorded."""
-    one, two = base.clock_mhz, head.clock_mhz
-    same, other, unknown = _CLOCKS
-    if not one or not two:
-        return None if one == two else Check("clocks", None, False, unknown())
-    if abs(share := two / one - 1) <= SAME_CLOCK:
-        return Check("clocks", 1.0, False, same(base=one))
-    return Check("clocks", min(one, two) / max(one, two), False, other(base=one, head=two, share=share))
 
 
 def _world_size(base: Measurement, head: Measurement) -> Check | None:
@@ -437,7 +419,8 @@ def _equal(
 _CONDITIONS: tuple[Callable[[Measurement, Measurement], Check | None], ...] = (
     _work,
     _gpu,
-    _clocks,
+    clocks.check,
+    clocks.check_power,
     _world_size,
     _ranks,
     _steps_from,

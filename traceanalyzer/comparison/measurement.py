@@ -73,6 +73,16 @@ class StepRow:
 
 
 @dataclass(frozen=True)
+class UnlikeStep:
+    """A step that is unlike the typical ones."""
+
+    reason: str
+    duration_ns: float
+    is_judged: bool
+    """Whether it is one of all recorded steps that a gate judges."""
+
+
+@dataclass(frozen=True)
 class MeasuredGpu:
     """How busy one device is; None is unknown."""
 
@@ -122,6 +132,13 @@ class Measurement:
     """How its ranks work together; None unless it has several."""
     clock_mhz: float | None = None
     """Mean clock of the multiprocessors in MHz while the GPUs work; None without counters."""
+    power_w: float | None = None
+    """Mean power of a GPU in W while it works; None without counters."""
+    all_runs: tuple[tuple[float, ...], ...] = ()
+    """Durations in ns of all recorded steps of each capture, typical or not, but those that an edge of the recording
+    cuts, start-up, and other phases. Empty where a report does not know them."""
+    unlike: tuple[UnlikeStep, ...] = ()
+    """The steps that are unlike the typical ones, of all traces."""
     view: ComparedSide = field(default_factory=ComparedSide)
     """What people see of it besides what is compared."""
 
@@ -134,6 +151,11 @@ class Measurement:
     def steps(self) -> tuple[StepRow, ...]:
         """All steps of all captures."""
         return tuple(step for run in self.runs for step in run)
+
+    @property
+    def durations(self) -> tuple[tuple[float, ...], ...]:
+        """Durations of the steps of each capture in ns."""
+        return tuple(tuple(step.duration_ns for step in run) for run in self.runs if run)
 
     @property
     def step_ns(self) -> float | None:

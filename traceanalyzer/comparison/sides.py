@@ -10,11 +10,13 @@ from traceanalyzer.analyzers.ranks import totals
 from traceanalyzer.comparison import measurement
 from traceanalyzer.config import Config
 from traceanalyzer.errors import UnusableInputError, UsageError
-from traceanalyzer.inputs import opening, sniffing
+from traceanalyzer.inputs import opening, saved_reports, sniffing
 from traceanalyzer.inputs.discovery import CAPTURED_TABLES
 from traceanalyzer.inputs.opening import FileProgress
 from traceanalyzer.inputs.sniffing import FileKind, SniffedFile
 from traceanalyzer.pipeline import StepChoice, report_on
+from traceanalyzer.report.difference import Difference
+from traceanalyzer.report.gate import Noise
 from traceanalyzer.report.model import Report
 from traceanalyzer.trace.compile_log import CompileLog
 from traceanalyzer.trace.flight_recorder import FlightDump, LoggedHang
@@ -126,6 +128,35 @@ def _first_kind(files: list[SniffedFile], reading: Reading) -> dict[str, Report]
         if read:
             return read
     return {}
+
+
+def recordings(where: str, reading: Reading) -> dict[str, Report]:
+    """Read all traces of a folder, a pattern or a URL, else all its saved reports, by their names.
+
+    Raises:
+        UnusableInputError: There are none.
+    """
+    read = _first_kind([sniffing.sniff(file) for file in opening.files([where])], reading)
+    recorded = {name: report for name, report in read.items() if report.source.format == "kineto"}
+    if not recorded:
+        raise opening.nothing_in([where])
+    return recorded
+
+
+def saved_noise(file: str) -> Noise:
+    """The noise of a machine that a difference kept.
+
+    Raises:
+        UnusableInputError: The file is no difference, or was written without it.
+    """
+    with opening.open_source(file) as source:
+        saved = saved_reports.read(source, file) if saved_reports.begins(source) else None
+    if not isinstance(saved, Difference) or saved.noise is None:
+        raise UnusableInputError(
+            f"{file}: holds no noise; name a folder with recordings of an unchanged program, or a difference that was "
+            "written with --noise (diff BASE HEAD --noise FOLDER -o diff.json)"
+        )
+    return saved.noise
 
 
 def _trace_of(name: str) -> str:

@@ -40,6 +40,11 @@ def quantile(level: float, freedom: float) -> float:
     return high
 
 
+def exceeds(ratio: float, freedom: float, of_other: float) -> float:
+    """The probability of a ratio of two variances as large or larger if both are the same (the F test)."""
+    return 0.0 if math.isinf(ratio) else _beta(of_other / (of_other + freedom * ratio), of_other / 2, freedom / 2)
+
+
 def _beta(x: float, a: float, b: float) -> float:
     """The regularized incomplete beta function I_x(a, b)."""
     if x <= 0 or x >= 1:

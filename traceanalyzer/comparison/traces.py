@@ -17,7 +17,7 @@ from traceanalyzer.analyzers.kernels.clocks import Clocks
 from traceanalyzer.analyzers.kernels.roofline import Roofline
 from traceanalyzer.analyzers.operators import Operators, OperatorsByShape
 from traceanalyzer.analyzers.phases.callers import Callers
-from traceanalyzer.comparison import runs, views
+from traceanalyzer.comparison import all_steps, runs, views
 from traceanalyzer.comparison.measurement import (
     EARLIER,
     Key,
@@ -90,7 +90,10 @@ def measure(
         },
         memory=_memory(chosen),
         gpus=_gpus(chosen, is_typical=is_typical),
-        clock_mhz=known_mean(_clocks(chosen)),
+        clock_mhz=known_mean(_works(chosen, "sm_clock_mhz")),
+        power_w=known_mean(_works(chosen, "power_w")),
+        all_runs=all_steps.runs(chosen),
+        unlike=all_steps.unlike(chosen),
         resources=resources,
         findings=tuple(run.findings(_findings(chosen)) if run else _findings(chosen)),
         options=_options(chosen),
@@ -402,11 +405,11 @@ def _gpus(reports: Sequence[Report], *, is_typical: bool) -> dict[int, MeasuredG
     }
 
 
-def _clocks(reports: Sequence[Report]) -> Iterator[float | None]:
-    """The mean clock of each GPU of each trace while it works, in MHz."""
+def _works(reports: Sequence[Report], counter: str) -> Iterator[float | None]:
+    """The mean of a counter of each GPU of each trace while it works."""
     for report in reports:
         clocks = report.result("clocks", Clocks)
-        yield from (device.works.sm_clock_mhz for device in (clocks.devices if clocks else ()))
+        yield from (getattr(device.works, counter) for device in (clocks.devices if clocks else ()))
 
 
 def _resources(reports: Sequence[Report]) -> Resources | None:

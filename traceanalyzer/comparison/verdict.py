@@ -10,11 +10,12 @@ from __future__ import annotations
 import numpy as np
 from msgspec.structs import replace
 
-from traceanalyzer.comparison import statistics
-from traceanalyzer.comparison.comparability import SAME_CLOCK
-from traceanalyzer.comparison.measurement import Measurement, mean
-from traceanalyzer.comparison.statistics import Tested
-from traceanalyzer.report.difference import Comparability, Gate, Sample, Shift, StepTime, Verdict
+from traceanalyzer.comparison import noise, statistics
+from traceanalyzer.comparison.clocks import SAME_CLOCK
+from traceanalyzer.comparison.measurement import Measurement
+from traceanalyzer.comparison.noise import Spread, Statistic
+from traceanalyzer.report.difference import Comparability, Sample, Shift, StepTime, Verdict
+from traceanalyzer.report.gate import Noise
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.trace.table import F64
 
@@ -85,7 +86,12 @@ _NOISE = Text(
     "The change is smaller than the noise: the change of the typical step lies between {low:ns} and {high:ns} (95 "
     "%). Record more steps.",
 )
-NOISE = frozenset({_NOISE.id, _UNCLEAR_MEAN.id})
+_NOISE_OF_RECORDINGS = Text(
+    "diff-noise-recordings",
+    "The change is smaller than the noise between recordings: the change of the typical step lies between {low:ns} and "
+    "{high:ns} (95 %). Make more recordings of each side.",
+)
+NOISE = frozenset({_NOISE.id, _NOISE_OF_RECORDINGS.id, _UNCLEAR_MEAN.id})
 """Reasons after which nothing is known to have changed."""
 _FEW = Text(
     "diff-few",
@@ -121,58 +127,77 @@ _PRINTED_FAR = Text(
     "itself.",
 )
 
-_PASSED = Text("diff-gate-passed-exactly", "No regression beyond {limit:exact_share}.")
-_REGRESSION = Text(
-    "diff-gate-regression-exactly", "A regression of {share:exact_share}, beyond the limit of {limit:exact_share}."
-)
-_UNDECIDED = Text(
-    "diff-gate-inconclusive-exactly",
-    "Inconclusive: a regression beyond {limit:exact_share} can be neither confirmed nor ruled out.",
-)
 
+def compare(base: Measurement, head: Measurement, machine: Noise | None = None) -> StepTime | None:
+    """Compare the step times of both sides; None if a side has no single steps.
 
-def compare(base: Measurement, head: Measurement) -> StepTime | None:
-    """Compare the step times of both sides; None if a side has no single steps."""
-    if not base.steps or not head.steps:
+    Args:
+        base: Before.
+        head: After.
+        machine: How much recordings of unchanged programs differ; None if unknown.
+    """
+    typical, every = (statistic(name, base, head, machine) for name in ("typical", "mean"))
+    if typical is None or every is None:
         return None
-    unit, one, two = _values(base, head)
-    inflation = statistics.inflation(*_sequences(base), *_sequences(head)) if unit == "step" else 1.0
-    difference = float(two.mean() - one.mean())
-    welch = ranks = None
-    if min(len(one), len(two)) > 1:
-        welch = statistics.welch(one, two, _MEAN_LEVEL, inflation)
-        ranks = statistics.rank_sum(one, two, _TYPICAL_LEVEL, inflation)
-    median = float(np.median(two) - np.median(one))
+    average = typical._replace(is_mean=True)
+    knows_all = bool(base.all_runs and head.all_runs)
+    one, two = map(_sample, _values(typical))
+    all_one, all_two = map(_sample, _values(every))
     return StepTime(
-        unit=unit,
-        base=_sample(one),
-        head=_sample(two),
-        mean=_shift(difference, float(one.mean()), welch, "welch"),
-        median=_shift(median, float(np.median(one)), ranks, "rank-sum"),
-        inflation=inflation,
+        unit="capture" if noise.are_units(typical.base, typical.head) else "step",
+        base=one,
+        head=two,
+        mean=_shift(average, _MEAN_LEVEL),
+        median=_shift(typical, _TYPICAL_LEVEL),
+        inflation=typical.inflation,
+        all_base=all_one if knows_all else None,
+        all_head=all_two if knows_all else None,
+        all_mean=_shift(every, _MEAN_LEVEL) if knows_all else None,
     )
 
 
-def _values(base: Measurement, head: Measurement) -> tuple[str, F64, F64]:
-    """Means of captures where there are enough: captures are independent, the steps of one are not."""
-    if min(len(base.runs), len(head.runs)) >= LEAST_STEPS:
-        one, two = ([mean(s.duration_ns for s in run) for run in side.runs] for side in (base, head))
-        return "capture", np.array(one), np.array(two)
-    one, two = ([step.duration_ns for step in side.steps] for side in (base, head))
-    return "step", np.array(one), np.array(two)
+def statistic(name: str, base: Measurement, head: Measurement, machine: Noise | None) -> Statistic | None:
+    """What is tested: `typical` is the typical step, `mean` the mean of all recorded steps.
+
+    Returns:
+        None if a side has no single steps.
+    """
+    is_of_all = name == "mean" and bool(base.all_runs and head.all_runs)
+    one, two = ((side.all_runs if is_of_all else side.durations) for side in (base, head))
+    if not one or not two:
+        return None
+    share = 0.0 if machine is None else machine.mean_share if is_of_all else machine.typical_share
+    spread = None if machine is None else Spread(share, machine.freedom)
+    are_runs = noise.are_units(one, two)
+    inflation = 1.0 if are_runs else statistics.inflation(*one, *two)
+    return Statistic(one, two, name != "typical", spread, inflation)
 
 
-def _sequences(side: Measurement) -> list[list[float]]:
-    return [[step.duration_ns for step in run] for run in side.runs]
+def _values(tested: Statistic) -> tuple[F64, F64]:
+    """Means of captures where there are several: captures are independent, the steps of one are not."""
+    of = noise.values if noise.are_units(tested.base, tested.head) else noise.steps
+    return of(tested.base), of(tested.head)
+
+
+def measured(tested: Statistic) -> tuple[float, float]:
+    """The statistic of both sides in ns."""
+    middle = np.mean if tested.is_mean else np.median
+    one, two = (float(middle(side)) for side in _values(tested))
+    return one, two
+
+
+def _shift(tested: Statistic, level: float) -> Shift:
+    base, head = measured(tested)
+    found = noise.change(tested, level)
+    is_of_steps = noise.source(tested) == "steps" or min(len(tested.base), len(tested.head)) >= noise.ENOUGH
+    method = ("welch" if tested.is_mean else "rank-sum") if is_of_steps else "t"
+    change = head - base
+    interval, p = (found.interval, found.p) if found else (None, None)
+    return Shift(change, change / base if base else None, interval, p, method)
 
 
 def _sample(values: F64) -> Sample:
     return Sample(len(values), float(values.mean()), float(np.median(values)), float(values.min()), float(values.max()))
-
-
-def _shift(change: float, base: float, tested: Tested | None, method: str) -> Shift:
-    share = change / base if base else None
-    return Shift(change, share, tested.interval if tested else None, tested.p if tested else None, method)
 
 
 def judge(
@@ -191,12 +216,12 @@ def judge(
         return _without_steps(base, head, comparability)
     if comparability.obstacle is not None:
         return _inconclusive(times, _INCOMPARABLE(reason=comparability.obstacle.message))
-    if _is_identical(base, head):
+    if is_identical(base, head):
         return Verdict("no-change", "median", 0.0, 0.0, _IDENTICAL())
-    if min(times.base.count, times.head.count) < LEAST_STEPS and not _is_clear(times):
+    if times.median.method != "t" and min(times.base.count, times.head.count) < LEAST_STEPS and not _is_clear(times):
         return _inconclusive(times, _too_few(times))
     verdict = _at_their_clocks(base, head, times, _tested(times, TOLERANCE if limit is None else limit))
-    if verdict.outcome in ("faster", "slower") and _may_be_machine(base, head, verdict.change_share or 0.0):
+    if verdict.outcome in ("faster", "slower") and _may_be_machine(base, head, times, verdict.change_share or 0.0):
         usual, most = _RECORDINGS_DIFFER
         return replace(verdict, reason=_MAY_BE_MACHINE(reason=verdict.reason, usual=usual, most=most))
     return verdict
@@ -237,10 +262,14 @@ def _too_few(times: StepTime) -> Message:
     return _FEW(base=base.count, head=head.count, least=LEAST_STEPS)
 
 
-def _may_be_machine(base: Measurement, head: Measurement, share: float) -> bool:
+def _may_be_machine(base: Measurement, head: Measurement, times: StepTime, share: float) -> bool:
     """Whether a change is no greater than that of recordings of one program on a CPU, of which each side has one."""
-    is_one_each = len(base.runs) == len(head.runs) == 1
-    return is_one_each and not (_has_gpu(base) or _has_gpu(head)) and abs(share) <= _RECORDINGS_DIFFER[1]
+    return is_one_each_on_cpu(base, head) and times.median.method != "t" and abs(share) <= _RECORDINGS_DIFFER[1]
+
+
+def is_one_each_on_cpu(base: Measurement, head: Measurement) -> bool:
+    """Whether each side is one recording on a CPU, where recordings differ by much more than their steps do."""
+    return len(base.runs) == len(head.runs) == 1 and not (_has_gpu(base) or _has_gpu(head))
 
 
 def _has_gpu(side: Measurement) -> bool:
@@ -268,7 +297,8 @@ def _unchanged(times: StepTime, tolerance: float, *, is_median_within: bool, is_
     """No change where both statistics are within the tolerance for sure; else nobody can tell."""
     low, high = times.median.interval_ns or (-np.inf, np.inf)
     if not is_median_within:
-        return _inconclusive(times, _NOISE(low=low, high=high))
+        text = _NOISE if times.unit == "step" and times.median.method != "t" else _NOISE_OF_RECORDINGS
+        return _inconclusive(times, text(low=low, high=high))
     if not is_mean_within:
         low, high = times.mean.interval_ns or (-np.inf, np.inf)
         return _inconclusive(times, _UNCLEAR_MEAN(tolerance=tolerance, low=low, high=high))
@@ -299,8 +329,13 @@ def _without_steps(base: Measurement, head: Measurement, comparability: Comparab
     return Verdict("slower" if share > 0 else "faster", "total", two - one, share, reason)
 
 
-def _is_identical(base: Measurement, head: Measurement) -> bool:
-    return sorted(s.duration_ns for s in base.steps) == sorted(s.duration_ns for s in head.steps)
+def is_identical(base: Measurement, head: Measurement) -> bool:
+    """Whether both sides are the same measurement."""
+    typical, every = (
+        [sorted(step for run in runs for step in run) for runs in sides]
+        for sides in ((base.durations, head.durations), (base.all_runs, head.all_runs))
+    )
+    return typical[0] == typical[1] and (every[0] == every[1] or not all(every))
 
 
 def _is_change(shift: Shift) -> bool:
@@ -315,39 +350,3 @@ def _changed(name: str, shift: Shift, word: Message) -> Verdict:
 
 def _inconclusive(times: StepTime, reason: Message) -> Verdict:
     return Verdict("inconclusive", "median", times.median.change_ns, times.median.change_share, reason)
-
-
-def gate(verdict: Verdict, times: StepTime | None, comparability: Comparability, limit: float) -> Gate:
-    """Decide whether steps became slower by more than a limit, or may have.
-
-    It passes only where neither the median nor the mean can have become slower by more: steps that are faster in the
-    median may be slower in the mean.
-    """
-    worst = _worst(verdict, times)
-    if verdict.outcome == "slower" and worst > limit:
-        return Gate(limit, "regression", _REGRESSION(share=worst, limit=limit))
-    is_settled = verdict.outcome == "no-change" or (times is None and verdict.outcome != "inconclusive")
-    if is_settled or _is_excluded(times, comparability, limit):
-        return Gate(limit, "passed", _PASSED(limit=limit))
-    return Gate(limit, "inconclusive", _UNDECIDED(limit=limit))
-
-
-def _worst(verdict: Verdict, times: StepTime | None) -> float:
-    """The largest significant slowdown; 0.0 if there is none."""
-    shares = [verdict.change_share or 0.0]
-    if times is not None:
-        shares += [shift.change_share or 0.0 for shift in (times.median, times.mean) if _is_change(shift)]
-    return max(shares)
-
-
-def _is_excluded(times: StepTime | None, comparability: Comparability, limit: float) -> bool:
-    """Noisy steps may still leave no room for a regression of the size that matters."""
-    if times is None or comparability.obstacle is not None:
-        return False
-    if min(times.base.count, times.head.count) < LEAST_STEPS and not _is_clear(times):
-        return False
-    both = ((times.median, times.base.median_ns), (times.mean, times.base.mean_ns))
-    return all(
-        shift.interval_ns is not None and max(shift.change_ns, shift.interval_ns[1]) <= limit * base
-        for shift, base in both
-    )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from operator import itemgetter
+from pathlib import Path
 from typing import NamedTuple
 
 from traceanalyzer import comparison
@@ -23,6 +24,7 @@ from traceanalyzer.pipeline import StepChoice
 from traceanalyzer.report.brief import numbered
 from traceanalyzer.report.compared import Interval, agreement, together
 from traceanalyzer.report.difference import Difference, FindingChange
+from traceanalyzer.report.gate import Noise
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Generator
 from traceanalyzer.report.verification import OUTCOMES, SCHEMA_VERSION, Verification, VerifiedFinding
@@ -106,6 +108,7 @@ def verify(
     after: Input | None = None,
     *,
     findings: Iterable[str] = (),
+    noise: str | Path | None = None,
     steps: StepChoice | None = None,
     config: Config | None = None,
     progress: FileProgress | None = None,
@@ -117,6 +120,7 @@ def verify(
         before: The measurement with the findings; as the base of `traceanalyzer.diff`.
         after: The same program after the change; None: `before` is a document with two runs.
         findings: Ids of findings (`host-sync`, `host-sync#2`), or of rules, for all of theirs; all by default.
+        noise: Recordings of unchanged programs, as of `traceanalyzer.diff`.
         steps: The steps of traces that count.
         config: Settings of a project; `traceanalyzer.config.load` reads them.
         progress: From the name of a file to what takes the number of bytes after each read.
@@ -126,13 +130,15 @@ def verify(
         UnusableInputError: A side contains nothing that can be compared.
         UsageError: The sides are of different kinds, or the measurement has no such finding.
     """
-    base, head = comparison.measured(before, after, steps=steps, config=config, progress=progress, jobs=jobs)
-    return of(base, head, tuple(findings))
+    reading = comparison.reading(steps=steps, config=config, progress=progress, jobs=jobs)
+    machine = None if noise is None else comparison.machine_noise(noise, reading)
+    base, head = comparison.measured(before, after, reading)
+    return of(base, head, tuple(findings), machine)
 
 
-def of(base: Measurement, head: Measurement, asked: Sequence[str] = ()) -> Verification:
+def of(base: Measurement, head: Measurement, asked: Sequence[str] = (), machine: Noise | None = None) -> Verification:
     """The same of two sides that have been read."""
-    difference = comparison.compare(base, head)
+    difference = comparison.compare(base, head, machine=machine)
     named = list(_named(difference.findings))
     chosen = _chosen(named, asked, base.side.name)
     done = [change for change in difference.findings if _is_done(change)]

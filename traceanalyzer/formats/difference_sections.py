@@ -161,6 +161,7 @@ _RANKING_COLUMNS = (
     *_TIME_COLUMNS_OF_ROWS,
     *_BOTH_CHANGES,
 )
+_UNUSUAL = Text("diff-unusual-title", "Steps unlike the typical ones")
 _MEMORY = Text("diff-memory-title", "Peak memory")
 _METRIC = Column(Text("diff-metric", "Metric"), "", itemgetter(0))
 _POINTS = Text(
@@ -203,6 +204,8 @@ def _answers(difference: Difference) -> Iterator[Section]:
     times = difference.step_time
     if times is not None and not difference.comparability.is_unrelated:
         yield Section("times", _TIMES, tables=(step_difference.times(difference, times),), is_essential=True)
+    if difference.unusual:
+        yield Section("unusual", _UNUSUAL, tables=(step_difference.unusual(difference),))
     if difference.parts:
         yield Section("parts", _PARTS if times else _PARTS_PRINTED, tables=(_parts(difference.parts),))
 

@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 from traceanalyzer.report.difference import Difference, Shift, StepTime
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.report.names import shorten
+from traceanalyzer.report.names import shorten, word
 from traceanalyzer.report.section import SectionTable
+from traceanalyzer.report.warnings import STEP_REASONS
 from traceanalyzer.sections import columns
 from traceanalyzer.sections.columns import Column, known, table
 
@@ -38,6 +39,7 @@ _TESTS = {
     "welch": Text("diff-test-welch", "Welch, p {p:probability}", "a test of statistics, and its result"),
 }
 _MEAN = Text("diff-row-mean", "Mean")
+_ALL_MEAN = Text("diff-row-all-mean", "Mean of all recorded steps")
 _SIDES = (Column(Text("diff-statistic", "Per step"), "", "label"), columns.BASE, columns.HEAD)
 _CHANGES = (
     columns.CHANGE.of("shift.change_ns"),
@@ -59,6 +61,28 @@ _CHANGES = (
         "",
         lambda row: None if row.shift.p is None else _TESTS.get(row.shift.method, _TEST)(p=row.shift.p),
         if_any=known,
+        is_extra=True,
+    ),
+)
+
+
+_YES, _NO = Text("diff-unusual-yes", "yes"), Text("diff-unusual-no", "no")
+_UNUSUAL = (
+    Column(
+        Text("diff-unusual-reason", "Why", "why steps are unlike the typical ones: a long wait for the DataLoader"),
+        "",
+        lambda row: word(STEP_REASONS, row.reason),
+    ),
+    Column(Text("diff-unusual-base", "Steps before"), "number", "base_count"),
+    Column(Text("diff-unusual-head", "Steps after"), "number", "head_count"),
+    Column(Text("diff-unusual-base-mean", "Mean before"), "ns", "base_ns", if_any=known),
+    Column(Text("diff-unusual-head-mean", "Mean after"), "ns", "head_ns", if_any=known),
+    Column(
+        Text(
+            "diff-unusual-judged", "In the mean of all", "whether such steps are part of the mean of all recorded steps"
+        ),
+        "",
+        lambda row: _YES if row.is_judged else _NO,
         is_extra=True,
     ),
 )
@@ -121,5 +145,12 @@ def times(difference: Difference, times: StepTime) -> SectionTable:
     rows = [_TimeRow(_MEAN, times.base.mean_ns, times.head.mean_ns, times.mean)]
     if times.base.count > 1 or times.head.count > 1:
         rows.append(_TimeRow(columns.MEDIAN.title, times.base.median_ns, times.head.median_ns, times.median))
+    if times.all_base is not None and times.all_head is not None and times.all_mean is not None and difference.unusual:
+        rows.append(_TimeRow(_ALL_MEAN, times.all_base.mean_ns, times.all_head.mean_ns, times.all_mean))
     is_comparable = difference.comparability.obstacle is None
     return table("diff_times", (*_SIDES, *_CHANGES) if is_comparable else _SIDES, rows)
+
+
+def unusual(difference: Difference) -> SectionTable:
+    """The table of steps that are unlike the typical ones."""
+    return table("diff_unusual", _UNUSUAL, difference.unusual)

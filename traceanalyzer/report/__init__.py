@@ -2,6 +2,7 @@
 
     model               Report: headlines, findings, results by key, warnings, skipped
     difference          what changed between two measurements
+    gate                what --fail-on-regression judged, and by which noise
     verification        what became of findings after a change
     brief               a report in brief, and one finding of it
     compared            what a comparison shows of each side besides figures

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from traceanalyzer.report.compared import ComparedSide, Interval
+from traceanalyzer.report.gate import Gate, Noise, UnusualSteps
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Generator
 
@@ -119,7 +120,8 @@ class Shift(msgspec.Struct, frozen=True):
     p: float | None
     """Probability of a difference as large or larger if nothing changed (0 to 1); null with a single step."""
     method: str
-    """The test that decided: `welch` for the mean, `rank-sum` for the typical step."""
+    """The test that decided: `welch` for the mean, `rank-sum` for the typical step; `t` where the noise between few
+    recordings, or that of `--noise`, counts."""
 
 
 class StepTime(msgspec.Struct, frozen=True):
@@ -137,6 +139,13 @@ class StepTime(msgspec.Struct, frozen=True):
     """Change of the median, with the rank-sum test."""
     inflation: float
     """Factor by which intervals were widened because neighbouring steps are alike; 1 where they are not."""
+    all_base: Sample | None = None
+    """All recorded steps of the base, but those that an edge of the recording cuts, start-up, and other phases; null
+    where a report does not know them."""
+    all_head: Sample | None = None
+    """The same of the head."""
+    all_mean: Shift | None = None
+    """Change of the mean of all these steps."""
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -368,17 +377,6 @@ class Prediction(msgspec.Struct, frozen=True):
     """The comparison in one sentence."""
 
 
-class Gate(msgspec.Struct, frozen=True):
-    """The answer to --fail-on-regression."""
-
-    limit_share: float
-    """Largest share by which steps may become slower."""
-    outcome: str
-    """Result of the gate: `passed`, `regression` or `inconclusive`."""
-    reason: Message
-    """Why the gate decides so."""
-
-
 class Difference(msgspec.Struct, frozen=True):
     """Everything that renderers need; times are ns per step, changes are head minus base."""
 
@@ -422,3 +420,7 @@ class Difference(msgspec.Struct, frozen=True):
     """Headline, totals and one step of the base; null in differences of old versions."""
     head_view: ComparedSide | None = None
     """The same of the head."""
+    unusual: tuple[UnusualSteps, ...] = ()
+    """The steps that are unlike the typical ones, by reason; empty where a report does not know them."""
+    noise: Noise | None = None
+    """How much recordings of unchanged programs differ on this machine (`--noise`); null without this option."""

@@ -161,7 +161,8 @@ def of_difference(
     difference: Difference, statuses: Mapping[str, Text], language: Language, page_url: str | None = None
 ) -> Iterator[str]:
     """Blocks of Markdown on a difference: why the verdict, of what, both steps on one scale, and the first findings."""
-    said = [language.say(difference.verdict.reason)]
+    said = [] if difference.gate is None else [language.say(difference.gate.reason)]
+    said += [language.say(difference.verdict.reason)]
     said += [language.say(message) for message in (*_cause(difference), *run_difference.late_ranks(difference.run))]
     yield " ".join(map(prose, said))
     base, head = difference.base, difference.head
