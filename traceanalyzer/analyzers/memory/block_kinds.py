@@ -42,6 +42,15 @@ class BlockKind(IntEnum):
     """Freed before the part of the program that allocated it is over."""
 
 
+KIND_NAMES = {
+    BlockKind.PARAMETERS: "parameters",
+    BlockKind.GRADIENTS: "gradients",
+    BlockKind.OPTIMIZER_STATE: "optimizer",
+    BlockKind.ACTIVATIONS: "activations",
+    BlockKind.TEMPORARY: "temporary",
+    BlockKind.UNKNOWN: "unknown",
+}
+"""Kinds as results name them."""
 _LEFT = {
     AllocationPlace.UNKNOWN: BlockKind.UNKNOWN,
     AllocationPlace.OTHER: BlockKind.UNKNOWN,

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers.memory.block_kinds import BlockKind, kinds_of
+from traceanalyzer.analyzers.memory.block_kinds import KIND_NAMES, BlockKind
 from traceanalyzer.analyzers.memory.snapshot_history import Levels
 from traceanalyzer.knowledge import allocation_places
 from traceanalyzer.knowledge.allocation_places import AllocationPlace
@@ -23,15 +23,6 @@ _LEAST_KEPT = 4
 """Blocks of a line that must be kept, one after the other (own choice: fewer may be a cache that fills)."""
 _SPREAD = 0.5
 """Share of the history over which they are spread at least (own choice: a model is built at once, and so is state)."""
-
-_NAMES = {
-    BlockKind.PARAMETERS: "parameters",
-    BlockKind.GRADIENTS: "gradients",
-    BlockKind.OPTIMIZER_STATE: "optimizer",
-    BlockKind.ACTIVATIONS: "activations",
-    BlockKind.TEMPORARY: "temporary",
-    BlockKind.UNKNOWN: "unknown",
-}
 
 
 class HeldKind(msgspec.Struct, frozen=True):
@@ -133,10 +124,10 @@ class _Block(NamedTuple):
     is_older: bool
 
 
-def contents(level: Levels, names: StackNames) -> SnapshotPeak:
-    """What lives at the peak of a device."""
+def contents(level: Levels, kinds: U8, names: StackNames) -> SnapshotPeak:
+    """What lives at the peak of a device, whose blocks are of these kinds."""
     lifetimes = level.lifetimes
-    blocks = _blocks(lifetimes, level.alive_at_peak(), kinds_of(lifetimes, names.stacks), lifetimes.frames)
+    blocks = _blocks(lifetimes, level.alive_at_peak(), kinds, lifetimes.frames)
     older = level.peak - sum(block.size for block in blocks if not block.is_older)
     unnamed = older - sum(block.size for block in blocks if block.is_older)
     if unnamed > 0:  # of a history with gaps
@@ -154,7 +145,7 @@ def lines_of(
 def _blocks(lifetimes: Lifetimes, rows: I64, kinds: U8, stacks: I32) -> list[_Block]:
     columns = (stacks[rows], kinds[rows], lifetimes.requested[rows], lifetimes.born[rows] == BEFORE)
     return [
-        _Block(stack, _NAMES[BlockKind(kind)], size, is_older)
+        _Block(stack, KIND_NAMES[BlockKind(kind)], size, is_older)
         for stack, kind, size, is_older in zip(*(column.tolist() for column in columns), strict=True)
     ]
 
