@@ -277,17 +277,16 @@ def _areas(chart: Curves, span: _Span, axes: _Axes) -> Iterator[Shape]:
     across = [px(axes.x(span.share(time))) for time in chart.stacked_ns]
     low = [0.0] * len(across)
     for part in chart.stacked:
-        high = [base + value for base, value in zip(low, part.values, strict=True)]
-        above = _stairs(_corners(across, [px(axes.y(level)) for level in high]))
-        below = _corners(across, [px(axes.y(level)) for level in low])
+        below = _corners(across, low, axes)
+        low = list(map(sum, zip(low, part.values, strict=True)))
+        above = _stairs(_corners(across, low, axes))
         back = "".join(f"V{y}H{x}" for x, y in reversed(below))
         yield Shape(part.role, f"{above}H{across[-1]}{back}Z", opacity="0.6")
-        low = high
 
 
-def _corners(across: Sequence[str], heights: Sequence[str]) -> list[tuple[str, str]]:
+def _corners(across: Sequence[str], levels: Sequence[float], axes: _Axes) -> list[tuple[str, str]]:
     """The points of stairs at which the height changes."""
-    points = list(zip(across, heights, strict=True))
+    points = list(zip(across, (px(axes.y(level)) for level in levels), strict=True))
     return points[:1] + [point for before, point in pairwise(points) if before[1] != point[1]]
 
 

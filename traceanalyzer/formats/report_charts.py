@@ -129,7 +129,9 @@ def _of_memory(level: DeviceMemoryUse, language: Language) -> Iterator[tuple[str
     """The memory of a device over time, where it is worth a picture."""
     allocated = _whole(level.allocated)
     if _lasts(allocated) and max(allocated.level_bytes) >= _LEAST_BYTES:
-        yield "memory", _memory(clean(level.device), allocated, _whole(level.reserved), language)
+        device = clean(level.device)
+        curves = _memory(device, allocated, _whole(level.reserved), language)
+        yield "memory", _by_kind(curves, level.over_time, device, language)
 
 
 def _of_clock(device: DeviceClock, language: Language) -> Iterator[tuple[str, Chart]]:

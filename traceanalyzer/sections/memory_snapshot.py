@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from traceanalyzer.analyzers.memory.snapshot_peak import GrowingLine, HeldKind, HeldLine, KeptLine
+from traceanalyzer.analyzers.memory.snapshot_peak import GrowingLine, HeldLine, KeptLine
 from traceanalyzer.analyzers.memory.snapshots import FailedAllocation, MemorySnapshotUse, SnapshotDevice
 from traceanalyzer.knowledge import python_frames
 from traceanalyzer.report.message import Message, Text
@@ -118,14 +118,14 @@ class _OfDevice(NamedTuple):
 
 
 _DEVICE = Column(columns.DEVICE.title, "", "device", if_any=known)
-_KIND = Column(Text("snapshot-kind", "Kind", "of what holds memory"), "", lambda row: _kind(row.part))
+KIND = Column(Text("snapshot-kind", "Kind", "of what holds memory"), "", lambda row: kind_label(row.part.kind))
 _BLOCKS = Column(Text("snapshot-blocks", "Blocks"), "count", "part.blocks")
 _HELD = Column(Text("snapshot-held", "Held"), "bytes", "part.held_bytes")
 _OLDER_COLUMN = Column(Text("snapshot-older-column", "From before"), "bytes", "part.older_bytes", if_any=bool)
 _LARGEST = Column(Text("snapshot-largest", "Largest"), "bytes", "part.largest_bytes", is_extra=True)
 _LINE = columns.LINE.of(lambda row: _line(row.part))
-_KIND_COLUMNS = (_DEVICE, _KIND, _BLOCKS, _HELD, _OLDER_COLUMN, columns.SHARE)
-_LINE_COLUMNS = (_DEVICE, _LINE, _KIND, _BLOCKS, _HELD, replace(_OLDER_COLUMN, is_extra=True), _LARGEST, columns.SHARE)
+_KIND_COLUMNS = (_DEVICE, KIND, _BLOCKS, _HELD, _OLDER_COLUMN, columns.SHARE)
+_LINE_COLUMNS = (_DEVICE, _LINE, KIND, _BLOCKS, _HELD, replace(_OLDER_COLUMN, is_extra=True), _LARGEST, columns.SHARE)
 _KEPT_COLUMNS = (
     _DEVICE,
     Column(Text("snapshot-kept-line", "Keeps block after block"), "", lambda row: _line(row.part), is_name=True),
@@ -242,5 +242,6 @@ def _said(devices: tuple[SnapshotDevice, ...]) -> Iterator[Message]:
         yield _RETRIES(count=retries)
 
 
-def _kind(row: HeldKind | HeldLine) -> Message | str:
-    return KIND_LABELS[row.kind]() if row.kind in KIND_LABELS else row.kind
+def kind_label(kind: str) -> Message | str:
+    """What blocks of a kind hold, in words."""
+    return KIND_LABELS[kind]() if kind in KIND_LABELS else kind

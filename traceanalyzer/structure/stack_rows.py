@@ -54,12 +54,12 @@ def stack_rows(stacks: Iterable[tuple[Sequence[T], int]], frames: dict[T, int], 
         node, owner, depth = left.pop()
         if owner is not None:
             rows.append(StackRow(frames.setdefault(owner, len(frames)), depth, node.weight, 1))
-        hidden = [inner for inner in node.inner.values() if inner.number not in kept]
-        shown = [(name, inner) for name, inner in node.inner.items() if inner.number in kept]
-        left += ((inner, name, depth + 1) for name, inner in reversed(shown))
-        if hidden:
-            weight = sum(inner.weight for inner in hidden)
-            rows.append(StackRow(-1, depth + 1, weight, sum(inner.size() for inner in hidden)))
+        left += (
+            (node.inner[name], name, depth + 1) for name in reversed(node.inner) if node.inner[name].number in kept
+        )
+        if hidden := [inner for inner in node.inner.values() if inner.number not in kept]:
+            weights, sizes = ([inner.weight for inner in hidden], [inner.size() for inner in hidden])
+            rows.append(StackRow(-1, depth + 1, sum(weights), sum(sizes)))
     return tuple(rows)
 
 

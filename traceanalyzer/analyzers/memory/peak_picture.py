@@ -118,20 +118,16 @@ def held_stacks(blocks: Lifetimes, kinds: U8, rows: I64, stacks: Sequence[Frames
         level: All bytes at the peak; what no block explains is of an unknown kind.
     """
     held: defaultdict[tuple[int, int], int] = defaultdict(int)
-    columns = (kinds[rows], blocks.frames[rows], blocks.requested[rows])
-    for kind, stack, size in zip(*(column.tolist() for column in columns), strict=True):
-        held[kind, stack] += size
-    rest = level - sum(held.values())
-    if rest > 0:
+    for row in rows.tolist():
+        held[int(kinds[row]), int(blocks.frames[row])] += int(blocks.requested[row])
+    if (rest := level - sum(held.values())) > 0:
         held[int(BlockKind.UNKNOWN), -1] += rest
-    place = {int(kind): number for number, kind in enumerate(_ORDER)}
-    ordered = sorted(held.items(), key=lambda one: (place[one[0][0]], one[0][1]))
-    frames: dict[HeldFrame, int] = {}
     named = (
-        ([HeldFrame(KIND_NAMES[BlockKind(kind)], "kind"), *_frames(stacks[stack] if stack >= 0 else ())], size)
-        for (kind, stack), size in ordered
-        if size
+        ([HeldFrame(KIND_NAMES[kind], "kind"), *_frames(stacks[stack] if stack >= 0 else ())], held[kind, stack])
+        for kind in _ORDER
+        for _, stack in sorted(key for key in held if key[0] == kind and held[key])
     )
+    frames: dict[HeldFrame, int] = {}
     found = stack_rows(named, frames, _FRAMES)
     return HeldStacks(tuple(frames), *(zip(*found, strict=True) if found else ((), (), (), ())))
 

@@ -12,9 +12,8 @@ import numpy as np
 from traceanalyzer.analyzers.memory.block_kinds import KIND_NAMES, BlockKind
 from traceanalyzer.analyzers.memory.snapshot_history import Levels
 from traceanalyzer.knowledge import allocation_places
-from traceanalyzer.knowledge.allocation_places import AllocationPlace
+from traceanalyzer.knowledge.allocation_places import AllocationPlace, Frames
 from traceanalyzer.structure.block_lifetimes import BEFORE, Lifetimes
-from traceanalyzer.trace.memory_snapshot import Frame
 from traceanalyzer.trace.table import I32, I64, U8
 
 _MOST_LINES, _MOST_SIZES = 200, 50
@@ -104,9 +103,14 @@ class SnapshotPeak(NamedTuple):
 class StackNames:
     """What stacks say, by their number, found once."""
 
-    def __init__(self, stacks: Sequence[tuple[Frame, ...]]) -> None:
+    def __init__(self, stacks: Sequence[Frames]) -> None:
         self.stacks = stacks
         self._lines = [allocation_places.line_of(stack) for stack in stacks]
+
+    @property
+    def has_lines(self) -> bool:
+        """Whether any stack has a line of the program or a module, so that its layers can be told."""
+        return any(self._lines) or any(not file and name for stack in self.stacks for file, _, name in stack)
 
     def line(self, stack: int) -> str | None:
         """The innermost line of the program; None if there is none."""
@@ -126,13 +130,21 @@ class _Block(NamedTuple):
 
 def contents(level: Levels, kinds: U8, names: StackNames) -> SnapshotPeak:
     """What lives at the peak of a device, whose blocks are of these kinds."""
-    lifetimes = level.lifetimes
-    blocks = _blocks(lifetimes, level.alive_at_peak(), kinds, lifetimes.frames)
+    blocks = _held(level.lifetimes, level.alive_at_peak(), kinds, level.peak)
     older = level.peak - sum(block.size for block in blocks if not block.is_older)
-    unnamed = older - sum(block.size for block in blocks if block.is_older)
-    if unnamed > 0:  # of a history with gaps
-        blocks.append(_Block(-1, "unknown", unnamed, is_older=True))
     return SnapshotPeak(older, _unused_graph(level, names), _by_kind(blocks), _by_line(blocks, names), _by_size(blocks))
+
+
+def held_kinds(blocks: Lifetimes, rows: I64, kinds: U8, level: int) -> tuple[HeldKind, ...]:
+    """What some blocks hold by kind, of all that is held."""
+    return _by_kind(_held(blocks, rows, kinds, level))
+
+
+def _held(lifetimes: Lifetimes, rows: I64, kinds: U8, level: int) -> list[_Block]:
+    """What lives, with what none of the blocks explains: of a history with gaps, or from before a trace."""
+    blocks = _blocks(lifetimes, rows, kinds, lifetimes.frames)
+    unnamed = level - sum(block.size for block in blocks)
+    return [*blocks, _Block(-1, "unknown", unnamed, is_older=True)] if unnamed > 0 else blocks
 
 
 def lines_of(
@@ -159,7 +171,7 @@ def _unused_graph(level: Levels, names: StackNames) -> int | None:
     return int(level.lifetimes.requested[at_peak].sum())
 
 
-def graph_rows(blocks: Lifetimes, stacks: Sequence[tuple[Frame, ...]]) -> I64 | None:
+def graph_rows(blocks: Lifetimes, stacks: Sequence[Frames]) -> I64 | None:
     """Blocks that are freed with a graph of autograd; None if the history has a backward pass."""
     seen = {*blocks.frames.tolist(), *blocks.freed_frames.tolist()} - {-1}
     if any(allocation_places.is_within_backward(stacks[stack]) for stack in seen):

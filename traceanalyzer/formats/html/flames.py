@@ -7,7 +7,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from traceanalyzer.analyzers.host.flame_frames import FlameFrames
-from traceanalyzer.analyzers.memory.peak_picture import HeldFrame
+from traceanalyzer.analyzers.memory import MemoryUse
+from traceanalyzer.analyzers.memory.peak_picture import HeldFrame, HeldStacks
 from traceanalyzer.analyzers.memory.snapshots import MemorySnapshotUse
 from traceanalyzer.formats.flame_files import TITLES, frame_with_place
 from traceanalyzer.formats.html.cells import PageDetail
@@ -153,16 +154,23 @@ def _of_memory(
     report: Report, language: Language, detail: PageDetail, names: list[str], tones: list[str]
 ) -> Iterator[_Graph]:
     """Graphs of what holds the peak of each device."""
-    found = report.result("memory_snapshot", MemorySnapshotUse)
-    for device in found.devices[:_MOST_DEVICES] if found is not None else ():
-        held = device.stacks
+    for name, held in list(_held(report))[:_MOST_DEVICES]:
         if held is not None and held.held_bytes:
             first = len(names)
             names += [shorten(_held_name(frame, language.unmarked), min(200, detail.name)) for frame in held.frames]
             tones += [_held_tone(frame) for frame in held.frames]
             numbers = tuple(first + frame if 0 <= frame < len(held.frames) else -1 for frame in held.frame)
-            title = language.text(_HELD, device=f"GPU{device.device}")
+            title = language.text(_HELD, device=clean(name))
             yield _Graph(title, numbers, held.depth, held.held_bytes, held.count, "bytes")
+
+
+def _held(report: Report) -> Iterator[tuple[str, HeldStacks | None]]:
+    """What holds the peak of each device, by a snapshot or a trace."""
+    snapshot, used = report.result("memory_snapshot", MemorySnapshotUse), report.result("memory", MemoryUse)
+    if snapshot is not None:
+        yield from ((f"GPU{device.device}", device.stacks) for device in snapshot.devices)
+    if used is not None:
+        yield from ((device.device, device.stacks) for device in used.devices)
 
 
 def _held_name(frame: HeldFrame, language: Language) -> str:

@@ -59,8 +59,13 @@ def replay(
 
 def requested_peak(memory: RecordedMemory, changes: Sequence[MemoryChange] = ()) -> int:
     """Most bytes that a program with changes requests at once; much faster than a whole replay."""
+    return requested_peak_at(memory, changes)[0]
+
+
+def requested_peak_at(memory: RecordedMemory, changes: Sequence[MemoryChange] = ()) -> tuple[int, int]:
+    """As `requested_peak`, and the entry at which it is reached; -1 for the beginning."""
     blocks = changed(memory.blocks, changes, memory.settings)
-    return _requested(memory, blocks, _Events(memory, blocks))[0]
+    return _requested(memory, blocks, _Events(memory, blocks))
 
 
 class _Events:
