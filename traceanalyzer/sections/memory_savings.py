@@ -76,6 +76,9 @@ _IDEAS = {
     "logits": Text("memory-idea-logits", "Compute the loss in parts", "a change of a program"),
     "state": Text("memory-idea-state", "State of the optimizer in 8 bits", "a change of a program"),
     "gradients-freed": Text("memory-idea-gradients-freed", "Free gradients after the update", "a change of a program"),
+    "gradients-zeroed": Text(
+        "memory-idea-gradients-zeroed", "Free gradients instead of filling them with zeros", "a change of a program"
+    ),
     "gradients-once": Text("memory-idea-gradients-once", "Keep gradients once", "a change of a program"),
     "no-graph": Text("memory-idea-no-graph", "Run without a graph", "a change of a program"),
     "not-kept": Text("memory-idea-not-kept", "Keep no tensors of steps", "a change of a program"),

@@ -43,8 +43,8 @@ class MemorySaving(msgspec.Struct, frozen=True):
     """What a change of the program saves."""
 
     idea: str
-    """What is changed: `checkpoint`, `halved`, `logits`, `state`, `gradients-freed`, `gradients-once`, `no-graph`,
-    `not-kept`, or `expandable`."""
+    """What is changed: `checkpoint`, `halved`, `logits`, `state`, `gradients-freed`, `gradients-zeroed`,
+    `gradients-once`, `no-graph`, `not-kept`, or `expandable`."""
     blocks: int
     """Number of blocks at the peak that it is about."""
     held_bytes: int

@@ -6,7 +6,8 @@ is what the peak loses by that change alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from itertools import product
 from typing import NamedTuple
 
 from traceanalyzer.analyzers.memory import MemoryUse
@@ -23,6 +24,9 @@ _UNKNOWN = Text(
     "by an unknown amount (no segments are recorded)",
     "bytes that a change saves; part of a sentence, in place of a number of bytes",
 )
+_NEEDED = 0.5
+"""Share of a device's memory from which on a trace is asked what would free it (own choice: a program that needs less
+has no use for more)."""
 _SCARCE = 0.9
 """Share of a device's memory from which on it is scarce (own choice)."""
 _MUCH, _SOME = 0.2, 0.05
@@ -60,12 +64,13 @@ def _interval(least: int | None, most: int | None) -> Message:
     return _EXACT(size=most) if least == most else _RANGE(least=least, most=most)
 
 
-def _rule_of(idea: MemoryIdea, rule: RulePage, subject: Text) -> Rule:
-    """The rule of a change."""
+def _rule_of(idea: MemoryIdea, rule: RulePage, subject: Text, others: Mapping[MemoryIdea, Text] | None = None) -> Rule:
+    """The rule of a change, or of several that have the same advice; the others have a summary of their own."""
+    summaries = {idea: None, **(others or {})}
 
     def detect(facts: Facts, limits: Limits) -> Drafts:
-        for device in _devices(facts):
-            one, peak = _found(facts, device.number, idea), device.peak
+        for device, change in product(_devices(facts), summaries):
+            one, peak = _found(facts, device.number, change), device.peak
             if one is None or not peak or one.saved.requested_most <= limits["saved_share"] * peak:
                 continue
             share = one.saved.requested_most / peak
@@ -77,7 +82,8 @@ def _rule_of(idea: MemoryIdea, rule: RulePage, subject: Text) -> Rule:
                 "parts": one.parts or 0,
                 **saved(one),
             }
-            yield Draft((evidence,), None, params, severity=_severity(share, is_scarce=device.is_scarce))
+            severity = _severity(device, share)
+            yield Draft((evidence,), None, params, severity=severity, summary=summaries[change])
 
     return rule.rule(trace=detect, snapshot=detect)
 
@@ -89,6 +95,7 @@ class _Device(NamedTuple):
     peak: int
     is_scarce: bool
     """Whether memory ran out, or nearly."""
+    is_of_trace: bool = False
 
 
 def _devices(facts: Facts) -> Iterator[_Device]:
@@ -98,9 +105,9 @@ def _devices(facts: Facts) -> Iterator[_Device]:
         yield _Device(device.device, device.peak_requested_bytes, is_scarce)
     for used in trace.devices if trace is not None else ():
         peak, number = used.peak_allocated_bytes, used.device.removeprefix("GPU")
-        if peak and number.isdigit():
-            held = used.peak_reserved_bytes or peak
-            yield _Device(int(number), peak, bool(used.capacity_bytes and held >= _SCARCE * used.capacity_bytes))
+        held, capacity = used.peak_reserved_bytes or peak or 0, used.capacity_bytes
+        if peak and number.isdigit() and held >= _NEEDED * (capacity or 0):
+            yield _Device(int(number), peak, bool(capacity) and held >= _SCARCE * (capacity or 0), is_of_trace=True)
 
 
 def _places(device: _Device, one: MemorySaving) -> Iterator[CodePlace]:
@@ -112,10 +119,12 @@ def _places(device: _Device, one: MemorySaving) -> Iterator[CodePlace]:
         yield CodePlace("memory", f"GPU{device.number}", value=one.held_bytes, unit="bytes")
 
 
-def _severity(share: float, *, is_scarce: bool) -> str:
-    """Where memory did not run out, nothing is urgent."""
-    if share >= _MUCH and is_scarce:
+def _severity(device: _Device, share: float) -> str:
+    """Where memory did not run out, nothing is urgent; traces are rarely recorded because of memory."""
+    if share >= _MUCH and device.is_scarce:
         return "high"
+    if device.is_of_trace and not device.is_scarce:
+        return "low"
     return "medium" if share >= _SOME else "low"
 
 
@@ -124,6 +133,11 @@ RULES = (
     _rule_of(MemoryIdea.HALVED, _LARGE, _LARGE.text("subject")),
     _rule_of(MemoryIdea.LOGITS, _LOGITS, _LOGITS.text("subject")),
     _rule_of(MemoryIdea.STATE, _STATE, _STATE.text("subject")),
-    _rule_of(MemoryIdea.GRADIENTS_FREED, _HELD_LATE, _HELD_LATE.text("subject")),
+    _rule_of(
+        MemoryIdea.GRADIENTS_FREED,
+        _HELD_LATE,
+        _HELD_LATE.text("subject"),
+        {MemoryIdea.GRADIENTS_ZEROED: _HELD_LATE.text("summary-zeroed")},
+    ),
     _rule_of(MemoryIdea.GRADIENTS_ONCE, _TWICE, _TWICE.text("subject")),
 )

@@ -83,9 +83,12 @@ class _Events:
         failures = np.arange(len(recorded), self.empty_cache)
         releases = np.full(len(memory.releases), self.empty_cache)
         # What is freed earlier than recorded is freed after the entry, so frees come last.
-        time = np.concatenate((recorded.born[born], memory.failures, memory.releases, blocks.freed[dying]))
+        left, since, until = blocks.gaps
+        time = np.concatenate(
+            (until, recorded.born[born], memory.failures, memory.releases, blocks.freed[dying], since)
+        )
         order = np.argsort(time, kind="stable")
-        self.code: I64 = np.concatenate((born, failures, releases, ~dying))[order]
+        self.code: I64 = np.concatenate((left, born, failures, releases, ~dying, ~left))[order]
         self.entry: I64 = time[order]
 
 
