@@ -100,6 +100,7 @@ _HOST = optional(
     known,
     Column(Text("snapshot-host-reserved", "Pinned host memory"), "bytes", "host_reserved_bytes"),
     Column(Text("snapshot-host-active", "Pinned host memory in use"), "bytes", "host_active_bytes"),
+    Column(Text("snapshot-host-peak", "Peak of pinned host memory"), "bytes", "host_peak_bytes"),
 )
 
 
@@ -163,6 +164,12 @@ _GROWING_COLUMNS = (
     Column(Text("snapshot-growing", "Growth per step"), "bytes", "part.growth_bytes_per_step"),
     _HELD,
 )
+_HOST_COLUMNS = (
+    Column(Text("snapshot-host-line", "Pins host memory"), "", lambda row: _line(row.part), is_name=True),
+    _BLOCKS,
+    _HELD,
+    columns.SHARE,
+)
 _MORE = (
     ("memory_growing", _GROWING_COLUMNS, "growing"),
     ("memory_kept", _KEPT_COLUMNS, "kept"),
@@ -188,6 +195,9 @@ def build(report: Report, top: int) -> Iterator[Section]:
         holders = table("memory_lines", _LINE_COLUMNS, lines, top)
         yield Section("memory-lines", _LINES_TITLE(), tables=(holders,), topic=Topic.MEMORY, is_essential=True)
     tables = [table(id_, shown, rows, top) for id_, shown, field in _MORE if (rows := _rows(found, field))]
+    if found.host_lines:
+        pinned = [_OfDevice(None, row, found.host_peak_bytes or 0) for row in found.host_lines]
+        tables.append(table("memory_host_lines", _HOST_COLUMNS, pinned, top))
     if tables:
         yield detail("memory-more", _MORE_TITLE, Topic.MEMORY, tables)
 

@@ -174,6 +174,11 @@ class MemorySnapshotUse(msgspec.Struct, frozen=True):
     """Pinned host memory that the allocator of the host holds; null if the file does not say."""
     host_active_bytes: int | None
     """Bytes of it that are in use."""
+    host_peak_bytes: int | None = None
+    """Highest level of pinned host memory that the program asked for; null without a history of it (torch before 2.14,
+    or recorded without `record_pinned_host_memory=True`)."""
+    host_lines: tuple[HeldLine, ...] = ()
+    """What lives at that peak by line of the program, the largest first."""
 
     @property
     def fullest(self) -> SnapshotDevice:
@@ -187,12 +192,20 @@ class MemorySnapshotUse(msgspec.Struct, frozen=True):
 def analyze(snapshot: MemorySnapshot) -> MemorySnapshotUse:
     """What is held at the dump and at the peak."""
     names = StackNames(snapshot.stacks)
+    host = None if snapshot.host is None or not len(snapshot.host.history) else snapshot_history.levels(snapshot.host)
     return MemorySnapshotUse(
         devices=tuple(_device(device, snapshot, names) for device in snapshot.devices),
         settings={name: str(value) for name, value in snapshot.settings.items() if value not in ("", -1, 0.0, False)},
         host_reserved_bytes=snapshot.host_reserved,
         host_active_bytes=snapshot.host_active,
+        host_peak_bytes=None if host is None else host.peak,
+        host_lines=() if host is None else _lines(host, names),
     )
+
+
+def _lines(level: Levels, names: StackNames) -> tuple[HeldLine, ...]:
+    kinds = kinds_of(level.lifetimes, names.stacks)
+    return snapshot_peak.lines_of(level.lifetimes, level.alive_at_peak(), kinds, names)
 
 
 def _device(device: DeviceMemory, snapshot: MemorySnapshot, names: StackNames) -> SnapshotDevice:

@@ -191,9 +191,7 @@ def _gradients_freed(program: _Program) -> ProposedChange:
 
 
 def _gradients_zeroed(program: _Program) -> ProposedChange:
-    """They come back when the backward pass makes as many blocks of their sizes, at the cautious estimate; at its end at
-    best.
-    """
+    """At the cautious estimate they come back as the backward pass makes blocks of their sizes, at best at its end."""
     gaps = zeroed_gradients(program.blocks, program.kinds, program.names.stacks)
     most, least = (LeaveOut(gaps.rows, gaps.since, until) for until in (gaps.until_most, gaps.until_least))
     return ProposedChange(MemoryIdea.GRADIENTS_ZEROED, distinct(gaps.rows), MemoryProposal((most,), (least,)))
