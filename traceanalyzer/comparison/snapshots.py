@@ -12,6 +12,7 @@ from traceanalyzer.analyzers.memory.snapshots import MemorySnapshotUse
 from traceanalyzer.errors import UnusableInputError, UsageError
 from traceanalyzer.inputs import opening, saved_reports
 from traceanalyzer.inputs.opening import FileProgress, silent
+from traceanalyzer.inputs.storage import local_path
 from traceanalyzer.knowledge import python_frames
 from traceanalyzer.pipeline import report_of
 from traceanalyzer.readers import memory_snapshot
@@ -21,7 +22,7 @@ from traceanalyzer.report.names import code_place
 from traceanalyzer.rules.engine.runner import Advice
 from traceanalyzer.trace.memory_snapshot import MemorySnapshot
 from traceanalyzer.trace.model import Loss
-from traceanalyzer.urls import is_url, local_path, shown
+from traceanalyzer.urls import is_url, shown
 
 _HEAD = 4096
 """Bytes of a file that tell what it is."""

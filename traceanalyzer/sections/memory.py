@@ -14,7 +14,7 @@ from traceanalyzer.report.model import Report
 from traceanalyzer.report.section import Section, Term, Topic
 from traceanalyzer.sections import columns
 from traceanalyzer.sections.columns import Column, detail, table
-from traceanalyzer.sections.memory_snapshot import KIND, kind_label
+from traceanalyzer.sections.memory_snapshot import KIND, kind_label, largest_stack
 
 TITLE = Text("memory-title", "Memory")
 _AT_PEAK = Text("memory-at-peak-title", "In memory at the peak")
@@ -132,8 +132,10 @@ def _at_peak(memory: MemoryUse, top: int) -> Iterator[Section]:
     holders = [_OfDevice(device, holder) for device, held in contents for holder in held.holders[:top]]
     if not holders:
         return
-    older = tuple(_OLDER(device=device, older=held.older_bytes) for device, held in contents if held.older_bytes)
+    older = [_OLDER(device=device, older=held.older_bytes) for device, held in contents if held.older_bytes]
+    for device in memory.devices:
+        older += largest_stack(device.stacks, device.peak_allocated_bytes or 0)
     rows = table("memory_at_peak", _HOLDERS, holders, total=sum(len(held.holders) for _, held in contents))
     kinds = [_OfDevice(device.device, kind) for device in memory.devices for kind in device.kinds]
     tables = (table("memory_kinds_at_peak", _KINDS, kinds), rows) if kinds else (rows,)
-    yield detail("memory-at-peak", _AT_PEAK, Topic.MEMORY, tables, messages=older)
+    yield detail("memory-at-peak", _AT_PEAK, Topic.MEMORY, tables, messages=tuple(older))

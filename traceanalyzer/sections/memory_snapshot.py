@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from traceanalyzer.analyzers.memory.peak_picture import HeldFrame, HeldStacks
 from traceanalyzer.analyzers.memory.snapshot_peak import GrowingLine, HeldLine, KeptLine
 from traceanalyzer.analyzers.memory.snapshots import FailedAllocation, MemorySnapshotUse, SnapshotDevice
 from traceanalyzer.knowledge import python_frames
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.names import named_code
+from traceanalyzer.report.names import code_place, named_code
 from traceanalyzer.report.section import Section, Term, Topic
 from traceanalyzer.sections import columns
 from traceanalyzer.sections.columns import Column, detail, facts, known, optional, table
@@ -34,6 +35,11 @@ _OLDER = Text(
     "snapshot-older",
     "{older:bytes} of the peak were allocated before the history begins, which keeps only its last entries.",
 )
+_STACK = Text(
+    "snapshot-stack",
+    "The stack that holds most, {held:bytes} of {kind}, is {stack}.",
+    "stack is places in the code, the outermost first; kind is what memory holds: gradients, activations",
+)
 FRAGMENTED = Text(
     "snapshot-fragmented",
     "What was reserved but unused would have been enough in one piece: fragmentation alone explains the failure.",
@@ -47,6 +53,8 @@ _RETRIES = Text(
     "{count:count} times segments were given back right before one was taken, which waits for the device.",
     one="{count:count} time segments were given back right before one was taken, which waits for the device.",
 )
+_MUCH, _DEEPEST = 0.05, 4
+"""Share of the peak that a stack must hold to be named, and most of its innermost lines (own choice)."""
 _WORTH = 0.01
 """Share of the peak from before the history from which on it is said (own choice)."""
 KIND_LABELS = {
@@ -247,9 +255,28 @@ def _said(devices: tuple[SnapshotDevice, ...]) -> Iterator[Message]:
         is_older = device.peak_older_bytes > _WORTH * device.peak_requested_bytes
         if device.peak_entry is not None and is_older:
             yield _OLDER(older=device.peak_older_bytes)
+    device = max(devices, key=lambda one: one.peak_requested_bytes)
+    yield from largest_stack(device.stacks, device.peak_requested_bytes)
     retries = sum(device.retries for device in devices)
     if retries:
         yield _RETRIES(count=retries)
+
+
+def largest_stack(held: HeldStacks | None, peak: int) -> Iterator[Message]:
+    """The stack of the program that holds most of a peak, if it holds a good part of it."""
+    if held is None:
+        return
+    best: tuple[int, list[HeldFrame]] = (0, [])
+    path: list[HeldFrame] = []
+    columns = zip(held.frame, held.depth, held.held_bytes, [*held.depth[1:], 0], strict=True)
+    for frame, depth, size, following in columns:
+        path = [*path[:depth], held.frames[frame]] if 0 <= frame < len(held.frames) else path[:depth]
+        if following <= depth == len(path) - 1 and depth and size > best[0]:
+            best = (size, path)
+    size, (kind, *frames) = best if best[1] else (0, [HeldFrame("unknown", "kind")])
+    places = [code_place(frame.file, frame.line) or frame.name for frame in frames if frame.place == "own"]
+    if places and size > _MUCH * peak:
+        yield _STACK(held=size, kind=kind_label(kind.name), stack=" > ".join(places[-_DEEPEST:]))
 
 
 def kind_label(kind: str) -> Message | str:
