@@ -15,34 +15,34 @@
     let graph = graphs[0], top = -1, at = -1, boxes = [];
 
     /* A row of a graph has its start, the row around it, and those inside it. */
-    function placed({ title, frame, depth, ns, count }) {
+    function placed({ title, frame, depth, size, count, unit }) {
       const rows = [], open = [];
       let all = 0;
       frame.forEach((number, row) => {
         open.length = depth[row];
         const parent = open.length ? open.at(-1) : -1;
         const before = parent < 0 ? all : rows[parent].next;
-        if (parent < 0) all += ns[row]; else rows[parent].next += ns[row];
-        rows.push({ parent, depth: depth[row], start: before, next: before, ns: ns[row], inner: [],
+        if (parent < 0) all += size[row]; else rows[parent].next += size[row];
+        rows.push({ parent, depth: depth[row], start: before, next: before, size: size[row], inner: [],
           name: number < 0 ? filled(words.flames_several, { count: count[row] }) : data.names[number],
           tone: number < 0 ? "waiting" : data.tones[number] });
         if (parent >= 0) rows[parent].inner.push(row);
         open.push(row);
       });
-      return { title, rows, all, outer: rows.flatMap((row, number) => (row.parent < 0 ? [number] : [])) };
+      return { title, rows, all, unit, outer: rows.flatMap((row, number) => (row.parent < 0 ? [number] : [])) };
     }
 
     /* Bottom-up: each frame with the time in itself, largest first, and below it what called it. */
     const MOST_CALLERS = 12;
-    function inverted({ title, rows }) {
+    function inverted({ title, rows, unit }) {
       const callers = new Map();
       for (const row of rows) {
-        const own = row.ns - row.inner.reduce((sum, inner) => sum + rows[inner].ns, 0);
+        const own = row.size - row.inner.reduce((sum, inner) => sum + rows[inner].size, 0);
         if (own <= 0) continue;
         let level = callers;
         for (let place = row, depth = 0; place && depth <= MOST_CALLERS; place = rows[place.parent], depth++) {
-          const node = level.get(place.name) ?? { name: place.name, tone: place.tone, ns: 0, callers: new Map() };
-          node.ns += own;
+          const node = level.get(place.name) ?? { name: place.name, tone: place.tone, size: 0, callers: new Map() };
+          node.size += own;
           level.set(place.name, node);
           level = node.callers;
         }
@@ -51,34 +51,35 @@
       let all = 0;
       const lay = (level, parent, begin, depth) => {
         let start = begin;
-        for (const node of [...level.values()].sort((a, b) => b.ns - a.ns)) {
+        for (const node of [...level.values()].sort((a, b) => b.size - a.size)) {
           const row = turned.length;
-          turned.push({ parent, depth, start, ns: node.ns, inner: [], name: node.name, tone: node.tone });
+          turned.push({ parent, depth, start, size: node.size, inner: [], name: node.name, tone: node.tone });
           if (parent < 0) outer.push(row); else turned[parent].inner.push(row);
           lay(node.callers, row, start, depth + 1);
-          start += node.ns;
+          start += node.size;
         }
         return start;
       };
       all = lay(callers, -1, 0, 0);
-      return { title, rows: turned, all, outer };
+      return { title, rows: turned, all, unit, outer };
     }
 
     const number = (value, digits) => new Intl.NumberFormat(root.lang || "en", {
       maximumSignificantDigits: digits, useGrouping: false,
     }).format(value);
-    const time = (ns) => {
-      const [factor, unit] = data.units.find(([size]) => Math.abs(ns) >= size) ?? data.units.at(-1);
-      return `${number(ns / factor, 4)}\u00a0${unit}`;
+    const amount = (size) => {
+      const units = data.units[graph.unit];
+      const [factor, name] = units.find(([least]) => Math.abs(size) >= least) ?? units.at(-1);
+      return `${number(size / factor, 4)}\u00a0${name}`;
     };
     const say = (row) => filled(words.flames_frame, {
-      name: row.name, time: time(row.ns), share: number(100 * row.ns / graph.all, 2), all: time(graph.all),
+      name: row.name, time: amount(row.size), share: number(100 * row.size / graph.all, 2), all: amount(graph.all),
     });
 
     function draw() {
-      const root = top < 0 ? { start: 0, ns: graph.all } : graph.rows[top];
-      const least = root.ns / Math.max(stage.clientWidth, 300) / 2;
-      const within = (row) => row.start >= root.start && row.start + row.ns <= root.start + root.ns;
+      const root = top < 0 ? { start: 0, size: graph.all } : graph.rows[top];
+      const least = root.size / Math.max(stage.clientWidth, 300) / 2;
+      const within = (row) => row.start >= root.start && row.start + row.size <= root.start + root.size;
       const around = new Set();
       for (let row = top; row >= 0; row = graph.rows[row].parent) around.add(row);
       const text = sought.value.trim().toLowerCase();
@@ -86,12 +87,12 @@
       boxes = [];
       stage.replaceChildren(...graph.rows.flatMap((row, place) => {
         const isHit = text && row.name.toLowerCase().includes(text);
-        if (isHit) { hits += 1; if (!inside(row)) sum += row.ns; }
+        if (isHit) { hits += 1; if (!inside(row)) sum += row.size; }
         const isAround = around.has(place);
-        if (!isAround && (!within(row) || row.ns < least)) return [];
+        if (!isAround && (!within(row) || row.size < least)) return [];
         const box = make("div", row.name, `box t-${row.tone}`);
-        box.style.left = `${isAround ? 0 : 100 * (row.start - root.start) / root.ns}%`;
-        box.style.width = `${isAround ? 100 : 100 * row.ns / root.ns}%`;
+        box.style.left = `${isAround ? 0 : 100 * (row.start - root.start) / root.size}%`;
+        box.style.width = `${isAround ? 100 : 100 * row.size / root.size}%`;
         box.style.top = `${row.depth * ROW}px`;
         box.title = say(row);
         box.dataset.row = place;
@@ -104,7 +105,7 @@
       }));
       stage.style.height = `${Math.max(2, deepest) * ROW + 4}px`;
       found.textContent = text
-        ? filled(words.flames_found, { count: hits, time: time(sum), share: number(100 * sum / graph.all, 2) }) : "";
+        ? filled(words.flames_found, { count: hits, time: amount(sum), share: number(100 * sum / graph.all, 2) }) : "";
       chosen.textContent = at < 0 ? "" : say(graph.rows[at]);
       function inside(row) {
         for (let up = row.parent; up >= 0; up = graph.rows[up].parent) if (graph.rows[up].name.toLowerCase().includes(text)) return true;
@@ -114,7 +115,7 @@
 
     const choose = (row) => { if (row !== undefined) { at = row; draw(); boxes[at]?.scrollIntoView({ block: "nearest" }); } };
     const zoom = (row) => { top = row; at = row; draw(); };
-    const largest = (rows) => rows.reduce((best, row) => (graph.rows[row].ns > (graph.rows[best]?.ns ?? -1) ? row : best), -1);
+    const largest = (rows) => rows.reduce((best, row) => (graph.rows[row].size > (graph.rows[best]?.size ?? -1) ? row : best), -1);
     const shown = (rows) => rows.filter((row) => boxes[row]);
     const beside = (step) => {
       if (at < 0) return choose(largest(graph.outer));

@@ -64,3 +64,16 @@ def test_what_is_about_steps(pair: tuple[str, str], option: tuple[str, ...]) -> 
     result = call("diff", *pair, *option)
     assert result.code == 2
     assert "is about steps, which memory snapshots do not have" in assert_one_line(result)
+
+
+def test_saved_reports_are_sides(pair: tuple[str, str], tmp_path: Path) -> None:
+    saved = str(tmp_path / "before.json")
+    assert call("report", pair[0], "-o", saved).code == 0
+    for sides in ((saved, pair[1]), (saved, saved)):
+        assert call("diff", *sides).code == 0
+    assert "went from 42 MiB to 62 MiB" in " ".join(call("diff", saved, pair[1]).out.split())
+
+
+def test_urls_are_sides(pair: tuple[str, str], tmp_path: Path) -> None:
+    given = [f"file://{file}" for file in pair]
+    assert "went from 42 MiB to 62 MiB" in " ".join(call("diff", *given).out.split())

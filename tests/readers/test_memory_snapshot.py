@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from tests.builders.memory_snapshot import FORWARD, MIB, TRAIN, MemoryRecorder, read
+from traceanalyzer.analyzers.memory import snapshots
 from traceanalyzer.errors import UnusableInputError
 from traceanalyzer.readers import memory_snapshot, plain_data
 from traceanalyzer.trace.memory_snapshot import ACTIONS, MemorySnapshot
@@ -203,3 +204,33 @@ def test_dicts_read_at_once_are_those_that_are_read_one_by_one() -> None:
 )
 def test_what_begins_like_one(data: bytes, is_one: bool) -> None:
     assert memory_snapshot.begins(data) == is_one
+
+
+def pinned(*, is_nested: bool) -> dict[str, Any]:
+    """A snapshot with a history of pinned host memory, as of torch 2.14."""
+    host = MemoryRecorder()
+    host.free(host.alloc(6 * MIB, FORWARD))
+    host.alloc(4 * MIB)
+    recorded = host.content()
+    history = recorded["device_traces"] if is_nested else recorded["device_traces"][0]
+    return program().content() | {"host_segments": recorded["segments"], "host_traces": history}
+
+
+@pytest.mark.parametrize("is_nested", [False, True])
+def test_the_history_of_pinned_host_memory(is_nested: bool) -> None:
+    snapshot = read(pickle.dumps(pinned(is_nested=is_nested)))
+    assert snapshot.host is not None
+    assert [ACTIONS[code] for code in snapshot.host.history.action] == [
+        "segment_alloc", "alloc", "free_requested", "free_completed", "alloc"
+    ]  # fmt: skip
+    assert snapshot.host_reserved == 20 * MIB
+    found = snapshots.analyze(snapshot)
+    assert found.host_peak_bytes == 6 * MIB
+    assert [(row.line, row.held_bytes) for row in found.host_lines] == [("/home/me/model.py(30): forward", 6 * MIB)]
+
+
+def test_pinned_host_memory_alone() -> None:
+    content = pinned(is_nested=True) | {"segments": [], "device_traces": []}
+    found = snapshots.analyze(read(pickle.dumps(content)))
+    assert found.host_peak_bytes == 6 * MIB
+    assert [device.reserved_bytes for device in found.devices] == [0]

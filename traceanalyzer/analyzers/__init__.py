@@ -65,7 +65,7 @@ _BEFORE_ALL = 1
 _TOGETHER = (
     ("host_owners", "idle", "slices", "step_idle", "synchronizations", "replay", "critical_path"),
     ("operators", "convolution_norms", "conversions"),
-    ("memory", "python_lines"),
+    ("memory", "python_lines", "memory_replay"),
 )
 """Analyses that need the same of the trace, so that the process that begins with one runs all of them; they are begun
 first, because they take longest."""

@@ -116,11 +116,17 @@ class Curves:
     times_ns: tuple[tuple[float, ...], ...]
     """Times of each series in ns."""
     series: tuple[Series, ...]
+    stacked_ns: tuple[float, ...] = ()
+    """Times of the areas."""
+    stacked: tuple[Series, ...] = ()
+    """Areas below the first curve, the lowest first, which together are as high as it; none: it is faintly filled."""
+    mark_ns: float | None = None
+    """A moment that is marked."""
 
     @property
     def legend(self) -> tuple[Series, ...]:
-        """All curves with their colours."""
-        return self.series
+        """All curves with their colours, and the areas as they lie, the highest first."""
+        return (*self.series, *reversed(self.stacked))
 
 
 @dataclass(frozen=True)

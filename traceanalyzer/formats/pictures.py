@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from traceanalyzer.formats.charts import WIDE, Bars, Chart, Curves, Lanes, StackedBars
 from traceanalyzer.formats.language import Language, scale
@@ -249,7 +250,7 @@ def _ticks(language: Language, low: float, top: float, largest: float, unit: str
 
 
 def _curves(chart: Curves, language: Language, width: int) -> Picture:
-    """Levels over time, the area below the first one faintly filled."""
+    """Levels over time, the area below the first one in its parts, or faintly filled."""
     highest = max(level for part in chart.series for level in part.values)
     lowest = min(level for part in chart.series for level in part.values)
     axes = _Axes(width, min(0.0, lowest), highest * 1.08 or 1.0)
@@ -257,13 +258,36 @@ def _curves(chart: Curves, language: Language, width: int) -> Picture:
     curves = []
     for times, part in zip(chart.times_ns, chart.series, strict=True):
         curves.append(Shape(part.role, _curve(times, part.values, span, axes)))
-    left = px(axes.x(span.share(chart.times_ns[0][0])))
-    filled = f"{curves[0].path}V{px(axes.y(0.0))}H{left}Z"
-    area = Shape(chart.series[0].role, filled, opacity="0.18")
+    if chart.stacked:
+        areas = tuple(_areas(chart, span, axes))
+    else:
+        left = px(axes.x(span.share(chart.times_ns[0][0])))
+        areas = (Shape(chart.series[0].role, f"{curves[0].path}V{px(axes.y(0.0))}H{left}Z", opacity="0.18"),)
+    if chart.mark_ns is not None:
+        x = px(axes.x(span.share(chart.mark_ns)))
+        curves.append(Shape("ink", f"M{x} {_TOP}V{px(axes.y(0.0))}", is_dashed=True))
     grid, labels = axes.levels(language, highest, chart.unit)
     for time, text in _ticks(language, span.begin, span.begin + span.length, span.end, "ns"):
         labels.append(axes.below(axes.x(span.share(time)), text))
-    return Picture(axes.height, grid, (area,), (*curves, axes.ground()), tuple(labels))
+    return Picture(axes.height, grid, areas, (*curves, axes.ground()), tuple(labels))
+
+
+def _areas(chart: Curves, span: _Span, axes: _Axes) -> Iterator[Shape]:
+    """The parts of the first curve, one on top of the other."""
+    across = [px(axes.x(span.share(time))) for time in chart.stacked_ns]
+    low = [0.0] * len(across)
+    for part in chart.stacked:
+        below = _corners(across, low, axes)
+        low = list(map(sum, zip(low, part.values, strict=True)))
+        above = _stairs(_corners(across, low, axes))
+        back = "".join(f"V{y}H{x}" for x, y in reversed(below))
+        yield Shape(part.role, f"{above}H{across[-1]}{back}Z", opacity="0.6")
+
+
+def _corners(across: Sequence[str], levels: Sequence[float], axes: _Axes) -> list[tuple[str, str]]:
+    """The points of stairs at which the height changes."""
+    points = list(zip(across, (px(axes.y(level)) for level in levels), strict=True))
+    return points[:1] + [point for before, point in pairwise(points) if before[1] != point[1]]
 
 
 def _curve(times: Sequence[float], levels: Sequence[float], span: _Span, axes: _Axes) -> str:

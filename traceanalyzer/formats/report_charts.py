@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from math import fsum
 
 from traceanalyzer.analyzers.idle import DeviceIdle, Idle
 from traceanalyzer.analyzers.kernels.clocks import Clocks, DeviceClock
 from traceanalyzer.analyzers.memory import DeviceMemoryUse, MemoryUse
 from traceanalyzer.analyzers.memory.levels import Curve
+from traceanalyzer.analyzers.memory.peak_picture import HeldOverTime
 from traceanalyzer.analyzers.memory.snapshots import MemorySnapshotUse, SnapshotDevice
 from traceanalyzer.formats import hang_charts, rank_charts
 from traceanalyzer.formats.charts import Bars, Chart, Curves, Series, StackedBars
@@ -18,6 +20,7 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report
 from traceanalyzer.report.names import clean, word
 from traceanalyzer.sections.idle import CAUSE_LABELS
+from traceanalyzer.sections.memory_snapshot import KIND_LABELS
 from traceanalyzer.sections.overview import named
 from traceanalyzer.structure.step_breakdown import PARTS, Step, StepBreakdown
 
@@ -41,6 +44,21 @@ _HEAT = Text("figure-temperature", "Temperature of GPU {device} over time, °C")
 _CLOCK_SAY = Text("figure-clock-description", "GPU {device}: from {low:number} to {high:number}.")
 _COUNTERS = {gpu_clocks.SM_CLOCK: _CLOCK, gpu_clocks.POWER: _POWER, gpu_clocks.TEMPERATURE: _HEAT}
 """Titles of counters over time."""
+_BY_KIND_SAY = Text(
+    "figure-memory-kinds-description",
+    "Memory of {device} by what holds it: {first:bytes} at first, {high:bytes} at most, {last:bytes} at last. The "
+    "dashed line is the peak; most of it is {kind}, {held:bytes}.",
+    note="device is CPU or GPU and a number, kind is what memory holds: gradients, activations",
+)
+KIND_ROLES = {
+    "parameters": "cpu_exec",
+    "optimizer": "memcpy",
+    "gradients": "communication",
+    "activations": "kernel",
+    "temporary": "runtime",
+    "unknown": "other",
+}
+"""Colours of what memory holds."""
 _ALLOCATED = Text("figure-memory-allocated", "Allocated")
 _REQUESTED = Text("figure-memory-requested", "Requested by the program")
 _RESERVED = Text("figure-memory-reserved", "Reserved by the allocator")
@@ -111,7 +129,9 @@ def _of_memory(level: DeviceMemoryUse, language: Language) -> Iterator[tuple[str
     """The memory of a device over time, where it is worth a picture."""
     allocated = _whole(level.allocated)
     if _lasts(allocated) and max(allocated.level_bytes) >= _LEAST_BYTES:
-        yield "memory", _memory(clean(level.device), allocated, _whole(level.reserved), language)
+        device = clean(level.device)
+        curves = _memory(device, allocated, _whole(level.reserved), language)
+        yield "memory", _by_kind(curves, level.over_time, device, language)
 
 
 def _of_clock(device: DeviceClock, language: Language) -> Iterator[tuple[str, Chart]]:
@@ -132,7 +152,41 @@ def _of_snapshot(device: SnapshotDevice, language: Language) -> Iterator[tuple[s
     requested = _whole(device.requested)
     if _lasts(requested) and max(requested.level_bytes) >= _LEAST_BYTES:
         curves = _memory(f"GPU{device.device}", requested, _whole(device.reserved), language, _REQUESTED)
-        yield "memory-snapshot", curves
+        yield "memory-snapshot", _by_kind(curves, device.over_time, f"GPU{device.device}", language)
+
+
+def _by_kind(curves: Curves, held: HeldOverTime | None, device: str, language: Language) -> Curves:
+    """The memory of a device over time with its parts, where anything is known of them."""
+    kinds = [kind for kind in held.kinds if kind.kind in KIND_ROLES] if held is not None else []
+    levels = curves.series[0].values
+    if held is None or not kinds or any(len(kind.level_bytes) != len(held.time_ns) for kind in kinds):
+        return curves
+    if all(kind.kind == "unknown" for kind in kinds):
+        return curves
+    totals = [fsum(parts) for parts in zip(*(kind.level_bytes for kind in kinds), strict=True)]
+    place = totals.index(max(totals))
+    largest = max(kinds, key=lambda kind: kind.level_bytes[place])
+    said = language.text(
+        _BY_KIND_SAY,
+        device=device,
+        first=levels[0],
+        high=max(levels),
+        last=levels[-1],
+        kind=language.text(KIND_LABELS[largest.kind]),
+        held=largest.level_bytes[place],
+    )
+    whole, *others = curves.series
+    return replace(
+        curves,
+        description=said,
+        series=(replace(whole, role="ink"), *(replace(part, role="muted") for part in others)),
+        stacked_ns=tuple(map(float, held.time_ns)),
+        stacked=tuple(
+            Series(language.text(KIND_LABELS[kind.kind]), KIND_ROLES[kind.kind], tuple(map(float, kind.level_bytes)))
+            for kind in kinds
+        ),
+        mark_ns=float(held.time_ns[place]),
+    )
 
 
 def outliers(steps: tuple[Step, ...]) -> tuple[int, ...]:

@@ -54,7 +54,7 @@ _CELL = ("<ipython-input", "<stdin>", "<cell ")
 
 def line_of(frames: Frames) -> str | None:
     """The innermost line of the program, as `train.py(12): step`; None if the stack has none."""
-    return next((f"{file}({line}): {function}" for file, line, function in frames if _is_own(file)), None)
+    return next((f"{file}({line}): {function}" for file, line, function in frames if is_own(file)), None)
 
 
 def place_of(frames: Frames) -> AllocationPlace:
@@ -99,6 +99,11 @@ def _is_backward(file: str, function: str) -> bool:
 
 
 @lru_cache(1 << 14)
-def _is_own(file: str) -> bool:
+def is_own(file: str) -> bool:
     """Whether a frame is one of Python, not of what runs below it, and of the program."""
-    return (file.endswith(".py") or file.startswith(_CELL)) and python_frames.is_own_file(file)
+    return is_python(file) and python_frames.is_own_file(file)
+
+
+def is_python(file: str) -> bool:
+    """Whether a frame is one of Python, not of what runs below it."""
+    return file.endswith(".py") or file.startswith(_CELL)

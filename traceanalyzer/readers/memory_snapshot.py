@@ -186,11 +186,14 @@ def snapshot_of(content: Any, rows: _Rows, source: Source) -> MemorySnapshot:
             "torch.cuda.memory._dump_snapshot(file) wrote"
         )
     devices = _devices(_listed(given.get("segments")), _listed(given.get("device_traces")), rows)
+    host = _host(given, rows)
+    if not devices and host is not None and len(host.history):  # of pinned host memory alone (record_cuda=False)
+        devices = _devices([{"device": 0}], [], rows)
     if not devices:
         raise UnusableInputError(
             f"{source.name}: has no memory of any device; call torch.cuda.memory._dump_snapshot(file) while it is used"
         )
-    has_host, host = "host_segments" in given, _dicts(given.get("host_segments"))
+    has_host, pinned = "host_segments" in given, _dicts(given.get("host_segments"))
     losses = (Loss("read-memory-damaged", rows.damaged, {"name": source.name}),) if rows.damaged else ()
     return MemorySnapshot(
         devices=devices,
@@ -200,9 +203,20 @@ def snapshot_of(content: Any, rows: _Rows, source: Source) -> MemorySnapshot:
         name=source.name,
         size_bytes=source.size_bytes,
         losses=(*losses, *source.losses),
-        host_reserved=_sum(host, "total_size") if has_host else None,
-        host_active=_sum(host, "active_size", "allocated_size") if has_host else None,
+        host_reserved=_sum(pinned, "total_size") if has_host else None,
+        host_active=_sum(pinned, "active_size", "allocated_size") if has_host else None,
+        host=host,
     )
+
+
+def _host(given: Mapping[str, Any], rows: _Rows) -> DeviceMemory | None:
+    """Pinned host memory (torch 2.14, `record_pinned_host_memory=True`); its history is one list, or several."""
+    listed = _listed(given.get("host_traces"))
+    numbers = [number for part in listed for number in (part if isinstance(part, list) else [part])]
+    segments = _dicts(given.get("host_segments"))
+    if not segments and not numbers:
+        return None
+    return DeviceMemory(-1, _segments(-1, segments), _blocks(segments, rows), _history(numbers, rows.table()))
 
 
 def _devices(segments: Sequence[Any], histories: Sequence[Any], rows: _Rows) -> tuple[DeviceMemory, ...]:

@@ -8,11 +8,13 @@ from typing import NamedTuple
 from traceanalyzer.analyzers.memory import MemoryUse
 from traceanalyzer.analyzers.memory.holders import Holder
 from traceanalyzer.analyzers.memory.levels import StepMemory
+from traceanalyzer.analyzers.memory.snapshot_peak import HeldKind
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
 from traceanalyzer.report.section import Section, Term, Topic
 from traceanalyzer.sections import columns
 from traceanalyzer.sections.columns import Column, detail, table
+from traceanalyzer.sections.memory_snapshot import KIND, kind_label, largest_stack
 
 TITLE = Text("memory-title", "Memory")
 _AT_PEAK = Text("memory-at-peak-title", "In memory at the peak")
@@ -45,6 +47,12 @@ _HOLDERS = (
     columns.DEVICE,
     columns.OPERATOR.of("part.operator"),
     columns.PYTHON_LINE.of("part.python_line"),
+    Column(Text("memory-blocks", "Blocks"), "count", "part.blocks"),
+    Column(Text("memory-held", "Held"), "bytes", "part.held_bytes"),
+)
+_KINDS = (
+    columns.DEVICE,
+    Column(KIND.title, KIND.unit, lambda row: kind_label(row.part.kind)),
     Column(Text("memory-blocks", "Blocks"), "count", "part.blocks"),
     Column(Text("memory-held", "Held"), "bytes", "part.held_bytes"),
 )
@@ -83,7 +91,7 @@ class _OfDevice(NamedTuple):
     """A step of a device, or what holds memory on it."""
 
     device: str
-    part: StepMemory | Holder
+    part: StepMemory | Holder | HeldKind
 
 
 def build(report: Report, top: int) -> Iterator[Section]:
@@ -124,6 +132,10 @@ def _at_peak(memory: MemoryUse, top: int) -> Iterator[Section]:
     holders = [_OfDevice(device, holder) for device, held in contents for holder in held.holders[:top]]
     if not holders:
         return
-    older = tuple(_OLDER(device=device, older=held.older_bytes) for device, held in contents if held.older_bytes)
+    older = [_OLDER(device=device, older=held.older_bytes) for device, held in contents if held.older_bytes]
+    for device in memory.devices:
+        older += largest_stack(device.stacks, device.peak_allocated_bytes or 0)
     rows = table("memory_at_peak", _HOLDERS, holders, total=sum(len(held.holders) for _, held in contents))
-    yield detail("memory-at-peak", _AT_PEAK, Topic.MEMORY, (rows,), messages=older)
+    kinds = [_OfDevice(device.device, kind) for device in memory.devices for kind in device.kinds]
+    tables = (table("memory_kinds_at_peak", _KINDS, kinds), rows) if kinds else (rows,)
+    yield detail("memory-at-peak", _AT_PEAK, Topic.MEMORY, tables, messages=tuple(older))

@@ -58,7 +58,16 @@ _OBSTACLES = {
         "device is GPU0 and the like",
     ),
     "long": Text(
-        "memory-savings-long", "{device} is not replayed: its history is too long.", "device is GPU0 and the like"
+        "memory-savings-long-requested",
+        "The history of {device} is too long for a replay of the allocator, so what is saved of reserved memory is "
+        "unknown.",
+        "device is GPU0 and the like",
+    ),
+    "trace": Text(
+        "memory-savings-trace",
+        "A trace has no segments, so what is saved of the reserved memory of {device} is unknown; it shows what "
+        "tensors take, as the allocator rounds it.",
+        "device is GPU0 and the like",
     ),
 }
 _IDEAS = {
@@ -67,6 +76,9 @@ _IDEAS = {
     "logits": Text("memory-idea-logits", "Compute the loss in parts", "a change of a program"),
     "state": Text("memory-idea-state", "State of the optimizer in 8 bits", "a change of a program"),
     "gradients-freed": Text("memory-idea-gradients-freed", "Free gradients after the update", "a change of a program"),
+    "gradients-zeroed": Text(
+        "memory-idea-gradients-zeroed", "Free gradients instead of filling them with zeros", "a change of a program"
+    ),
     "gradients-once": Text("memory-idea-gradients-once", "Keep gradients once", "a change of a program"),
     "no-graph": Text("memory-idea-no-graph", "Run without a graph", "a change of a program"),
     "not-kept": Text("memory-idea-not-kept", "Keep no tensors of steps", "a change of a program"),
@@ -97,6 +109,7 @@ _COLUMNS = (
         Text("memory-savings-of-reserved", "Saves of reserved"),
         "",
         lambda row: _interval(row.saved.reserved_least, row.saved.reserved_most),
+        if_any=known,
     ),
     Column(
         Text("memory-savings-fits", "Then memory is enough"),
@@ -154,5 +167,7 @@ def _named(idea: str) -> Message:
     return found() if isinstance(found, Text) else found
 
 
-def _interval(least: int, most: int) -> Message:
+def _interval(least: int | None, most: int | None) -> Message | None:
+    if least is None or most is None:
+        return None
     return _EXACT(size=most) if least == most else _RANGE(least=least, most=most)

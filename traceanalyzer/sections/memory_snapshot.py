@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from traceanalyzer.analyzers.memory.snapshot_peak import GrowingLine, HeldKind, HeldLine, KeptLine
+from traceanalyzer.analyzers.memory.peak_picture import HeldFrame, HeldStacks
+from traceanalyzer.analyzers.memory.snapshot_peak import GrowingLine, HeldLine, KeptLine
 from traceanalyzer.analyzers.memory.snapshots import FailedAllocation, MemorySnapshotUse, SnapshotDevice
 from traceanalyzer.knowledge import python_frames
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.names import named_code
+from traceanalyzer.report.names import code_place, named_code
 from traceanalyzer.report.section import Section, Term, Topic
 from traceanalyzer.sections import columns
 from traceanalyzer.sections.columns import Column, detail, facts, known, optional, table
@@ -34,6 +35,11 @@ _OLDER = Text(
     "snapshot-older",
     "{older:bytes} of the peak were allocated before the history begins, which keeps only its last entries.",
 )
+_STACK = Text(
+    "snapshot-stack",
+    "The stack that holds most, {held:bytes} of {kind}, is {stack}.",
+    "stack is places in the code, the outermost first; kind is what memory holds: gradients, activations",
+)
 FRAGMENTED = Text(
     "snapshot-fragmented",
     "What was reserved but unused would have been enough in one piece: fragmentation alone explains the failure.",
@@ -47,6 +53,8 @@ _RETRIES = Text(
     "{count:count} times segments were given back right before one was taken, which waits for the device.",
     one="{count:count} time segments were given back right before one was taken, which waits for the device.",
 )
+_MUCH, _DEEPEST = 0.05, 4
+"""Share of the peak that a stack must hold to be named, and most of its innermost lines (own choice)."""
 _WORTH = 0.01
 """Share of the peak from before the history from which on it is said (own choice)."""
 KIND_LABELS = {
@@ -100,6 +108,7 @@ _HOST = optional(
     known,
     Column(Text("snapshot-host-reserved", "Pinned host memory"), "bytes", "host_reserved_bytes"),
     Column(Text("snapshot-host-active", "Pinned host memory in use"), "bytes", "host_active_bytes"),
+    Column(Text("snapshot-host-peak", "Peak of pinned host memory"), "bytes", "host_peak_bytes"),
 )
 
 
@@ -118,14 +127,14 @@ class _OfDevice(NamedTuple):
 
 
 _DEVICE = Column(columns.DEVICE.title, "", "device", if_any=known)
-_KIND = Column(Text("snapshot-kind", "Kind", "of what holds memory"), "", lambda row: _kind(row.part))
+KIND = Column(Text("snapshot-kind", "Kind", "of what holds memory"), "", lambda row: kind_label(row.part.kind))
 _BLOCKS = Column(Text("snapshot-blocks", "Blocks"), "count", "part.blocks")
 _HELD = Column(Text("snapshot-held", "Held"), "bytes", "part.held_bytes")
 _OLDER_COLUMN = Column(Text("snapshot-older-column", "From before"), "bytes", "part.older_bytes", if_any=bool)
 _LARGEST = Column(Text("snapshot-largest", "Largest"), "bytes", "part.largest_bytes", is_extra=True)
 _LINE = columns.LINE.of(lambda row: _line(row.part))
-_KIND_COLUMNS = (_DEVICE, _KIND, _BLOCKS, _HELD, _OLDER_COLUMN, columns.SHARE)
-_LINE_COLUMNS = (_DEVICE, _LINE, _KIND, _BLOCKS, _HELD, replace(_OLDER_COLUMN, is_extra=True), _LARGEST, columns.SHARE)
+_KIND_COLUMNS = (_DEVICE, KIND, _BLOCKS, _HELD, _OLDER_COLUMN, columns.SHARE)
+_LINE_COLUMNS = (_DEVICE, _LINE, KIND, _BLOCKS, _HELD, replace(_OLDER_COLUMN, is_extra=True), _LARGEST, columns.SHARE)
 _KEPT_COLUMNS = (
     _DEVICE,
     Column(Text("snapshot-kept-line", "Keeps block after block"), "", lambda row: _line(row.part), is_name=True),
@@ -163,6 +172,12 @@ _GROWING_COLUMNS = (
     Column(Text("snapshot-growing", "Growth per step"), "bytes", "part.growth_bytes_per_step"),
     _HELD,
 )
+_HOST_COLUMNS = (
+    Column(Text("snapshot-host-line", "Pins host memory"), "", lambda row: _line(row.part), is_name=True),
+    _BLOCKS,
+    _HELD,
+    columns.SHARE,
+)
 _MORE = (
     ("memory_growing", _GROWING_COLUMNS, "growing"),
     ("memory_kept", _KEPT_COLUMNS, "kept"),
@@ -188,6 +203,9 @@ def build(report: Report, top: int) -> Iterator[Section]:
         holders = table("memory_lines", _LINE_COLUMNS, lines, top)
         yield Section("memory-lines", _LINES_TITLE(), tables=(holders,), topic=Topic.MEMORY, is_essential=True)
     tables = [table(id_, shown, rows, top) for id_, shown, field in _MORE if (rows := _rows(found, field))]
+    if found.host_lines:
+        pinned = [_OfDevice(None, row, found.host_peak_bytes or 0) for row in found.host_lines]
+        tables.append(table("memory_host_lines", _HOST_COLUMNS, pinned, top))
     if tables:
         yield detail("memory-more", _MORE_TITLE, Topic.MEMORY, tables)
 
@@ -237,10 +255,30 @@ def _said(devices: tuple[SnapshotDevice, ...]) -> Iterator[Message]:
         is_older = device.peak_older_bytes > _WORTH * device.peak_requested_bytes
         if device.peak_entry is not None and is_older:
             yield _OLDER(older=device.peak_older_bytes)
+    device = max(devices, key=lambda one: one.peak_requested_bytes)
+    yield from largest_stack(device.stacks, device.peak_requested_bytes)
     retries = sum(device.retries for device in devices)
     if retries:
         yield _RETRIES(count=retries)
 
 
-def _kind(row: HeldKind | HeldLine) -> Message | str:
-    return KIND_LABELS[row.kind]() if row.kind in KIND_LABELS else row.kind
+def largest_stack(held: HeldStacks | None, peak: int) -> Iterator[Message]:
+    """The stack of the program that holds most of a peak, if it holds a good part of it."""
+    if held is None:
+        return
+    best: tuple[int, list[HeldFrame]] = (0, [])
+    path: list[HeldFrame] = []
+    columns = zip(held.frame, held.depth, held.held_bytes, [*held.depth[1:], 0], strict=True)
+    for frame, depth, size, following in columns:
+        path = [*path[:depth], held.frames[frame]] if 0 <= frame < len(held.frames) else path[:depth]
+        if following <= depth == len(path) - 1 and depth and size > best[0]:
+            best = (size, path)
+    size, (kind, *frames) = best if best[1] else (0, [HeldFrame("unknown", "kind")])
+    places = [code_place(frame.file, frame.line) or frame.name for frame in frames if frame.place == "own"]
+    if places and size > _MUCH * peak:
+        yield _STACK(held=size, kind=kind_label(kind.name), stack=" > ".join(places[-_DEEPEST:]))
+
+
+def kind_label(kind: str) -> Message | str:
+    """What blocks of a kind hold, in words."""
+    return KIND_LABELS[kind]() if kind in KIND_LABELS else kind

@@ -48,7 +48,7 @@ borrowed from the next steps.
 from __future__ import annotations
 
 from traceanalyzer.report.message import Text
-from traceanalyzer.simulation import critical_path, replay_error, window
+from traceanalyzer.simulation import critical_path, memory_replay, replay_error, window
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -61,6 +61,7 @@ _LAUNCHES = Need(
     lambda context: not len(context.trace.device) or (context.links.launch != NO_PARENT).any(),
 )
 ANALYSES: tuple[Analysis, ...] = (
+    *memory_replay.ANALYSES,
     Analysis(1000, "replay", replay_error.Replay, replay_error.analyze, needs=(_STEP_LENGTH,)),
     Analysis(1010, "critical_path", critical_path.CriticalPath, critical_path.analyze, needs=(_STEP_LENGTH, _LAUNCHES)),
 )

@@ -1,28 +1,39 @@
 """What would a program save of its memory, by a replay of what its allocator did?
 
+Traces and very long histories are replayed without an allocator: what changes save of requested bytes is known then,
+and what they save of reserved memory is not.
+
 Each change is replayed alone and after all others, so that its saving is an interval; all together have one of their
 own. The unchanged replay must give the recorded peak: by how much it does not is the error of the model.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 import numpy as np
 
+from traceanalyzer.analyzers.memory import RECORDS
 from traceanalyzer.analyzers.memory.block_kinds import kinds_of
 from traceanalyzer.analyzers.memory.snapshot_peak import HeldLine, StackNames, lines_of
 from traceanalyzer.analyzers.memory.snapshots import MemorySnapshotUse, SnapshotDevice
+from traceanalyzer.analyzers.memory.trace_blocks import stacked
 from traceanalyzer.simulation.allocator.ideas import MemoryIdea, ProposedChange, proposed
-from traceanalyzer.simulation.allocator.recording import RecordedMemory, recorded_memory
-from traceanalyzer.simulation.allocator.replaying import ReplayedMemory, replay, requested_peak
-from traceanalyzer.simulation.allocator.savings import MemoryProposal, SavedBytes, savings
+from traceanalyzer.simulation.allocator.recording import RecordedMemory, recorded_memory, without_segments
+from traceanalyzer.simulation.allocator.replaying import ReplayedMemory, replay, requested_peak, requested_peak_at
+from traceanalyzer.simulation.allocator.savings import MemoryProposal, SavedBytes, requested_savings, savings
 from traceanalyzer.simulation.allocator.sizes import settings_of
-from traceanalyzer.structure.block_lifetimes import Obstacle
+from traceanalyzer.structure.analysis import Analysis
+from traceanalyzer.structure.block_lifetimes import Lifetimes, Obstacle
+from traceanalyzer.structure.context import Context
 from traceanalyzer.trace.memory_snapshot import DeviceMemory, MemorySnapshot
 from traceanalyzer.trace.table import U8
 
 _MOST_BLOCKS = 100_000
 """Blocks of a history that is replayed (own choice: it takes seconds each time)."""
+_MOST_REQUESTED = 3_000_000
+"""Blocks of a history that is replayed without an allocator (own choice: it takes seconds for all changes)."""
 _WORTH = 0.005
 """Share of the peak that a change must save to be replayed (own choice)."""
 _MOST_LINES = 5
@@ -32,8 +43,8 @@ class MemorySaving(msgspec.Struct, frozen=True):
     """What a change of the program saves."""
 
     idea: str
-    """What is changed: `checkpoint`, `halved`, `logits`, `state`, `gradients-freed`, `gradients-once`, `no-graph`,
-    `not-kept`, or `expandable`."""
+    """What is changed: `checkpoint`, `halved`, `logits`, `state`, `gradients-freed`, `gradients-zeroed`,
+    `gradients-once`, `no-graph`, `not-kept`, or `expandable`."""
     blocks: int
     """Number of blocks at the peak that it is about."""
     held_bytes: int
@@ -55,8 +66,8 @@ class ReplayedDevice(msgspec.Struct, frozen=True):
     """Number of the device."""
     obstacle: str | None
     """Why it cannot be replayed: `no-history`, `stopped` (recording had stopped before the dump), `contradiction`
-    (entries are missing), `outside` (blocks lie in no segment), `impossible` (sizes that no device has), `long`; null
-    if it can."""
+    (entries are missing), `outside` (blocks lie in no segment), `impossible` (sizes that no device has); `long` and
+    `trace` (which has no segments): what changes save of requested bytes is known; null if it can."""
     recorded_peak_bytes: int | None
     """Highest number of bytes that were reserved, as recorded; null if it is not replayed."""
     replayed_peak_bytes: int | None
@@ -98,11 +109,44 @@ def analyze(snapshot: MemorySnapshot, found: MemorySnapshotUse) -> MemoryReplay:
         memory = recorded_memory(device, settings)
         if isinstance(memory, Obstacle):
             devices.append(_not_replayed(device, str(memory)))
-        elif len(memory.blocks) > _MOST_BLOCKS:
+        elif len(memory.blocks) > _MOST_REQUESTED:
             devices.append(_not_replayed(device, "long"))
+        elif len(memory.blocks) > _MOST_BLOCKS:
+            kept = [row.line for row in shown.kept]
+            devices.append(_without_allocator(device.device, "long", memory.blocks, names, kept))
         else:
             devices.append(_replayed(device, memory, shown, names))
     return MemoryReplay(tuple(devices))
+
+
+def of_trace(context: Context) -> MemoryReplay:
+    """What changes save of the bytes of a trace's blocks."""
+    return MemoryReplay(
+        tuple(
+            _without_allocator(found.ledger.number, "trace", found.blocks, StackNames(found.stacks), ())
+            for found in context.cached(stacked)
+            if not found.ledger.is_relative
+        )
+    )
+
+
+def _without_allocator(
+    device: int, obstacle: str, blocks: Lifetimes, names: StackNames, kept_lines: Sequence[str]
+) -> ReplayedDevice:
+    """What changes save of requested bytes."""
+    memory, kinds = without_segments(blocks), kinds_of(blocks, names.stacks)
+    peak, entry = requested_peak_at(memory)
+    kept = [
+        one
+        for one in proposed(memory, kinds, names, kept_lines)
+        if one.idea is not MemoryIdea.EXPANDABLE
+        and (one.idea is not MemoryIdea.CHECKPOINT or names.has_lines)
+        and peak - requested_peak(memory, one.proposal.changes) >= _WORTH * peak
+    ]
+    each, together = requested_savings(memory, [one.proposal for one in kept])
+    changes = [_saving(one, own, memory, kinds, names, entry) for one, own in zip(kept, each, strict=True)]
+    changes.sort(key=lambda one: -one.saved.most)
+    return ReplayedDevice(device, obstacle, None, None, None, peak, None, tuple(changes), together if kept else None)
 
 
 def _not_replayed(device: DeviceMemory, obstacle: str) -> ReplayedDevice:
@@ -119,8 +163,12 @@ def _replayed(device: DeviceMemory, memory: RecordedMemory, shown: SnapshotDevic
         if _is_worth(memory, one, unchanged)
     ]
     saved = savings(memory, [one.proposal for one in kept])
-    changes = [_saving(one, own, memory, kinds, names, unchanged) for one, own in zip(kept, saved.each, strict=True)]
-    changes.sort(key=lambda one: -max(one.saved.requested_most, one.saved.reserved_most))
+    entry, has_failed = unchanged.requested_peak_entry, unchanged.failures > 0
+    changes = [
+        _saving(one, own, memory, kinds, names, entry, has_failed=has_failed)
+        for one, own in zip(kept, saved.each, strict=True)
+    ]
+    changes.sort(key=lambda one: -one.saved.most)
     return ReplayedDevice(
         device=device.device,
         obstacle=None,
@@ -149,9 +197,11 @@ def _saving(
     memory: RecordedMemory,
     kinds: U8,
     names: StackNames,
-    unchanged: ReplayedMemory,
+    entry: int,
+    *,
+    has_failed: bool = False,
 ) -> MemorySaving:
-    rows = change.rows[np.isin(change.rows, memory.blocks.alive_at(unchanged.requested_peak_entry))]
+    rows = change.rows[np.isin(change.rows, memory.blocks.alive_at(entry))]
     lines = lines_of(memory.blocks, rows, kinds, names, frees=change.idea is MemoryIdea.GRADIENTS_FREED)
     return MemorySaving(
         idea=str(change.idea),
@@ -159,7 +209,7 @@ def _saving(
         held_bytes=int(memory.blocks.requested[rows].sum()),
         parts=change.parts,
         saved=saved,
-        fits=_fits(memory, change.proposal) if unchanged.failures else None,
+        fits=_fits(memory, change.proposal) if has_failed else None,
         lines=lines[:_MOST_LINES],
     )
 
@@ -167,3 +217,6 @@ def _saving(
 def _fits(memory: RecordedMemory, proposal: MemoryProposal) -> bool:
     changes = proposal.changes if proposal.cautious is None else proposal.cautious
     return replay(memory, changes, keeps_cached=False).failures == 0
+
+
+ANALYSES = (Analysis(321, "memory_replay", MemoryReplay, of_trace, needs=(RECORDS,)),)

@@ -128,3 +128,5 @@ class MemorySnapshot:
     """Bytes of pinned host memory that the allocator of the host holds; None if the file does not say."""
     host_active: int | None = None
     """Those of them that the program uses."""
+    host: DeviceMemory | None = None
+    """Segments and history of pinned host memory; None if the file has neither."""

@@ -49,6 +49,8 @@ class Training:
         self.loss = LOSS
         self.is_checkpointed = False
         self.frees_late = False
+        self.fills_zeros = False
+        """Whether gradients are filled with zeros instead of being freed, and added to."""
         self.has_copies = False
         self.make(WEIGHTS, SETUP)
         self.gradients: list[Block] = []
@@ -76,7 +78,11 @@ class Training:
         if self.is_checkpointed:
             self.memory.free(self.make(12, AGAIN), SAVED)
         for layer in reversed(layers):
-            self.gradients.append(self.make(WEIGHTS / self.layers, BACKWARD))
+            made = self.make(WEIGHTS / self.layers, BACKWARD)
+            if self.fills_zeros and len(self.gradients) == self.layers:
+                self.memory.free(made, BACKWARD)
+            else:
+                self.gradients.append(made)
             for block in reversed(layer):
                 self.memory.free(block, SAVED)
         if self.has_copies and not self.copies:
@@ -88,7 +94,7 @@ class Training:
             self._zero()
 
     def _zero(self) -> None:
-        while self.gradients:
+        while self.gradients and not self.fills_zeros:
             self.memory.free(self.gradients.pop(), ZERO)
 
     def _logits(self) -> None:

@@ -57,3 +57,24 @@ def test_the_line_is_the_one_that_frees_them() -> None:
     (found,) = findings(fires(), RULE)
     assert found.evidence[0].where[0].name == "/home/me/train.py(13): step"
     assert found.summary.params["held"] == 4 * MIB
+
+
+def fires_with_zeros() -> MemoryRecorder:
+    training = Training()
+    training.fills_zeros = True
+    return training.run()
+
+
+def test_gradients_that_are_filled_with_zeros() -> None:
+    """They lie beside all activations of the next step; the first of them is made again beside these, once in place."""
+    (device,) = report(fires_with_zeros(), RULE).analyses["memory_replay"].devices
+    (one,) = [change for change in device.changes if change.idea == "gradients-zeroed"]
+    assert (one.held_bytes, one.saved.requested_least, one.saved.requested_most) == (4 * MIB, 3 * MIB, 4 * MIB)
+    (found,) = findings(fires_with_zeros(), RULE)
+    assert "filled with zeros" in found.summary.text
+    assert found.summary.params["held"] == 4 * MIB
+
+
+def test_gradients_that_are_added_up_are_not_filled_with_zeros() -> None:
+    (device,) = report(trap_gradients_are_added_up(), RULE).analyses["memory_replay"].devices
+    assert "gradients-zeroed" not in [change.idea for change in device.changes]

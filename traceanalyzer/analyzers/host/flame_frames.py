@@ -7,10 +7,6 @@ the first typical steps stand for all.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from heapq import nlargest
-from itertools import count
-
 import msgspec
 
 from traceanalyzer.analyzers.host import HOST_TIME, flame_graphs
@@ -19,6 +15,7 @@ from traceanalyzer.structure.analysis import Analysis
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.owners import Owner
 from traceanalyzer.structure.recording.program_steps import program_steps
+from traceanalyzer.structure.stack_rows import stack_rows
 
 FRAMES = 1000
 """Most frames of a graph with rows of their own (own choice: more than a screen can show side by side)."""
@@ -58,20 +55,6 @@ class FlameFrames(msgspec.Struct, frozen=True):
     reports of old versions."""
 
 
-class _Node:
-    """One frame of the tree of stacks."""
-
-    __slots__ = ("inner", "ns", "number")
-
-    def __init__(self, number: int) -> None:
-        self.number, self.ns = number, 0
-        self.inner: dict[Owner, _Node] = {}
-
-    def size(self) -> int:
-        """The number of frames in it, this one included."""
-        return 1 + sum(node.size() for node in self.inner.values())
-
-
 def analyze(context: Context) -> FlameFrames:
     """The flame graphs of the critical thread."""
     found = flame_graphs.of_steps(context, EVENTS)
@@ -81,34 +64,8 @@ def analyze(context: Context) -> FlameFrames:
 
 
 def _rows(graph: FlameGraph, frames: dict[Owner, int]) -> FlameRows:
-    root = _Node(-1)
-    nodes = list(_grown(root, graph))
-    kept = set(nlargest(FRAMES, range(len(nodes)), key=lambda number: (nodes[number].ns, -number)))
-    rows: list[tuple[int, int, int, int]] = []
-    left: list[tuple[_Node, Owner | None, int]] = [(root, None, -1)]
-    while left:
-        node, owner, depth = left.pop()
-        if owner is not None:
-            rows.append((frames.setdefault(owner, len(frames)), depth, node.ns, 1))
-        hidden = [inner for inner in node.inner.values() if inner.number not in kept]
-        shown = [(name, inner) for name, inner in node.inner.items() if inner.number in kept]
-        left += ((inner, name, depth + 1) for name, inner in reversed(shown))
-        if hidden:
-            rows.append((-1, depth + 1, sum(inner.ns for inner in hidden), sum(inner.size() for inner in hidden)))
+    rows = stack_rows(zip(graph.stacks, graph.weights, strict=True), frames, FRAMES)
     return FlameRows(graph.quantity, *zip(*rows, strict=True))
-
-
-def _grown(root: _Node, graph: FlameGraph) -> Iterator[_Node]:
-    """Put the stacks of a graph below a node; yields the new nodes in their order."""
-    number = count()
-    for stack, weight in zip(graph.stacks, graph.weights, strict=True):
-        node = root
-        for frame in stack:
-            if frame not in node.inner:
-                node.inner[frame] = _Node(next(number))
-                yield node.inner[frame]
-            node = node.inner[frame]
-            node.ns += weight
 
 
 ANALYSES = (Analysis(42, "flame_frames", FlameFrames, analyze, needs=(HOST_TIME,)),)

@@ -6,16 +6,22 @@ by its own records. Memory that other libraries take from the driver is in neith
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers.memory import holders, levels
+from traceanalyzer.analyzers.memory import holders, levels, peak_picture, snapshot_peak, trace_blocks
+from traceanalyzer.analyzers.memory.block_kinds import kinds_of
 from traceanalyzer.analyzers.memory.holders import OperatorMemory, PeakContents
-from traceanalyzer.analyzers.memory.levels import Curve, Ledger, StepMemory, curve
+from traceanalyzer.analyzers.memory.levels import Curve, Ledger, StepMemory, curve, curve_rows
+from traceanalyzer.analyzers.memory.peak_picture import HeldOverTime, HeldStacks
+from traceanalyzer.analyzers.memory.snapshot_peak import HeldKind
+from traceanalyzer.analyzers.memory.trace_blocks import TraceBlocks
 from traceanalyzer.report.message import Text
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
-from traceanalyzer.trace.table import UNKNOWN
+from traceanalyzer.trace.table import I64, UNKNOWN
 
 
 class DeviceMemoryUse(msgspec.Struct, frozen=True):
@@ -58,6 +64,13 @@ class DeviceMemoryUse(msgspec.Struct, frozen=True):
     """Slope of the levels at the ends of the steps, in bytes per step; null with fewer than two steps."""
     at_peak: PeakContents | None
     """Blocks in memory at the peak; null if records have no addresses."""
+    kinds: tuple[HeldKind, ...] = ()
+    """What is in memory at the peak by kind, the largest first, in bytes as the allocator rounded them; empty for the
+    CPU, and if records have no addresses or no totals."""
+    over_time: HeldOverTime | None = None
+    """The level by kind, over time; null where `kinds` is empty."""
+    stacks: HeldStacks | None = None
+    """What is in memory at the peak by kind and stack; null where `kinds` is empty."""
 
 
 class MemoryUse(msgspec.Struct, frozen=True):
@@ -89,7 +102,7 @@ def analyze(context: Context) -> MemoryUse:
         steps_from=context.cached(levels.host_steps).found_by,
         records_without_device=levels.without_device(context),
     )
-    context.release(levels.ledgers, holders.nodes_of_records)
+    context.release(holders.nodes_of_records)
     return result
 
 
@@ -103,6 +116,8 @@ def _device(context: Context, ledger: Ledger) -> DeviceMemoryUse:
     peak = int(level.argmax()) if len(rows) else None
     held = rows[ledger.reserved_bytes[rows] != UNKNOWN]
     reserved = ledger.reserved_bytes[held]
+    blocks = next((one for one in context.cached(trace_blocks.stacked) if one.ledger.device == ledger.device), None)
+    contents = _Held() if blocks is None or peak is None or ledger.is_relative else _held(blocks, rows, int(rows[peak]))
     return DeviceMemoryUse(
         device=ledger.device,
         peak_allocated_bytes=None if ledger.is_relative or peak is None else int(level[peak]),
@@ -121,6 +136,32 @@ def _device(context: Context, ledger: Ledger) -> DeviceMemoryUse:
         steps=steps,
         growth_bytes_per_step=levels.growth(steps),
         at_peak=None if peak is None else holders.at_peak(context, ledger, int(rows[peak])),
+        kinds=contents.kinds,
+        over_time=contents.over_time,
+        stacks=contents.stacks,
+    )
+
+
+class _Held(NamedTuple):
+    """What the blocks of a device hold."""
+
+    kinds: tuple[HeldKind, ...] = ()
+    over_time: HeldOverTime | None = None
+    stacks: HeldStacks | None = None
+
+
+def _held(found: TraceBlocks, rows: I64, peak: int) -> _Held:
+    """What is held at a record, and after others; what was allocated before the trace is unknown."""
+    ledger, blocks = found.ledger, found.blocks
+    kinds = kinds_of(blocks, found.stacks)
+    level = ledger.level_bytes
+    alive = blocks.alive_at(peak)
+    points = rows[curve_rows(ledger.time_ns[rows], level[rows])]
+    every = np.arange(len(blocks))
+    return _Held(
+        snapshot_peak.held_kinds(blocks, alive, kinds, int(level[peak])),
+        peak_picture.held_over_time(blocks, kinds, every, points, ledger.time_ns[points], level[points]),
+        peak_picture.held_stacks(blocks, kinds, alive, found.stacks, int(level[peak])),
     )
 
 
@@ -130,8 +171,8 @@ def _capacity(context: Context, ledger: Ledger) -> int | None:
     return next((device.memory_bytes for device in context.trace.info.devices if device.id == ledger.number), None)
 
 
-_RECORDS = Need(
+RECORDS = Need(
     Text("skip-no-memory", "the trace has no memory records: record them with profile_memory=True"),
     lambda context: len(context.trace.memory) > 0,
 )
-ANALYSES = (Analysis(320, "memory", MemoryUse, analyze, needs=(_RECORDS,)),)
+ANALYSES = (Analysis(320, "memory", MemoryUse, analyze, needs=(RECORDS,)),)

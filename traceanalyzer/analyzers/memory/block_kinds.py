@@ -8,9 +8,10 @@ are parameters if gradients, or else states of the optimizer, have their sizes.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
+from typing import NamedTuple
 
 import numpy as np
 
@@ -42,6 +43,15 @@ class BlockKind(IntEnum):
     """Freed before the part of the program that allocated it is over."""
 
 
+KIND_NAMES = {
+    BlockKind.PARAMETERS: "parameters",
+    BlockKind.GRADIENTS: "gradients",
+    BlockKind.OPTIMIZER_STATE: "optimizer",
+    BlockKind.ACTIVATIONS: "activations",
+    BlockKind.TEMPORARY: "temporary",
+    BlockKind.UNKNOWN: "unknown",
+}
+"""Kinds as results name them."""
 _LEFT = {
     AllocationPlace.UNKNOWN: BlockKind.UNKNOWN,
     AllocationPlace.OTHER: BlockKind.UNKNOWN,
@@ -90,6 +100,50 @@ def late_gradients(blocks: Lifetimes, kinds: U8, stacks: Sequence[Frames]) -> tu
     added = take_or(backward, np.searchsorted(backward, start, side="right"), blocks.entries)
     is_late = (start < blocks.died[rows]) & (blocks.died[rows] < added)
     return rows[is_late], start[is_late]
+
+
+class Gaps(NamedTuple):
+    """Times in which blocks live for nothing; a block may have several."""
+
+    rows: I64
+    since: I64
+    """The entry after which each begins."""
+    until_least: I64
+    """The entry at which it ends at the earliest."""
+    until_most: I64
+    """The entry at which it ends at the latest."""
+
+
+def zeroed_gradients(blocks: Lifetimes, kinds: U8, stacks: Sequence[Frames]) -> Gaps:
+    """Gradients that live from an update of the optimizer through the next forward and backward pass."""
+    phases = _Phases(blocks, stacks)
+    backward, updates = phases.begins(AllocationPlace.BACKWARD), phases.begins(AllocationPlace.OPTIMIZER)
+    found = [np.zeros((4, 0), np.int64)]
+    for start in phases.begins(AllocationPlace.FORWARD).tolist():
+        update, again = int(updates[updates < start].max(initial=BEFORE)), _next(backward, start)
+        if again is None or (backward[backward < start] > update).any():  # a pass that adds to the one before it
+            continue
+        end = _next(phases.entry[phases.place != AllocationPlace.BACKWARD], again) or blocks.entries
+        lives = (kinds == BlockKind.GRADIENTS) & (blocks.born < update) & (end < blocks.entries) & (blocks.died >= end)
+        rows = np.flatnonzero(lives)
+        least = _made_again(blocks, rows, again, end)
+        found.append(np.stack((rows, np.full(len(rows), start - 1), least, np.full(len(rows), end))))
+    return Gaps(*np.concatenate(found, axis=1))
+
+
+def _made_again(blocks: Lifetimes, rows: I64, start: int, end: int) -> I64:
+    """The entries at which a pass makes blocks of the sizes of some others, one for each; its start for the rest."""
+    made: defaultdict[int, list[int]] = defaultdict(list)
+    for row in np.flatnonzero((blocks.born >= start) & (blocks.born < end))[::-1].tolist():
+        made[int(blocks.requested[row])].append(int(blocks.born[row]))
+    entries = [own.pop() if (own := made[size]) else start for size in blocks.requested[rows].tolist()]
+    return np.array(entries, np.int64)
+
+
+def _next(entries: I64, after: int) -> int | None:
+    """The first of some entries after another one."""
+    place = int(np.searchsorted(entries, after, side="right"))
+    return int(entries[place]) if place < len(entries) else None
 
 
 def forward_passes(blocks: Lifetimes, kinds: U8, stacks: Sequence[Frames]) -> tuple[I64, ...]:

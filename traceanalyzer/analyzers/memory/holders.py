@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers.memory.levels import Ledger, ledgers
+from traceanalyzer.analyzers.memory.trace_blocks import asking, lifetimes
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_activity import line_tree, own_line_tree
 from traceanalyzer.structure.sums import count_by, group, sum_by
@@ -165,14 +166,11 @@ def at_peak(context: Context, ledger: Ledger, peak: int) -> PeakContents | None:
         ledger: Records of one device.
         peak: The position in the ledger after which the level is highest.
     """
-    begin, end = _lifetimes(context, ledger)
-    if not len(begin):
+    blocks = lifetimes(context, ledger)
+    if not len(blocks):
         return None
-    alive = (begin <= peak) & (peak < end)
-    begin = begin[alive]
-    end = end[alive]
-    old = begin == UNKNOWN
-    size = np.where(old, -ledger.change_bytes[np.minimum(end, len(ledger.rows) - 1)], ledger.change_bytes[begin])
+    alive = blocks.alive_at(peak)
+    begin, end, size = blocks.born[alive], blocks.died[alive], blocks.requested[alive]
     operator, line = _origins(context, ledger, begin)
     known = int(size.sum())
     return PeakContents(
@@ -184,24 +182,6 @@ def at_peak(context: Context, ledger: Ledger, peak: int) -> PeakContents | None:
     )
 
 
-def _lifetimes(context: Context, ledger: Ledger) -> tuple[I64, I64]:
-    """Where in the ledger each block begins (-1: before it) and ends (its length: not in it).
-
-    A block lasts until the next record of its address: its release, or, if that was not recorded, the next
-    allocation there. A release without an allocation is a block from before the trace.
-    """
-    address = context.trace.memory.address[ledger.rows]
-    records = np.flatnonzero((address != 0) & ~ledger.is_foreign & (ledger.change_bytes != 0))
-    records = records[np.argsort(address[records], kind="stable")]
-    same = np.diff(address[records]) == 0
-    following = np.append(np.where(same, records[1:], len(ledger.rows)), len(ledger.rows))[: len(records)]
-    taken = ledger.change_bytes[records] > 0
-    unseen = ~taken & ~np.append(False, same)[: len(records)]
-    begin = np.concatenate((records[taken], np.full(int(unseen.sum()), UNKNOWN)))
-    end = np.concatenate((following[taken], records[unseen]))
-    return begin, end
-
-
 def _origins(context: Context, ledger: Ledger, begin: I64) -> tuple[I32, I32]:
     """Codes of the names of the operator and the line that made each allocation, -1 for none."""
     memory = context.trace.memory
@@ -209,20 +189,9 @@ def _origins(context: Context, ledger: Ledger, begin: I64) -> tuple[I32, I32]:
     where = (memory.thread[rows], memory.start_ns[rows])
     own, any_ = (context.cached(tree).names_at(*where) for tree in (own_line_tree, line_tree))
     lines = np.where(own >= 0, own, any_)
-    node = _asking(context, take_or(operator_of(context, ledger), begin, NO_PARENT))
+    node = asking(context, take_or(operator_of(context, ledger), begin, NO_PARENT))
     operator = take_or(context.host.name, node, np.int32(-1))
     return operator, np.where(begin == UNKNOWN, np.int32(-1), lines)
-
-
-def _asking(context: Context, node: I64) -> I64:
-    """The innermost operator that is not `aten::empty`, else the innermost operator, else -1."""
-    empty = context.trace.names.where(lambda name: name.startswith("aten::empty"))
-    is_row = context.host.is_row
-    innermost, asking = (
-        take_or(context.host.tree.nearest(wanted), node, NO_PARENT)
-        for wanted in (is_row, is_row & ~empty[context.host.name])
-    )
-    return np.where(asking == NO_PARENT, innermost, asking)
 
 
 def _holders(context: Context, size: I64, operator: I32, line: I32) -> tuple[Holder, ...]:

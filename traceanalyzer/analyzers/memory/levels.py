@@ -149,18 +149,20 @@ def curve(time_ns: I64, level_bytes: I64, points: int = POINTS) -> Curve:
         level_bytes: The level from each time on.
         points: At least 4.
     """
+    rows = curve_rows(time_ns, level_bytes, points)
+    return Curve(tuple(time_ns[rows].tolist()), tuple(level_bytes[rows].tolist()))
+
+
+def curve_rows(time_ns: I64, level_bytes: I64, points: int = POINTS) -> I64:
+    """The positions of the points of a curve, as of `curve`."""
     if not len(time_ns):
-        return Curve((), ())
+        return np.zeros(0, np.int64)
     shown = np.append(True, np.diff(level_bytes) != 0)
     shown[-1] = True
-    rows = np.flatnonzero(shown)
-    time = time_ns[rows]
-    level = level_bytes[rows]
+    rows: I64 = np.flatnonzero(shown)
     if len(rows) > points:
-        kept = _extremes(time, level, (points - 2) // 2)
-        time = time[kept]
-        level = level[kept]
-    return Curve(tuple(time.tolist()), tuple(level.tolist()))
+        rows = rows[_extremes(time_ns[rows], level_bytes[rows], (points - 2) // 2)]
+    return rows
 
 
 def _extremes(time: I64, level: I64, buckets: int) -> I64:

@@ -38,12 +38,16 @@ class Levels:
     reserved: I64 | None
     """What the allocator reserved after each entry; None if the history does not show that."""
 
+    def known(self) -> I64:
+        """Rows of the lifetimes that are sure: where recording stopped before the dump, not those of the dump alone."""
+        blocks = self.lifetimes
+        is_of_dump = (blocks.born == BEFORE) & (blocks.died == blocks.entries)
+        return np.flatnonzero(~is_of_dump if self.stopped_before_dump else np.ones(len(blocks), np.bool_))
+
     def alive_at_peak(self) -> I64:
         """Rows of the lifetimes that live at the peak, and are sure to."""
-        blocks = self.lifetimes
-        rows = blocks.alive_at(self.peak_entry)
-        is_of_dump = (blocks.born[rows] == BEFORE) & (blocks.died[rows] == blocks.entries)
-        return rows[~is_of_dump] if self.stopped_before_dump else rows
+        rows = self.lifetimes.alive_at(self.peak_entry)
+        return rows[np.isin(rows, self.known())] if self.stopped_before_dump else rows
 
 
 def is_active(device: DeviceMemory) -> Bool:

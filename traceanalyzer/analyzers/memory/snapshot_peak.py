@@ -9,12 +9,11 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers.memory.block_kinds import BlockKind, kinds_of
+from traceanalyzer.analyzers.memory.block_kinds import KIND_NAMES, BlockKind
 from traceanalyzer.analyzers.memory.snapshot_history import Levels
 from traceanalyzer.knowledge import allocation_places
-from traceanalyzer.knowledge.allocation_places import AllocationPlace
+from traceanalyzer.knowledge.allocation_places import AllocationPlace, Frames
 from traceanalyzer.structure.block_lifetimes import BEFORE, Lifetimes
-from traceanalyzer.trace.memory_snapshot import Frame
 from traceanalyzer.trace.table import I32, I64, U8
 
 _MOST_LINES, _MOST_SIZES = 200, 50
@@ -23,15 +22,6 @@ _LEAST_KEPT = 4
 """Blocks of a line that must be kept, one after the other (own choice: fewer may be a cache that fills)."""
 _SPREAD = 0.5
 """Share of the history over which they are spread at least (own choice: a model is built at once, and so is state)."""
-
-_NAMES = {
-    BlockKind.PARAMETERS: "parameters",
-    BlockKind.GRADIENTS: "gradients",
-    BlockKind.OPTIMIZER_STATE: "optimizer",
-    BlockKind.ACTIVATIONS: "activations",
-    BlockKind.TEMPORARY: "temporary",
-    BlockKind.UNKNOWN: "unknown",
-}
 
 
 class HeldKind(msgspec.Struct, frozen=True):
@@ -113,9 +103,14 @@ class SnapshotPeak(NamedTuple):
 class StackNames:
     """What stacks say, by their number, found once."""
 
-    def __init__(self, stacks: Sequence[tuple[Frame, ...]]) -> None:
+    def __init__(self, stacks: Sequence[Frames]) -> None:
         self.stacks = stacks
         self._lines = [allocation_places.line_of(stack) for stack in stacks]
+
+    @property
+    def has_lines(self) -> bool:
+        """Whether any stack has a line of the program or a module, so that its layers can be told."""
+        return any(self._lines) or any(not file and name for stack in self.stacks for file, _, name in stack)
 
     def line(self, stack: int) -> str | None:
         """The innermost line of the program; None if there is none."""
@@ -133,15 +128,23 @@ class _Block(NamedTuple):
     is_older: bool
 
 
-def contents(level: Levels, names: StackNames) -> SnapshotPeak:
-    """What lives at the peak of a device."""
-    lifetimes = level.lifetimes
-    blocks = _blocks(lifetimes, level.alive_at_peak(), kinds_of(lifetimes, names.stacks), lifetimes.frames)
+def contents(level: Levels, kinds: U8, names: StackNames) -> SnapshotPeak:
+    """What lives at the peak of a device, whose blocks are of these kinds."""
+    blocks = _held(level.lifetimes, level.alive_at_peak(), kinds, level.peak)
     older = level.peak - sum(block.size for block in blocks if not block.is_older)
-    unnamed = older - sum(block.size for block in blocks if block.is_older)
-    if unnamed > 0:  # of a history with gaps
-        blocks.append(_Block(-1, "unknown", unnamed, is_older=True))
     return SnapshotPeak(older, _unused_graph(level, names), _by_kind(blocks), _by_line(blocks, names), _by_size(blocks))
+
+
+def held_kinds(blocks: Lifetimes, rows: I64, kinds: U8, level: int) -> tuple[HeldKind, ...]:
+    """What some blocks hold by kind, of all that is held."""
+    return _by_kind(_held(blocks, rows, kinds, level))
+
+
+def _held(lifetimes: Lifetimes, rows: I64, kinds: U8, level: int) -> list[_Block]:
+    """What lives, with what none of the blocks explains: of a history with gaps, or from before a trace."""
+    blocks = _blocks(lifetimes, rows, kinds, lifetimes.frames)
+    unnamed = level - sum(block.size for block in blocks)
+    return [*blocks, _Block(-1, "unknown", unnamed, is_older=True)] if unnamed > 0 else blocks
 
 
 def lines_of(
@@ -154,7 +157,7 @@ def lines_of(
 def _blocks(lifetimes: Lifetimes, rows: I64, kinds: U8, stacks: I32) -> list[_Block]:
     columns = (stacks[rows], kinds[rows], lifetimes.requested[rows], lifetimes.born[rows] == BEFORE)
     return [
-        _Block(stack, _NAMES[BlockKind(kind)], size, is_older)
+        _Block(stack, KIND_NAMES[BlockKind(kind)], size, is_older)
         for stack, kind, size, is_older in zip(*(column.tolist() for column in columns), strict=True)
     ]
 
@@ -168,7 +171,7 @@ def _unused_graph(level: Levels, names: StackNames) -> int | None:
     return int(level.lifetimes.requested[at_peak].sum())
 
 
-def graph_rows(blocks: Lifetimes, stacks: Sequence[tuple[Frame, ...]]) -> I64 | None:
+def graph_rows(blocks: Lifetimes, stacks: Sequence[Frames]) -> I64 | None:
     """Blocks that are freed with a graph of autograd; None if the history has a backward pass."""
     seen = {*blocks.frames.tolist(), *blocks.freed_frames.tolist()} - {-1}
     if any(allocation_places.is_within_backward(stacks[stack]) for stack in seen):

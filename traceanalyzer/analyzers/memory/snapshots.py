@@ -12,12 +12,14 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers.memory import snapshot_history, snapshot_peak
-from traceanalyzer.analyzers.memory.levels import Curve, curve
+from traceanalyzer.analyzers.memory import peak_picture, snapshot_history, snapshot_peak
+from traceanalyzer.analyzers.memory.block_kinds import kinds_of
+from traceanalyzer.analyzers.memory.levels import Curve, curve, curve_rows
+from traceanalyzer.analyzers.memory.peak_picture import HeldOverTime, HeldStacks
 from traceanalyzer.analyzers.memory.snapshot_history import Levels
 from traceanalyzer.analyzers.memory.snapshot_peak import GrowingLine, HeldKind, HeldLine, HeldSize, KeptLine, StackNames
 from traceanalyzer.trace.memory_snapshot import ACTIONS, DeviceMemory, MemoryAnnotation, MemorySnapshot
-from traceanalyzer.trace.table import I64
+from traceanalyzer.trace.table import I64, U8
 
 _STEP = "Optimizer.step#"
 """How torch annotates the update of an optimizer (`torch/optim/optimizer.py`)."""
@@ -150,6 +152,10 @@ class SnapshotDevice(msgspec.Struct, frozen=True):
     """Requested bytes that the program held, over time."""
     reserved: Curve | None
     """Bytes that the allocator held from the driver, over time; null where the history does not show it."""
+    over_time: HeldOverTime | None = None
+    """The level by kind, over time; null without a history, and in reports of old versions."""
+    stacks: HeldStacks | None = None
+    """What lives at the peak by kind and stack; null in reports of old versions."""
 
     @property
     def has_history(self) -> bool:
@@ -168,6 +174,11 @@ class MemorySnapshotUse(msgspec.Struct, frozen=True):
     """Pinned host memory that the allocator of the host holds; null if the file does not say."""
     host_active_bytes: int | None
     """Bytes of it that are in use."""
+    host_peak_bytes: int | None = None
+    """Highest level of pinned host memory that the program asked for; null without a history of it (torch before 2.14,
+    or recorded without `record_pinned_host_memory=True`)."""
+    host_lines: tuple[HeldLine, ...] = ()
+    """What lives at that peak by line of the program, the largest first."""
 
     @property
     def fullest(self) -> SnapshotDevice:
@@ -181,12 +192,20 @@ class MemorySnapshotUse(msgspec.Struct, frozen=True):
 def analyze(snapshot: MemorySnapshot) -> MemorySnapshotUse:
     """What is held at the dump and at the peak."""
     names = StackNames(snapshot.stacks)
+    host = None if snapshot.host is None or not len(snapshot.host.history) else snapshot_history.levels(snapshot.host)
     return MemorySnapshotUse(
         devices=tuple(_device(device, snapshot, names) for device in snapshot.devices),
         settings={name: str(value) for name, value in snapshot.settings.items() if value not in ("", -1, 0.0, False)},
         host_reserved_bytes=snapshot.host_reserved,
         host_active_bytes=snapshot.host_active,
+        host_peak_bytes=None if host is None else host.peak,
+        host_lines=() if host is None else _lines(host, names),
     )
+
+
+def _lines(level: Levels, names: StackNames) -> tuple[HeldLine, ...]:
+    kinds = kinds_of(level.lifetimes, names.stacks)
+    return snapshot_peak.lines_of(level.lifetimes, level.alive_at_peak(), kinds, names)
 
 
 def _device(device: DeviceMemory, snapshot: MemorySnapshot, names: StackNames) -> SnapshotDevice:
@@ -199,7 +218,8 @@ def _device(device: DeviceMemory, snapshot: MemorySnapshot, names: StackNames) -
     ends = _step_ends(device, snapshot.annotations)
     at_steps = np.append(level.start, level.after)[ends]
     has_steps = len(ends) >= _LEAST_STEPS
-    contents = snapshot_peak.contents(level, names)
+    kinds = kinds_of(level.lifetimes, names.stacks)
+    contents = snapshot_peak.contents(level, kinds, names)
     return SnapshotDevice(
         device=device.device,
         segments=len(segments),
@@ -236,6 +256,16 @@ def _device(device: DeviceMemory, snapshot: MemorySnapshot, names: StackNames) -
         retries=snapshot_history.retries(device),
         requested=curve(time, level.after),
         reserved=None if level.reserved is None else curve(time, level.reserved),
+        over_time=_over_time(level, kinds, time) if len(time) else None,
+        stacks=peak_picture.held_stacks(level.lifetimes, kinds, level.alive_at_peak(), names.stacks, level.peak),
+    )
+
+
+def _over_time(level: Levels, kinds: U8, time: I64) -> HeldOverTime:
+    """The level by kind at the points of its curve."""
+    entries = curve_rows(time, level.after)
+    return peak_picture.held_over_time(
+        level.lifetimes, kinds, level.known(), entries, time[entries], level.after[entries]
     )
 
 

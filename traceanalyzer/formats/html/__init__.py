@@ -183,7 +183,7 @@ def assemble(report: Report, language: Language, detail: PageDetail) -> str:
     anchored = tuple((card.id, card.finding) for card in advice.cards)
     times = timeline_data.times(report, anchored, detail)
     timeline = waterfall.build(report, language, detail, times, [card.card for card in advice.cards])
-    terms = _terms(shown, has_timeline=timeline is not None, has_flames=flame is not None)
+    terms = _terms(shown, flame, has_timeline=timeline is not None)
     groups = _groups(language)
     drawn = _charts(report, language)
     ranked = next((each for name in _OF_RANKS for each in drawn if each[1].id == name), None)
@@ -193,7 +193,7 @@ def assemble(report: Report, language: Language, detail: PageDetail) -> str:
         environment(autoescape=True)
         .get_template("html/report.html.j2")
         .render(
-            page=_frame(report, _present(groups, _order(shown), special), language),
+            page=_frame(report, _present(groups, _order(shown, report), special), language),
             word=SimpleNamespace(**labels.labels(language)),
             summary=summary.build_summary(report, shown, advice, language),
             findings=advice,
@@ -236,13 +236,13 @@ def _present(groups: Mapping[str, PageGroup], order: Iterable[str], special: Map
     return [group for group in ordered if special.get(group.id) or group.blocks or group.tree]
 
 
-def _terms(shown: Iterable[Section], *, has_timeline: bool, has_flames: bool) -> list[Term]:
+def _terms(shown: Iterable[Section], flame: flames.Flames | None, *, has_timeline: bool) -> list[Term]:
     """What the page defines, each term once."""
     terms = [term for section in shown for term in section.terms]
     if has_timeline:
         terms += waterfall.TERMS
-    if has_flames:
-        terms += flames.TERMS
+    if flame is not None:
+        terms += flame.terms
     return list(dict.fromkeys(terms))
 
 
@@ -267,9 +267,15 @@ def _frame(report: Report, groups: Sequence[PageGroup], language: Language) -> d
     }
 
 
-def _order(shown: Iterable[Section]) -> list[str]:
-    """The groups in order; kernels come before operators if the sections are in that order."""
+def _order(shown: Iterable[Section], report: Report) -> list[str]:
+    """The groups in order; kernels come before operators if the sections are in that order.
+
+    What holds memory in a snapshot follows its figures.
+    """
     order = list(GROUPS)
+    if report.trace is None:
+        order.remove("flames")
+        order.insert(order.index(Topic.MEMORY) + 1, "flames")
     pair = (Topic.OPERATORS, Topic.KERNELS)
     first = next((section.topic for section in shown if section.topic in pair), Topic.OPERATORS)
     if first is Topic.KERNELS:

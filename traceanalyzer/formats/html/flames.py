@@ -1,19 +1,24 @@
-"""Flame graphs on the page: data for the script, and a static picture of the widest frames."""
+"""Flame graphs of time and of memory on the page: data for the script, and a static picture of the widest frames."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from traceanalyzer.analyzers.host.flame_frames import FlameFrames, FlameRows
+from traceanalyzer.analyzers.host.flame_frames import FlameFrames
+from traceanalyzer.analyzers.memory import MemoryUse
+from traceanalyzer.analyzers.memory.peak_picture import HeldFrame, HeldStacks
+from traceanalyzer.analyzers.memory.snapshots import MemorySnapshotUse
 from traceanalyzer.formats.flame_files import TITLES, frame_with_place
 from traceanalyzer.formats.html.cells import PageDetail
 from traceanalyzer.formats.language import Language, unit_names
-from traceanalyzer.report.message import Text
+from traceanalyzer.formats.report_charts import KIND_ROLES
+from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.names import shorten, word
+from traceanalyzer.report.names import clean, code_place, shorten, word
 from traceanalyzer.report.section import Term
+from traceanalyzer.sections.memory_snapshot import KIND_LABELS
 
 _TONES = {
     "mark": "other",
@@ -40,10 +45,25 @@ TERMS = (
         ),
     ),
 )
+_HELD = Text("flames-held", "Memory of {device} at its peak", "title of a flame graph; device is GPU0 and the like")
+_HELD_SAY = Text("flames-held-say", "What lives at the peak, by kind and by the stack that allocated it.")
+HELD_TERMS = (
+    Term(
+        Text("define-held-flames", "Flame graph of memory"),
+        Text(
+            "define-held-flames-say",
+            "Each bar is a part of the program, as wide as the bytes that it allocated and that live at the peak, "
+            "below what called it and what the blocks hold.",
+        ),
+    ),
+)
+_PLACES = {"own": "communication", "library": "memset", "native": "cpu-exec"}
+"""Tones of the frames of stacks that hold memory."""
 _LEAST = 0.004
 """Least share of the static picture that a bar has (own choice: some pixels)."""
 _LABELLED = 0.03
 _MOST_LEVELS = 40
+_MOST_DEVICES = 4
 
 
 @dataclass(frozen=True)
@@ -67,61 +87,128 @@ class FlamePicture:
 
 
 @dataclass(frozen=True)
+class _Graph:
+    """One flame graph as columns: a row for each frame, depth first."""
+
+    title: str
+    frame: tuple[int, ...]
+    depth: tuple[int, ...]
+    size: tuple[int, ...]
+    """Width of each row: its time or its bytes."""
+    count: tuple[int, ...]
+    unit: str
+
+
+@dataclass(frozen=True)
 class Flames:
     """All flame graphs of the page."""
 
     message: str
+    terms: tuple[Term, ...]
     pictures: tuple[FlamePicture, ...]
     data: dict[str, Any]
 
 
 def build(report: Report, language: Language, detail: PageDetail) -> Flames | None:
     """Prepare the flame graphs; None without any."""
-    found = report.result("flame_frames", FlameFrames)
-    graphs = [graph for graph in found.graphs if graph.ns] if found else []
-    if found is None or not graphs:
+    names: list[str] = []
+    tones: list[str] = []
+    graphs = [*_of_time(report, language, detail, names, tones), *_of_memory(report, language, detail, names, tones)]
+    if not graphs:
         return None
-    names = [shorten(frame_with_place(owner), min(200, detail.name)) for owner in found.frames]
-    tones = ["dataloader" if owner.role == "loader" else _TONES.get(owner.kind, "other") for owner in found.frames]
-    titles = [language.text(word(TITLES, graph.quantity)) for graph in graphs]
+    found = report.result("flame_frames", FlameFrames)
     return Flames(
-        _time(found, language),
-        tuple(_picture(title, graph, names, tones) for title, graph in zip(titles, graphs, strict=True)),
+        language.say(_time(found) if found is not None and graphs[0].unit == "ns" else _HELD_SAY()),
+        _terms(graphs),
+        tuple(_picture(graph, names, tones) for graph in graphs),
         {
             "names": names,
             "tones": tones,
-            "units": unit_names(language.unmarked, "ns"),
-            "graphs": [
-                {"title": title, "frame": graph.frame, "depth": graph.depth, "ns": graph.ns, "count": graph.count}
-                for title, graph in zip(titles, graphs, strict=True)
-            ],
+            "units": {unit: unit_names(language.unmarked, unit) for unit in dict.fromkeys(one.unit for one in graphs)},
+            "graphs": [asdict(graph) for graph in graphs],
         },
     )
 
 
-def _time(found: FlameFrames, language: Language) -> str:
+def _terms(graphs: Sequence[_Graph]) -> tuple[Term, ...]:
+    units = {graph.unit for graph in graphs}
+    return (*(TERMS if "ns" in units else ()), *(HELD_TERMS if "bytes" in units else ()))
+
+
+def _of_time(
+    report: Report, language: Language, detail: PageDetail, names: list[str], tones: list[str]
+) -> Iterator[_Graph]:
+    """Graphs of the time of the host and of devices, whose frames are the first ones."""
+    found = report.result("flame_frames", FlameFrames)
+    if found is None:
+        return
+    names += [shorten(frame_with_place(owner), min(200, detail.name)) for owner in found.frames]
+    tones += ["dataloader" if owner.role == "loader" else _TONES.get(owner.kind, "other") for owner in found.frames]
+    for graph in found.graphs:
+        if graph.ns:
+            title = language.text(word(TITLES, graph.quantity))
+            yield _Graph(title, graph.frame, graph.depth, graph.ns, graph.count, "ns")
+
+
+def _of_memory(
+    report: Report, language: Language, detail: PageDetail, names: list[str], tones: list[str]
+) -> Iterator[_Graph]:
+    """Graphs of what holds the peak of each device."""
+    for name, held in list(_held(report))[:_MOST_DEVICES]:
+        if held is not None and held.held_bytes:
+            first = len(names)
+            names += [shorten(_held_name(frame, language.unmarked), min(200, detail.name)) for frame in held.frames]
+            tones += [_held_tone(frame) for frame in held.frames]
+            numbers = tuple(first + frame if 0 <= frame < len(held.frames) else -1 for frame in held.frame)
+            title = language.text(_HELD, device=clean(name))
+            yield _Graph(title, numbers, held.depth, held.held_bytes, held.count, "bytes")
+
+
+def _held(report: Report) -> Iterator[tuple[str, HeldStacks | None]]:
+    """What holds the peak of each device, by a snapshot or a trace."""
+    snapshot, used = report.result("memory_snapshot", MemorySnapshotUse), report.result("memory", MemoryUse)
+    if snapshot is not None:
+        yield from ((f"GPU{device.device}", device.stacks) for device in snapshot.devices)
+    if used is not None:
+        yield from ((device.device, device.stacks) for device in used.devices)
+
+
+def _held_name(frame: HeldFrame, language: Language) -> str:
+    if frame.place == "kind":
+        return language.text(KIND_LABELS[frame.name]) if frame.name in KIND_LABELS else clean(frame.name)
+    place = code_place(frame.file, frame.line)
+    return clean(frame.name) if place is None else f"{clean(frame.name)} ({place})"
+
+
+def _held_tone(frame: HeldFrame) -> str:
+    if frame.place == "kind":
+        return KIND_ROLES.get(frame.name, "other").replace("_", "-")
+    return _PLACES.get(frame.place, "other")
+
+
+def _time(found: FlameFrames) -> Message:
     if found.steps is None:
-        return language.text(_RECORDING)
+        return _RECORDING()
     if found.typical_steps is not None and found.steps < found.typical_steps:
-        return language.text(_SOME_STEPS, count=found.steps, all=found.typical_steps)
-    return language.text(_STEPS, count=found.steps)
+        return _SOME_STEPS(count=found.steps, all=found.typical_steps)
+    return _STEPS(count=found.steps)
 
 
-def _placed(graph: FlameRows) -> Iterator[tuple[int, int]]:
-    """Row and start in ns of each frame: after those before it below the same frame."""
+def _placed(graph: _Graph) -> Iterator[tuple[int, int]]:
+    """Row and start of each frame: after those before it below the same frame."""
     free: list[int] = [0]
-    for row, (depth, ns) in enumerate(zip(graph.depth, graph.ns, strict=True)):
+    for row, (depth, size) in enumerate(zip(graph.depth, graph.size, strict=True)):
         del free[depth + 1 :]
         start = free[depth] if depth < len(free) else free[-1]
-        free[depth:] = [start + ns, start]
+        free[depth:] = [start + size, start]
         yield row, start
 
 
-def _picture(title: str, graph: FlameRows, names: list[str], tones: list[str]) -> FlamePicture:
-    whole = sum(ns for ns, depth in zip(graph.ns, graph.depth, strict=True) if depth == 0) or 1
+def _picture(graph: _Graph, names: list[str], tones: list[str]) -> FlamePicture:
+    whole = sum(size for size, depth in zip(graph.size, graph.depth, strict=True) if depth == 0) or 1
     bars = []
     for row, start in _placed(graph):
-        share = graph.ns[row] / whole
+        share = graph.size[row] / whole
         frame = graph.frame[row]
         depth = graph.depth[row]
         if share >= _LEAST and depth < _MOST_LEVELS:
@@ -135,4 +222,4 @@ def _picture(title: str, graph: FlameRows, names: list[str], tones: list[str]) -
                     names[frame] if known and share >= _LABELLED else None,
                 )
             )
-    return FlamePicture(title, 16 + max((bar.y for bar in bars), default=0), tuple(bars))
+    return FlamePicture(graph.title, 16 + max((bar.y for bar in bars), default=0), tuple(bars))

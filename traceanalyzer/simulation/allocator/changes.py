@@ -30,6 +30,17 @@ class FreeBlocks(msgspec.Struct, frozen=True):
     """The entry after which each is freed, shape (rows,); a later one than recorded changes nothing."""
 
 
+class LeaveOut(msgspec.Struct, frozen=True):
+    """Blocks are freed, and allocated again later."""
+
+    rows: I64
+    """Shape (gaps,); a block may have several gaps, which do not overlap."""
+    since: I64
+    """The entry after which each gap begins."""
+    until: I64
+    """The entry at which it ends."""
+
+
 class ResizeBlocks(msgspec.Struct, frozen=True):
     """Blocks get another size: another type, a shard, a smaller batch."""
 
@@ -47,7 +58,7 @@ class UseExpandableSegments(msgspec.Struct, frozen=True):
     """Also for what was allocated before the history; else its segments stay, and only new ones expand."""
 
 
-MemoryChange = DropBlocks | FreeBlocks | ResizeBlocks | UseExpandableSegments
+MemoryChange = DropBlocks | FreeBlocks | LeaveOut | ResizeBlocks | UseExpandableSegments
 MemoryChanges = Sequence[MemoryChange]
 
 
@@ -62,6 +73,8 @@ class ChangedBlocks(msgspec.Struct, frozen=True):
     stays: Bool
     """Blocks that are as recorded when they are allocated, and so can be where they were."""
     settings: AllocatorSettings
+    gaps: I64
+    """Rows, entries after which they are freed, and entries at which they are allocated again; shape (3, gaps)."""
 
 
 def changed(blocks: Lifetimes, changes: MemoryChanges, settings: AllocatorSettings) -> ChangedBlocks:
@@ -71,6 +84,7 @@ def changed(blocks: Lifetimes, changes: MemoryChanges, settings: AllocatorSettin
     extra = np.zeros(count, np.int64)
     freed = np.full(count, blocks.entries)
     is_dropped = np.zeros(count, np.bool_)
+    gaps = [np.zeros((3, 0), np.int64)]
     for change in changes:
         match change:
             case DropBlocks():
@@ -80,16 +94,21 @@ def changed(blocks: Lifetimes, changes: MemoryChanges, settings: AllocatorSettin
                 extra[change.rows] += change.extra_bytes
             case FreeBlocks():
                 np.minimum.at(freed, change.rows, np.maximum(change.entries, blocks.born[change.rows]))
+            case LeaveOut():
+                gaps.append(np.stack((change.rows, change.since, change.until)))
             case UseExpandableSegments():
                 settings = msgspec.structs.replace(settings, expandable_segments=True)
     requested = np.where(factor == 1, blocks.requested, np.ceil(blocks.requested * factor).astype(np.int64)) + extra
     is_dropped |= (requested <= 0) & (blocks.requested > 0)
     moves = any(isinstance(change, UseExpandableSegments) and change.from_start for change in changes)
     stays = ~is_dropped & (requested == blocks.requested) & (not moves)
+    freed = np.minimum(freed, blocks.died)
+    rows, since, until = found = np.concatenate(gaps, axis=1)
     return ChangedBlocks(
         requested=requested,
-        freed=np.minimum(freed, blocks.died),
+        freed=freed,
         is_dropped=is_dropped,
         stays=stays,
         settings=settings,
+        gaps=found[:, ~is_dropped[rows] & (since > blocks.born[rows]) & (until < freed[rows])],
     )

@@ -14,12 +14,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from traceanalyzer.analyzers.memory.block_kinds import BlockKind, forward_passes, late_gradients
+from traceanalyzer.analyzers.memory.block_kinds import BlockKind, forward_passes, late_gradients, zeroed_gradients
 from traceanalyzer.analyzers.memory.snapshot_peak import StackNames, graph_rows, unfreed
 from traceanalyzer.knowledge.allocation_places import AllocationPlace, Frames
 from traceanalyzer.simulation.allocator.changes import (
     DropBlocks,
     FreeBlocks,
+    LeaveOut,
     MemoryChange,
     ResizeBlocks,
     UseExpandableSegments,
@@ -28,6 +29,7 @@ from traceanalyzer.simulation.allocator.checkpointing import checkpoint, repeate
 from traceanalyzer.simulation.allocator.recording import RecordedMemory
 from traceanalyzer.simulation.allocator.savings import MemoryProposal
 from traceanalyzer.structure.block_lifetimes import BEFORE, Lifetimes
+from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.table import I64, U8, Bool
 
 _LEAST_QUANTIZED = 16_384
@@ -60,6 +62,8 @@ class MemoryIdea(StrEnum):
     """States of the optimizer in 8 bits."""
     GRADIENTS_FREED = "gradients-freed"
     """Gradients are freed before the next forward pass."""
+    GRADIENTS_ZEROED = "gradients-zeroed"
+    """Gradients are freed before the next forward pass instead of being filled with zeros."""
     GRADIENTS_ONCE = "gradients-once"
     """Gradients have no second copy."""
     NO_GRAPH = "no-graph"
@@ -115,7 +119,7 @@ def proposed(
         kept_lines: Lines that keep block after block.
     """
     program = _Program(memory.blocks, kinds, names, frozenset(kept_lines))
-    for find in (_checkpoint, _halved, _logits, _state, _gradients_freed, _gradients_once, _no_graph, _not_kept):
+    for find in _FINDERS:
         found = find(program)
         if found is not None and len(found.rows):
             yield found
@@ -186,6 +190,13 @@ def _gradients_freed(program: _Program) -> ProposedChange:
     return ProposedChange(MemoryIdea.GRADIENTS_FREED, rows, MemoryProposal((FreeBlocks(rows, starts - 1),)))
 
 
+def _gradients_zeroed(program: _Program) -> ProposedChange:
+    """At the cautious estimate they come back as the backward pass makes blocks of their sizes, at best at its end."""
+    gaps = zeroed_gradients(program.blocks, program.kinds, program.names.stacks)
+    most, least = (LeaveOut(gaps.rows, gaps.since, until) for until in (gaps.until_most, gaps.until_least))
+    return ProposedChange(MemoryIdea.GRADIENTS_ZEROED, distinct(gaps.rows), MemoryProposal((most,), (least,)))
+
+
 def _gradients_once(program: _Program) -> ProposedChange | None:
     """Buckets of DDP beside gradients, or blocks of a line that have the sizes of gradients and are made after them."""
     blocks, gradients = program.blocks, program.of(BlockKind.GRADIENTS)
@@ -248,3 +259,17 @@ def _not_kept(program: _Program) -> ProposedChange | None:
         return None
     rows = np.array(sorted(row for own in found for row in own), np.int64)
     return ProposedChange(MemoryIdea.NOT_KEPT, rows, MemoryProposal((DropBlocks(rows),)))
+
+
+_FINDERS = (
+    _checkpoint,
+    _halved,
+    _logits,
+    _state,
+    _gradients_freed,
+    _gradients_zeroed,
+    _gradients_once,
+    _no_graph,
+    _not_kept,
+)
+"""What looks for each idea, in their order."""

@@ -80,6 +80,24 @@ def recorded_memory(device: DeviceMemory, settings: AllocatorSettings) -> Record
     )
 
 
+def without_segments(blocks: Lifetimes) -> RecordedMemory:
+    """Blocks of whose segments nothing is known: changes of their bytes can be replayed, but no allocator."""
+    none = np.zeros(0, np.int64)
+    return RecordedMemory(
+        blocks=blocks,
+        private=np.full(len(blocks), DEFAULT_POOL),
+        ranges=(),
+        addresses={},
+        releases=none,
+        failures=none,
+        failed_bytes=none,
+        failed_stream=none,
+        limit=None,
+        reserved_peak=0,
+        settings=AllocatorSettings(),
+    )
+
+
 def _are_reserved(blocks: Lifetimes, ranges: tuple[ReservedRange, ...]) -> bool:
     """Whether each block from before the history lies in what was reserved at its start."""
     before = blocks.address[blocks.born < 0]

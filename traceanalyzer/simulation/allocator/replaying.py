@@ -59,8 +59,13 @@ def replay(
 
 def requested_peak(memory: RecordedMemory, changes: Sequence[MemoryChange] = ()) -> int:
     """Most bytes that a program with changes requests at once; much faster than a whole replay."""
+    return requested_peak_at(memory, changes)[0]
+
+
+def requested_peak_at(memory: RecordedMemory, changes: Sequence[MemoryChange] = ()) -> tuple[int, int]:
+    """As `requested_peak`, and the entry at which it is reached; -1 for the beginning."""
     blocks = changed(memory.blocks, changes, memory.settings)
-    return _requested(memory, blocks, _Events(memory, blocks))[0]
+    return _requested(memory, blocks, _Events(memory, blocks))
 
 
 class _Events:
@@ -78,9 +83,12 @@ class _Events:
         failures = np.arange(len(recorded), self.empty_cache)
         releases = np.full(len(memory.releases), self.empty_cache)
         # What is freed earlier than recorded is freed after the entry, so frees come last.
-        time = np.concatenate((recorded.born[born], memory.failures, memory.releases, blocks.freed[dying]))
+        left, since, until = blocks.gaps
+        time = np.concatenate(
+            (until, recorded.born[born], memory.failures, memory.releases, blocks.freed[dying], since)
+        )
         order = np.argsort(time, kind="stable")
-        self.code: I64 = np.concatenate((born, failures, releases, ~dying))[order]
+        self.code: I64 = np.concatenate((left, born, failures, releases, ~dying, ~left))[order]
         self.entry: I64 = time[order]
 
 

@@ -8,7 +8,7 @@ import msgspec
 
 from traceanalyzer.simulation.allocator.changes import MemoryChange
 from traceanalyzer.simulation.allocator.recording import RecordedMemory
-from traceanalyzer.simulation.allocator.replaying import ReplayedMemory, replay
+from traceanalyzer.simulation.allocator.replaying import ReplayedMemory, replay, requested_peak
 
 
 class MemoryProposal(msgspec.Struct, frozen=True):
@@ -26,10 +26,16 @@ class SavedBytes(msgspec.Struct, frozen=True):
     """Bytes by which the peak of what the program asks for gets lower at least."""
     requested_most: int
     """Bytes by which it gets lower at most."""
-    reserved_least: int
-    """Bytes by which the peak of what the allocator holds from the driver gets lower at least."""
-    reserved_most: int
-    """Bytes by which that gets lower at most."""
+    reserved_least: int | None
+    """Bytes by which the peak of what the allocator holds from the driver gets lower at least; null where no segments
+    are known."""
+    reserved_most: int | None
+    """Bytes by which that gets lower at most; null where no segments are known."""
+
+    @property
+    def most(self) -> int:
+        """What is saved at most, of either."""
+        return max(self.requested_most, self.reserved_most or 0)
 
 
 class MemorySavings(msgspec.Struct, frozen=True):
@@ -65,6 +71,22 @@ def savings(memory: RecordedMemory, proposals: Sequence[MemoryProposal]) -> Memo
         unchanged=unchanged,
         reserved_error=error,
     )
+
+
+def requested_savings(
+    memory: RecordedMemory, proposals: Sequence[MemoryProposal]
+) -> tuple[tuple[SavedBytes, ...], SavedBytes]:
+    """What each proposal saves of requested bytes alone, and all together: as `savings`, without an allocator."""
+    unchanged = requested_peak(memory)
+
+    def saved(cautious: tuple[MemoryChange, ...], bold: tuple[MemoryChange, ...]) -> SavedBytes:
+        after = [unchanged - requested_peak(memory, changes) for changes in (cautious, bold)]
+        return SavedBytes(max(min(after), 0), max(*after, 0), None, None)
+
+    cautious = [one.changes if one.cautious is None else one.cautious for one in proposals]
+    bold = [one.changes for one in proposals]
+    each = tuple(saved(least, most) for least, most in zip(cautious, bold, strict=True))
+    return each, saved(_joined(cautious), _joined(bold))
 
 
 def _joined(parts: Sequence[tuple[MemoryChange, ...]]) -> tuple[MemoryChange, ...]:
