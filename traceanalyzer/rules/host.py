@@ -203,7 +203,7 @@ def _waiting(facts: Facts, pauses: HostPauses) -> float:
     on_core, found = host_work.on_core(facts), facts.per_step(pauses.time_ns)
     if 1 - on_core >= _QUEUED:
         found = min(found, float(pauses.least_ns))
-    return max(0.0, found - _garbage(facts, found)) * on_core
+    return max(0.0, (found - _garbage(facts, found)) * on_core - host_work.lock_ns(facts))
 
 
 def _garbage(facts: Facts, found: float) -> float:
@@ -212,10 +212,16 @@ def _garbage(facts: Facts, found: float) -> float:
 
 
 def _most(facts: Facts, printing: float, pauses: HostPauses | None) -> float:
-    """What goes away at most: all code in no operator beyond what the rest has, if waiting for a core is elsewhere."""
+    """What goes away at most: all code in no operator beyond what the rest has, if waiting for a core is elsewhere.
+
+    Never what the operators themselves need on a core, nor waits for Python's lock.
+    """
     silent = 0.0 if pauses is None else facts.per_step(max(pauses.time_ns, pauses.beyond_ns))
-    silent -= _garbage(facts, silent)
-    return host_work.most(facts, printing, silent / host_work.on_core(facts))
+    silent = (silent - _garbage(facts, silent)) / host_work.on_core(facts)
+    if pauses is not None and pauses.working_ns is not None:
+        works = pauses.working_ns / host_work.on_core(facts)
+        silent = min(silent, max(0.0, facts.step_ns - works))
+    return host_work.most(facts, printing, max(0.0, silent - host_work.lock_ns(facts)))
 
 
 def _prints_beside_device(facts: Facts, reads: ValueReads, limits: Limits) -> Drafts:
