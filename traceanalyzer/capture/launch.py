@@ -55,6 +55,7 @@ class Note(msgspec.Struct, frozen=True):
     is_writing: bool = False
     finished: bool = False
     profiles_itself: bool = False
+    has_no_device: bool = False
     error: str | None = None
 
 
@@ -301,6 +302,8 @@ def _why_nothing(code: int, notes: list[Note], scratch: Path, settings: Settings
     end = f"ended by {signal.Signals(code - 128).name}" if code - 128 in set(signal.Signals) else f"exit code {code}"
     if any(note.profiles_itself for note in notes):
         return "the program uses torch.profiler itself, which was left alone"
+    if any(note.has_no_device for note in notes):
+        return "--light records devices alone, and the program used none; leave it out to record the CPU"
     if (scratch / NO_TORCH).exists():
         return str(MissingDependencyError("torch", extra="capture"))
     if not (scratch / HOOKED).exists():

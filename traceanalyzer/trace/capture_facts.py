@@ -398,6 +398,8 @@ class CaptureFacts(msgspec.Struct, frozen=True):
     """Why the recording ended: `complete`; because the program ended by `exit`, `exception` or `signal`; because its
     steps are `large`, so that fewer than asked for were recorded; or because the recording `gave-way` to the program's
     own profiler. Null if unknown."""
+    is_light: bool = False
+    """Whether only devices were recorded: no operators, shapes or stacks. Marks of steps are the capture's own."""
     timing: Timing = Timing()
     """Durations of steps with and without the profiler."""
     recorded: tuple[TimedStep, ...] = ()

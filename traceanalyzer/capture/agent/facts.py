@@ -48,11 +48,16 @@ def is_in_use(torch: Any, name: str) -> bool:
     return bool(check is not None and check())
 
 
-def activities(torch: Any) -> list[Any]:
-    """The profiler activities to record: the CPU and the devices in use. Unused devices are not initialized."""
+def activities(torch: Any, *, light: bool = False) -> list[Any]:
+    """The profiler activities to record: the CPU and the devices in use. Unused devices are not initialized.
+
+    Args:
+        torch: The module torch.
+        light: Whether to leave the CPU out.
+    """
     kinds = torch.profiler.ProfilerActivity
     names = [name for name in ("CUDA", "XPU", "MTIA") if is_in_use(torch, name.lower())]
-    return [kinds.CPU, *(getattr(kinds, name) for name in names if hasattr(kinds, name))]
+    return [*([] if light else [kinds.CPU]), *(getattr(kinds, name) for name in names if hasattr(kinds, name))]
 
 
 def synchronize(torch: Any) -> None:

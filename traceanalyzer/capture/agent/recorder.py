@@ -168,12 +168,18 @@ class Recorder:
         return is_new
 
     def _start(self, warmup: int) -> None:
+        activities = self._activities()
+        if activities == []:  # only devices are to be recorded, and there is none
+            self._tell(has_no_device=True)
+            self._phase = _OVER
+            self._let_go()
+            return
         with deferred_signals():
             self._recording = ProfilerRun(
                 self._tools,
                 warmup=warmup,
                 active=self._settings.steps,
-                activities=self._activities(),
+                activities=activities,
                 all_threads=threading.current_thread() is not threading.main_thread(),
             )
             self._recording.start()
@@ -307,6 +313,7 @@ class Recorder:
             "steps": self._recorded_steps,
             "asked": {"wait": asked.wait, "warmup": asked.warmup, "steps": asked.steps},
             "ended": ended,
+            "is_light": asked.light,
             "timing": self._clock.facts(),
             "recorded": self._clock.recorded(),
         }
@@ -361,6 +368,8 @@ class Recorder:
         """Save the whole-run recording; if there is a parent, for it to decide whether another process made steps."""
         self._whole_run.end()
         if self._whole_run.held is None:
+            if self._settings.light and not facts.activities(self._torch, light=True):
+                self._tell(has_no_device=True)
             return
         self._tell(is_writing=True)
         rank = facts.rank(self._torch)
