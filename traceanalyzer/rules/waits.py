@@ -2,7 +2,8 @@
 
 The host waits to read values (sync-item-frequent), to learn the size of a result (sync-dynamic-shape), for a whole
 device (sync-device-wide), or so often that launches stand between waits (sync-between-launches). distribution-checks
-are reads that check the parameters of probability distributions. On a CPU, a step may wait for Python's lock (gil-held).
+are reads that check the parameters of probability distributions. On a CPU, a step may wait for Python's lock, which
+another thread holds (gil-held).
 """
 
 from __future__ import annotations

@@ -162,11 +162,11 @@ def _of_step(
         with_stack: Whether stacks were recorded.
         combined: All savings together; None without savings.
     """
+    if capture.facts.is_light:
+        yield _LIGHT()
     if capture.queued_share is not None and capture.queued_share >= _BUSY:
         yield _QUEUED(share=capture.queued_share)
     yield from _overhead(capture, with_stack, combined)
-    if capture.facts.is_light:
-        yield _LIGHT()
     if capture.samples_per_s is not None:
         yield _SAMPLES(rate=capture.samples_per_s)
     if capture.tokens_per_s is not None:

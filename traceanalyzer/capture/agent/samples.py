@@ -24,7 +24,7 @@ _TORCH = "torch.utils.data"
 
 
 class SampleClock:
-    """Measures how long, without waiting for a core, fetching samples from a dataset takes, and collating them to a batch, by dataset.
+    """Measures how long it takes to fetch samples and to collate them, without waiting for a core, by dataset.
 
     Args:
         project: Folder of the project; paths in it are kept, relative to it.
