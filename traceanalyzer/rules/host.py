@@ -196,14 +196,22 @@ def _waits_or_logs(facts: Facts, limits: Limits) -> Drafts:
 
 
 def _waiting(facts: Facts, pauses: HostPauses) -> float:
-    """Time of pauses per step in ns, without waiting for a core, which is in pauses as elsewhere.
+    """Time of pauses per step in ns; where the thread waited much for a core, as it counts in a step without that.
 
-    Where that is much, a pause may be nothing else: then what every step has counts.
+    A pause may be nothing but such waiting there: then what every step has counts, or what steps sleep.
     """
     on_core, found = host_work.on_core(facts), facts.per_step(pauses.time_ns)
+    found -= _garbage(facts, found)
     if 1 - on_core >= _QUEUED:
-        found = min(found, float(pauses.least_ns))
-    return max(0.0, (found - _garbage(facts, found)) * on_core - host_work.lock_ns(facts))
+        each = max(0.0, pauses.least_ns - _garbage(facts, float(pauses.least_ns))) / on_core
+        found = min(found / on_core, max(min(each, _room(facts, pauses)), host_work.asleep_ready_ns(facts)))
+    return max(0.0, found - host_work.lock_ns(facts))
+
+
+def _room(facts: Facts, pauses: HostPauses) -> float:
+    """What operators leave of a step at most, in ns, if no time on a core of theirs goes away."""
+    works = 0.0 if pauses.working_ns is None else pauses.working_ns / host_work.on_core(facts)
+    return max(0.0, facts.step_ns - works)
 
 
 def _garbage(facts: Facts, found: float) -> float:
@@ -218,9 +226,8 @@ def _most(facts: Facts, printing: float, pauses: HostPauses | None) -> float:
     """
     silent = 0.0 if pauses is None else facts.per_step(max(pauses.time_ns, pauses.beyond_ns))
     silent = (silent - _garbage(facts, silent)) / host_work.on_core(facts)
-    if pauses is not None and pauses.working_ns is not None:
-        works = pauses.working_ns / host_work.on_core(facts)
-        silent = min(silent, max(0.0, facts.step_ns - works))
+    if pauses is not None:
+        silent = max(min(silent, _room(facts, pauses)), host_work.asleep_ready_ns(facts))
     return host_work.most(facts, printing, max(0.0, silent - host_work.lock_ns(facts)))
 
 

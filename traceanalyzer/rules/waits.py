@@ -376,7 +376,7 @@ def _gil(facts: Facts, limits: Limits) -> Drafts:
         _GIL.evidence(limits, "wait_ns", seen.lock_wait_ns, subject=_GIL.text("subject-wait")()),
     )
     basis = _GIL.text("basis")(least=least) if least else _GIL.text("basis-unsure")()
-    interval = least * time, host_work.most(facts, 0.0, time)
+    interval = least * time, host_work.most(facts, 0.0, host_work.lock_ns(facts, with_switching=True))
     change = HostTime(interval, basis, interval, at=None if pauses is None else pauses_at())
     params = {"time": time, "step": facts.step_ns, "share": share, "function": seen.threads[0].function}
     yield Draft(evidence, change, params, ceiling="high", confidence=None if least else "C")

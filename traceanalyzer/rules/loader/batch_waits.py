@@ -139,18 +139,17 @@ class BatchWaits:
     def slow_function(self) -> SlowFunction | None:
         """What makes batches slow, where a capture measured it and it is enough for most of the waiting."""
         capture = self._capture
-        loaders = [each for each in (capture.loaders if capture else None) or () if each.samples is not None]
-        most = max(((each.samples.ns, each) for each in loaders if each.samples), key=lambda row: row[0], default=None)
-        if most is None or most[1].samples is None or capture is None:
+        measured = [(each.samples, each.workers or 1) for each in (capture.loaders if capture else None) or ()]
+        known = [(samples, workers) for samples, workers in measured if samples is not None and samples.ns]
+        if not known or capture is None:
             return None
-        measured, workers = most[1].samples, most[1].workers
-        slowest = measured.slowest
-        if slowest is None or not measured.ns or slowest[1] < _MOST_OF_IT * measured.ns:
+        samples, workers = max(known, key=lambda row: row[0].ns)
+        slowest = samples.slowest
+        if slowest is None or slowest[1] < _MOST_OF_IT * samples.ns:
             return None
-        a_step = slowest[1] / measured.batches * (capture.batches_per_step or 1.0) / max(1, workers or 0)
-        if a_step < _MOST_OF_IT * self.average.dataloader_ns * host_work.on_core(self.facts):
-            return None
-        return SlowFunction(slowest[0], slowest[1] / measured.samples, slowest[1] / measured.ns)
+        a_step = slowest[1] / samples.batches * (capture.batches_per_step or 1.0) / workers
+        is_enough = a_step >= _MOST_OF_IT * self.average.dataloader_ns * host_work.on_core(self.facts)
+        return SlowFunction(slowest[0], slowest[1] / samples.samples, slowest[1] / samples.ns) if is_enough else None
 
     @property
     def starting_code(self) -> str | None:
