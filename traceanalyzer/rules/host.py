@@ -203,8 +203,12 @@ def _waiting(facts: Facts, pauses: HostPauses) -> float:
     on_core, found = host_work.on_core(facts), facts.per_step(pauses.time_ns)
     found -= _garbage(facts, found)
     if 1 - on_core >= _QUEUED:
-        each = max(0.0, pauses.least_ns - _garbage(facts, float(pauses.least_ns))) / on_core
-        found = min(found / on_core, max(min(each, _room(facts, pauses)), host_work.asleep_ready_ns(facts)))
+        each = max(0.0, pauses.least_ns - _garbage(facts, float(pauses.least_ns)))
+        if pauses.working_ns is None:  # in which step the waiting was is not known
+            found = min(found, each) * on_core
+        else:
+            least = max(min(each / on_core, _room(facts, pauses)), host_work.asleep_ready_ns(facts))
+            found = min(found / on_core, least)
     return max(0.0, found - host_work.lock_ns(facts))
 
 
