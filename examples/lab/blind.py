@@ -1,4 +1,4 @@
-"""Programs with planted faults by people who had not read the code: what one capture of each said, and what was true."""
+"""Programs with faults planted by people who had not read the code: what one capture said, and what was true."""
 
 from __future__ import annotations
 
@@ -69,6 +69,6 @@ def summary(run: Blind) -> str:
     widths = [100 * (each.predicted_share[1] - each.predicted_share[0]) for each in told if each.predicted_share]
     width = f" These intervals are {median(widths):.0f} percentage points wide in the median." if widths else ""
     return (
-        f"{run.measured} Of {len(run.programs)} faults {len(named)} are named. For {len(told)} of these a saving is told, "
-        f"and {inside} of the measured medians lie inside.{width}"
+        f"{run.measured} Of {len(run.programs)} faults {len(named)} are named. For {len(told)} of these a saving is "
+        f"told, and {inside} of the measured medians lie inside.{width}"
     )

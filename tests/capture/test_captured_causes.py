@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 
+import traceanalyzer as ta
 from tests.capture.capturing import CAPTURE, capture, facts, needs_torch, only
 from tests.cli.running import assert_one_line, spawn
-from traceanalyzer.capture.agent.tracefile import marks_of_steps
+from traceanalyzer.capture.agent.tracefile import marks_of_steps, write_trace
+from traceanalyzer.sections.capture import build_step
+from traceanalyzer.structure.recording import Recording
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -74,3 +77,30 @@ def test_marks_of_steps_belong_to_the_thread_that_calls_the_device(tmp_path: Pat
         '"dur": 1.500},'
     )
     assert '"name": "ProfilerStep#1", "pid": 7, "tid": -8, "ts": 3.000, "dur": 7.000' in second
+
+
+def events(number: int) -> str:
+    """A launch and its kernel, 1 ms each, 3 ms after the last ones."""
+    at = 3_000 * number
+    runtime = f'"cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 7, "tid": 8, "ts": {at}, "dur": 1000'
+    kernel = f'"cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": {at + 1000}, "dur": 1000'
+    arguments = f'"args": {{"correlation": {number + 1}, "stream": 7, "device": 0}}'
+    return f'    {{"ph": "X", {runtime}, {arguments}}},\n    {{"ph": "X", {kernel}, {arguments}}}'
+
+
+def test_a_light_trace_has_steps_and_its_report_says_what_it_cannot_say(tmp_path: Path) -> None:
+    raw, trace = tmp_path / "raw.json", tmp_path / "trace.json.gz"
+    raw.write_text('{\n  "traceEvents": [\n' + ",\n".join(map(events, range(4))) + "\n  ]\n}\n")
+    marks = marks_of_steps(raw, [3_000_000 * number for number in range(5)])
+    facts_of = {"version": 1, "is_light": True, "steps": 4, "steps_from": "optimizer"}
+    assert write_trace(raw, trace, facts_of, lambda line: line, marks)
+    loaded = ta.load(trace)
+    assert isinstance(loaded, ta.Trace)
+    assert not loaded.losses
+    report = ta.analyze(loaded)
+    recording = report.result("recording", Recording)
+    assert recording is not None
+    assert recording.typical_step_ns == pytest.approx(3_000_000)
+    (section,) = build_step(report, 5)
+    assert "Only devices were recorded (--light)" in section.messages[0].text
+    assert "which operators, shapes, modules and lines" in section.messages[0].text
