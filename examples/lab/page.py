@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 
-from examples.lab import keeping
+from examples.lab import blind, keeping
 from examples.lab.catalogue import FAULTS
 from examples.lab.results import Run
 from examples.lab.score import NOISE, Score
-from examples.lab.words import AFTER, BEFORE, PLANTED
+from examples.lab.words import AFTER, BEFORE, BLIND, PLANTED
 from traceanalyzer.knowledge.profiler_overhead import Overhead
 
 Table = Sequence[Sequence[str]]
@@ -42,6 +42,9 @@ def render(runs: Mapping[str, tuple[Run, Sequence[Score]]], overheads: Iterable[
     on_cpu = {name: rows for name, (run, rows) in runs.items() if run.machine.gpu is None}
     parts += ["## The same in all runs on a CPU?", _agreement(on_cpu), "## What is outside"]
     parts += [_outside(name, runs[name][1]) for name in keeping.KEPT]
+    written = blind.read()
+    if written is not None:
+        parts += ["## Programs written blind", BLIND, _markdown(blind.rows(written)), blind.summary(written)]
     parts += ["## What the profiler costs", _COST, _markdown(_costs(overheads)), PLANTED]
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"
 

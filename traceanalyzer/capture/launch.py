@@ -55,6 +55,7 @@ class Note(msgspec.Struct, frozen=True):
     is_writing: bool = False
     finished: bool = False
     profiles_itself: bool = False
+    has_no_device: bool = False
     error: str | None = None
 
 
@@ -296,11 +297,21 @@ def _signs(counts: Mapping[str, int]) -> str:
     return ", ".join(signs if len(signs) > 1 else [*signs, "no batch of a DataLoader", "no call of a module"])
 
 
+_LEFT_ALONE: Mapping[str, Callable[[Note], bool]] = {
+    "the program uses torch.profiler itself, which was left alone": lambda note: note.profiles_itself,
+    "--light records devices alone, and the program used none; leave it out to record the CPU": lambda note: (
+        note.has_no_device
+    ),
+}
+"""Why a program that made steps was not recorded, and whether that holds of a process."""
+
+
 def _why_nothing(code: int, notes: list[Note], scratch: Path, settings: Settings) -> str:
     """What the program did instead of making steps."""
     end = f"ended by {signal.Signals(code - 128).name}" if code - 128 in set(signal.Signals) else f"exit code {code}"
-    if any(note.profiles_itself for note in notes):
-        return "the program uses torch.profiler itself, which was left alone"
+    for reason, holds in _LEFT_ALONE.items():
+        if any(holds(note) for note in notes):
+            return reason
     if (scratch / NO_TORCH).exists():
         return str(MissingDependencyError("torch", extra="capture"))
     if not (scratch / HOOKED).exists():

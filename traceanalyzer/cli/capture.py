@@ -20,6 +20,13 @@ if TYPE_CHECKING:
     from traceanalyzer.report.model import Report
 
 _DEFAULTS = Settings(folder="traces")
+_BEYOND_DEVICES = {
+    "with_stack": "--stacks",
+    "profile_memory": "--memory",
+    "with_modules": "--modules",
+    "with_flops": "--flops",
+}
+"""What is not recorded of devices alone, with its option."""
 
 
 @click.command("capture", context_settings={"allow_interspersed_args": False})
@@ -66,6 +73,7 @@ _DEFAULTS = Settings(folder="traces")
 @click.option("--memory", "profile_memory", is_flag=True, help="Record every allocation.")
 @click.option("--modules", "with_modules", is_flag=True, help="Record modules of TorchScript models.")
 @click.option("--flops", "with_flops", is_flag=True, help="Record estimates of floating-point operations.")
+@click.option("--light", is_flag=True, help="Record devices alone, without operators: costs least, tells less.")
 @click.option(
     "--limit",
     "limit_s",
@@ -101,6 +109,10 @@ def command(program: tuple[str, ...], folder: str, report: bool, quiet: bool, **
         if recording["every"]:
             raise UsageError("--every and --on-signal: choose one; both say when to record again")
         recording["limit_s"] = 0.0  # programs without steps are not recorded from their beginning
+    if recording["light"]:
+        beyond = [name for name in _BEYOND_DEVICES if recording[name]]
+        if beyond:
+            raise UsageError(f"--light and {_BEYOND_DEVICES[beyond[0]]}: choose one; --light records devices alone")
     settings = _checked_settings() if report else Config()
     output.require_local(folder)
     outcome = launch.run(program, Settings(folder=folder, **recording), _silent if quiet else _say)

@@ -196,14 +196,26 @@ def _waits_or_logs(facts: Facts, limits: Limits) -> Drafts:
 
 
 def _waiting(facts: Facts, pauses: HostPauses) -> float:
-    """Time of pauses per step in ns, without waiting for a core, which is in pauses as elsewhere.
+    """Time of pauses per step in ns; where the thread waited much for a core, as it counts in a step without that.
 
-    Where that is much, a pause may be nothing else: then what every step has counts.
+    A pause may be nothing but such waiting there: then what every step has counts, or what steps sleep.
     """
     on_core, found = host_work.on_core(facts), facts.per_step(pauses.time_ns)
+    found -= _garbage(facts, found)
     if 1 - on_core >= _QUEUED:
-        found = min(found, float(pauses.least_ns))
-    return max(0.0, found - _garbage(facts, found)) * on_core
+        each = max(0.0, pauses.least_ns - _garbage(facts, float(pauses.least_ns)))
+        if pauses.working_ns is None:  # in which step the waiting was is not known
+            found = min(found, each) * on_core
+        else:
+            least = max(min(each / on_core, _room(facts, pauses)), host_work.asleep_ready_ns(facts))
+            found = min(found / on_core, least)
+    return max(0.0, found - host_work.lock_ns(facts))
+
+
+def _room(facts: Facts, pauses: HostPauses) -> float:
+    """What operators leave of a step at most, in ns, if no time on a core of theirs goes away."""
+    works = 0.0 if pauses.working_ns is None else pauses.working_ns / host_work.on_core(facts)
+    return max(0.0, facts.step_ns - works)
 
 
 def _garbage(facts: Facts, found: float) -> float:
@@ -212,10 +224,15 @@ def _garbage(facts: Facts, found: float) -> float:
 
 
 def _most(facts: Facts, printing: float, pauses: HostPauses | None) -> float:
-    """What goes away at most: all code in no operator beyond what the rest has, if waiting for a core is elsewhere."""
+    """What goes away at most: all code in no operator beyond what the rest has, if waiting for a core is elsewhere.
+
+    Never what the operators themselves need on a core, nor waits for Python's lock.
+    """
     silent = 0.0 if pauses is None else facts.per_step(max(pauses.time_ns, pauses.beyond_ns))
-    silent -= _garbage(facts, silent)
-    return host_work.most(facts, printing, silent / host_work.on_core(facts))
+    silent = (silent - _garbage(facts, silent)) / host_work.on_core(facts)
+    if pauses is not None:
+        silent = max(min(silent, _room(facts, pauses)), host_work.asleep_ready_ns(facts))
+    return host_work.most(facts, printing, max(0.0, silent - host_work.lock_ns(facts)))
 
 
 def _prints_beside_device(facts: Facts, reads: ValueReads, limits: Limits) -> Drafts:

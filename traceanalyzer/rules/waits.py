@@ -2,7 +2,8 @@
 
 The host waits to read values (sync-item-frequent), to learn the size of a result (sync-dynamic-shape), for a whole
 device (sync-device-wide), or so often that launches stand between waits (sync-between-launches). distribution-checks
-are reads that check the parameters of probability distributions.
+are reads that check the parameters of probability distributions. On a CPU, a step may wait for Python's lock, which
+another thread holds (gil-held).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import fsum
 
+from traceanalyzer.analyzers.host.pauses import HostPauses, pauses_at
 from traceanalyzer.analyzers.idle.step_idle import AFTER_WAITS, waits_at
 from traceanalyzer.analyzers.tables.kinds import RowKind
 from traceanalyzer.analyzers.waits import Synchronization, Synchronizations
@@ -25,6 +27,7 @@ from traceanalyzer.rules.engine.places import at_line
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Facts, Limits, Missing, OfEvents, page
 from traceanalyzer.structure.events import EventSet
 from traceanalyzer.structure.gap_causes import CAUSES
+from traceanalyzer.structure.typical import mean
 
 _ITEM = page("sync-item-frequent")
 _TO_HOST = re.compile(r"DtoH|Device-to-Host", re.IGNORECASE)
@@ -36,6 +39,11 @@ _DYNAMIC_SHAPE = page("sync-dynamic-shape")
 _DEVICE_WIDE = page("sync-device-wide")
 _BETWEEN_LAUNCHES = page("sync-between-launches")
 _CHECKS = page("distribution-checks")
+_GIL = page("gil-held")
+_PLACES = 3
+"""Places of pauses from which on they look like waits for the lock, not for one result (own choice)."""
+_LEAST_OF_LOCK = 0.8
+"""Own choice: some of the other thread's work may stay."""
 
 _ENVIRONMENT = Text(
     "environment-advice",
@@ -370,10 +378,36 @@ def _checking_lines(checks: DistributionChecks) -> tuple[CodePlace, ...]:
     return tuple(CodePlace(kind, name, value=count, unit="count") for kind, name, count in lines)
 
 
+def _gil(facts: Facts, limits: Limits) -> Drafts:
+    host_work.need_cpu_steps(facts)
+    if facts.capture is None:
+        raise Missing(_GIL.text("no-capture")())
+    seen = facts.capture.facts
+    if not seen.threads or seen.lock_wait_ns is None:
+        raise Missing(_GIL.text("no-threads")())
+    time = host_work.lock_ns(facts)
+    share = time / facts.step_ns
+    if share <= limits["share"] or seen.lock_wait_ns <= limits["wait_ns"]:
+        return
+    pauses = facts.find("host_pauses", HostPauses)
+    least = _LEAST_OF_LOCK if pauses is not None and pauses.places >= _PLACES else 0.0
+    where = tuple(CodePlace("python", row.function, None, mean(row.ns, seen.steps), "ns") for row in seen.threads)
+    evidence = (
+        _GIL.evidence(limits, "share", share, where),
+        _GIL.evidence(limits, "wait_ns", seen.lock_wait_ns, subject=_GIL.text("subject-wait")()),
+    )
+    basis = _GIL.text("basis")(least=least) if least else _GIL.text("basis-unsure")()
+    interval = least * time, host_work.most(facts, 0.0, host_work.lock_ns(facts, with_switching=True))
+    change = HostTime(interval, basis, interval, at=None if pauses is None else pauses_at())
+    params = {"time": time, "step": facts.step_ns, "share": share, "function": seen.threads[0].function}
+    yield Draft(evidence, change, params, ceiling="high", confidence=None if least else "C")
+
+
 RULES = (
     _ITEM.rule(trace=_item, table=_item_in_table),
     _DYNAMIC_SHAPE.rule(trace=_dynamic_shape),
     _DEVICE_WIDE.rule(trace=_device_wide, table=_device_wide_in_table),
     _BETWEEN_LAUNCHES.rule(trace=_between_launches),
     _CHECKS.rule(trace=_checks),
+    _GIL.rule(trace=_gil),
 )

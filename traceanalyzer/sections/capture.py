@@ -57,6 +57,12 @@ _QUEUED = Text(
     "The program waited for a core for {share:share} of the recorded steps: others use the cores. Times "
     "on the host are too long by as much and differ from step to step; record on a quiet machine.",
 )
+_LIGHT = Text(
+    "capture-light",
+    "Only devices were recorded (--light). The report cannot say which operators, shapes, modules and lines their work "
+    "belongs to, nor what the host does between launches: record once without --light for that.",
+    note="--light is code",
+)
 _FRAMEWORK = Text("capture-framework", "Framework: {framework}.", note="framework is a name")
 _CALLS = Text("capture-calls", "Each call of the outermost module counts as a step.")
 _UPDATES = Text(
@@ -156,6 +162,8 @@ def _of_step(
         with_stack: Whether stacks were recorded.
         combined: All savings together; None without savings.
     """
+    if capture.facts.is_light:
+        yield _LIGHT()
     if capture.queued_share is not None and capture.queued_share >= _BUSY:
         yield _QUEUED(share=capture.queued_share)
     yield from _overhead(capture, with_stack, combined)

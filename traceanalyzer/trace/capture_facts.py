@@ -152,6 +152,38 @@ class CapturedFetching(msgspec.Struct, frozen=True):
         return None if self.queued_ns is None else max(0, self.ns - self.cpu_ns - self.queued_ns)
 
 
+class CapturedSamples(msgspec.Struct, frozen=True):
+    """What samples of a dataset cost: of batches of the recorded steps, or of all that forked workers prepared."""
+
+    batches: int
+    """Number of batches."""
+    samples: int
+    """Number of samples."""
+    ns: int
+    """Time in ns, without waiting for a core, in which they were taken from the dataset and collated to batches."""
+    collate_ns: int = 0
+    """Part of the time in ns in which samples were collated."""
+    function: str | None = None
+    """The function that makes a sample, such as `data.py(12): Words.__getitem__`; null for datasets of torch itself."""
+    collate: str | None = None
+    """The function that collates samples; null for torch's own."""
+
+    @property
+    def slowest(self) -> tuple[str, int] | None:
+        """The function of the program that takes most of the time, and its time in ns; None if no name is known."""
+        parts = ((self.function, self.ns - self.collate_ns), (self.collate, self.collate_ns))
+        return max(((name, ns) for name, ns in parts if name is not None), key=lambda part: part[1], default=None)
+
+
+class CapturedThread(msgspec.Struct, frozen=True):
+    """A thread that ran Python beside the one that makes the steps."""
+
+    function: str
+    """The function that it began with, such as `train.py(7): watch`."""
+    ns: int
+    """Time in ns in which it ran or was ready to, over the recorded steps."""
+
+
 class CapturedLoader(msgspec.Struct, frozen=True):
     """Settings of a `DataLoader` whose batches the program read."""
 
@@ -172,6 +204,8 @@ class CapturedLoader(msgspec.Struct, frozen=True):
     fetching: CapturedFetching | None = None
     """What it took to prepare the batches of the recorded steps; null with workers, if no batch was prepared in these
     steps, or if unknown."""
+    samples: CapturedSamples | None = None
+    """What its samples cost; null if none was measured, as in workers that were not forked."""
 
 
 class CapturedGarbage(msgspec.Struct, frozen=True):
@@ -214,6 +248,8 @@ class StepTimes(msgspec.Struct, frozen=True):
     undisturbed_range_ns: tuple[int, int] | None = None
     """The same of the durations without the time in which the thread had no core; null if the system does not count
     it."""
+    others_ns: int | None = None
+    """Mean time in ns in which other threads of Python ran or were ready to, all together; null if unknown."""
 
     @property
     def usual_ns(self) -> int:
@@ -342,6 +378,11 @@ class CaptureFacts(msgspec.Struct, frozen=True):
     if unknown."""
     garbage: CapturedGarbage | None = None
     """Collections of all garbage over the recorded steps; null if unknown."""
+    threads: tuple[CapturedThread, ...] = ()
+    """Other threads of Python that ran in the recorded steps, the busiest first, at most three functions."""
+    lock_wait_ns: int | None = None
+    """How long the thread that makes the steps waited for the interpreter's lock (GIL) when it asked for it between
+    steps without the profiler, in ns: the median; null if no other thread ran Python, or if unknown."""
     may_train: bool | None = None
     """Whether the program had computed gradients or made an optimizer when it was last looked at, in recordings of
     inference at its end; null if unknown."""
@@ -357,6 +398,8 @@ class CaptureFacts(msgspec.Struct, frozen=True):
     """Why the recording ended: `complete`; because the program ended by `exit`, `exception` or `signal`; because its
     steps are `large`, so that fewer than asked for were recorded; or because the recording `gave-way` to the program's
     own profiler. Null if unknown."""
+    is_light: bool = False
+    """Whether only devices were recorded: no operators, shapes or stacks. Marks of steps are the capture's own."""
     timing: Timing = Timing()
     """Durations of steps with and without the profiler."""
     recorded: tuple[TimedStep, ...] = ()

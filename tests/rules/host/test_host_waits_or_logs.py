@@ -293,3 +293,38 @@ def test_trap_a_mark_prepares_inputs() -> None:
 
     assert findings(on_cpu(body), RULE) == []
     assert findings(on_cpu(body), "preprocessing-in-step")
+
+
+def disturbed(*queued_ms: float) -> TraceBuilder:
+    """Steps of 4 ms, 2 of them without an operator, that wait for a core for so long each, by a capture."""
+    recorded = [{"ns": 4_000_000, "cpu_ns": 0, "queued_ns": int(ms * 1e6)} for ms in queued_ms]
+    mean = sum(step["queued_ns"] for step in recorded) // len(recorded)
+    times = {"steps": 6, "mean_ns": 4_000_000, "median_ns": 4_000_000, "cpu_ns": 4_000_000 - mean, "queued_ns": mean}
+    return pausing(
+        2000, metadata={"traceanalyzer": {"version": 1, "timing": {"profiled": times}, "recorded": recorded}}
+    )
+
+
+def test_operators_that_are_on_a_core_do_not_go_away() -> None:
+    """On average half of a step waits for a core, so that 2 ms in no operator could be all of the rest.
+
+    But one step waited for 0.4 ms only: 1.6 ms of its operators were on a core, so 0.4 ms of 2 can go away.
+    """
+    (loose,) = findings(disturbed(2, 2, 2, 2, 2, 2), RULE)
+    assert loose.saving is not None
+    assert loose.saving.direct_ns_per_step[1] == pytest.approx(4_000_000)
+    (bound,) = findings(disturbed(0.4, 2, 2, 2, 2, 3.6), RULE)
+    assert bound.saving is not None
+    assert bound.saving.direct_ns_per_step[1] == pytest.approx(4_000_000 - 2 * 1_600_000)
+
+
+def test_waiting_for_a_core_is_no_reason_for_silence() -> None:
+    """Half of each step waits for a core; each has a pause of 2 ms, of which operators leave 0.8 of 4 at most."""
+    (finding,) = findings(disturbed(0.4, 2, 2, 2, 2, 3.6), RULE)
+    assert finding.evidence[0].observed == pytest.approx(0.2)
+    slept = disturbed(2, 2, 2, 2, 2, 2)
+    slept.metadata["traceanalyzer"]["timing"]["profiled"]["cpu_ns"] = 500_000
+    (finding,) = findings(slept, RULE)
+    assert finding.evidence[0].observed == pytest.approx(1.0), "of 2 ms that do not wait for a core 1.5 are sleep"
+    assert finding.saving is not None
+    assert finding.saving.direct_ns_per_step[0] > 0.7 * 0.75 * 4_000_000

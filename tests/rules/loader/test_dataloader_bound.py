@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
+from typing import Any
 
 import pytest
 
@@ -90,6 +91,31 @@ def with_capture(*fetching: dict[str, int | None] | None, loads: Sequence[Time] 
             with host.op("aten::mm", 5, 12_000):
                 pass
     return finish(trace)
+
+
+def with_samples(
+    samples: dict[str, Any] | None, *, workers: int = 0, wait: Time = 8000, name: str = LOADER
+) -> TraceBuilder:
+    """Steps on two cores that wait for a batch and compute for 12 ms; what samples cost by a capture."""
+    trace = on_the_host(name, wait)
+    trace.metadata["traceanalyzer"] = {
+        "version": 1,
+        "batches_per_step": 1.0,
+        "host": {"cpus": 2, "threads": 2},
+        "loaders": [{"workers": workers, "epochs": 1, "samples": samples}],
+    }
+    return trace
+
+
+def slow(ns: int = 24_000_000, collate_ns: int = 2_000_000, **names: str | None) -> dict[str, Any]:
+    """Three batches of eight samples; by default `Words.__getitem__` takes 22 of 24 ms."""
+    measured = {"batches": 3, "samples": 24, "ns": ns, "collate_ns": collate_ns}
+    return measured | {"function": "data.py(7): Words.__getitem__", "collate": "data.py(30): pad"} | names
+
+
+def fires_on_a_slow_function() -> TraceBuilder:
+    """The function of the dataset takes most of each batch."""
+    return with_samples(slow())
 
 
 def trap_ready_batches() -> TraceBuilder:
@@ -346,3 +372,43 @@ def test_a_call_of_the_runtime_within_a_wait_is_no_waiting() -> None:
     (place,) = finding.where
     assert finding.summary.params["wait"] == pytest.approx(7_500_000, rel=0.02)
     assert place.ns_per_step == pytest.approx(finding.summary.params["wait"])
+
+
+@pytest.mark.parametrize(
+    ("samples", "told"),
+    [
+        (slow(), "data.py(7): Words.__getitem__ takes 917 us a sample, 92 % of preparing a batch: make it cheaper."),
+        (slow(collate_ns=18_000_000), "data.py(30): pad takes 750 us a sample, 75 % of preparing a batch"),
+        (slow(function=None), None),  # a dataset of torch, and collating costs little
+        (slow(collate_ns=12_000_001, collate=None), None),  # of what is known, nothing takes half
+        (slow(ns=11_000_000), None),  # a batch takes 3 ms of the 8 that are waited
+        (None, None),
+    ],
+)
+def test_the_function_that_makes_batches_slow_comes_first(samples: dict[str, Any] | None, told: str | None) -> None:
+    (finding,) = findings(with_samples(samples), RULE)
+    if told is None:
+        assert finding.advice.id == "dataloader-bound-advice-host"
+        return
+    assert finding.advice.text.startswith(told)
+    assert "DataLoader(dataset, num_workers=" in finding.advice.text
+    assert not finding.code, "else the code alone would be shown first"
+
+
+def test_a_function_in_workers_is_told_too() -> None:
+    """Two workers take 22 ms for three batches, 3.7 ms a step, and 6 ms are waited."""
+    (finding,) = findings(with_samples(slow(), workers=2, name=WORKERS, wait=6000), RULE)
+    assert finding.advice.text.startswith("data.py(7): Words.__getitem__ takes 917 us a sample")
+    assert "num_workers=4" in finding.advice.text
+    (finding,) = findings(with_samples(slow(), workers=8, name=WORKERS, wait=6000), RULE)
+    assert finding.advice.id == "dataloader-bound-advice-workers", "a step waits for something else"
+
+
+def test_where_workers_save_nothing_a_cheaper_function_may() -> None:
+    (plain,) = findings(with_samples(None, wait=2000), RULE)
+    assert plain.saving is None
+    (finding,) = findings(with_samples(slow(ns=6_000_000, collate_ns=0), wait=2000), RULE)
+    assert finding.saving is not None
+    assert finding.saving.direct_ns_per_step == (0, pytest.approx(2_000_000, rel=0.01))
+    assert finding.advice.text.startswith("data.py(7): Words.__getitem__ takes 250 us a sample")
+    assert "num_workers" not in finding.advice.text

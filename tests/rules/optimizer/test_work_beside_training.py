@@ -89,6 +89,11 @@ def fires_on_linear_algebra() -> TraceBuilder:
     return training(ranks)
 
 
+def fires_on_histograms() -> TraceBuilder:
+    """Histograms of all parameters are computed in each step."""
+    return training(lambda loop, number: operators(loop, ("aten::histc",) * 3, 500, grad=True))
+
+
 def fires_on_a_collection() -> TraceBuilder:
     """A mark of the program shows that garbage is collected."""
 
@@ -176,6 +181,7 @@ def in_a_table() -> str:
         (fires_on_a_checkpoint, "checkpoint", 6 * 11 + 3000 + 1),
         (fires_on_a_copy, "deep copy", 8 * 110 - 10),
         (fires_on_linear_algebra, "linear algebra", 3 * 500),
+        (fires_on_histograms, "histograms", 3 * 500),
         (fires_on_a_collection, "garbage", 2003),
     ],
 )

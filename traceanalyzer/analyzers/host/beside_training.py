@@ -7,7 +7,8 @@ on the thread that trains:
   results with targets, among them; passes that choose actions or make targets have neither;
 * a deep copy: each parameter is cloned and detached in turn (`Parameter.__deepcopy__`), and buffers are copied;
 * a checkpoint: a state dict detaches all tensors in a row, and then nothing is recorded for 0.3 ms or longer;
-* linear algebra: decompositions that no backward pass differentiates.
+* linear algebra: decompositions that no backward pass differentiates;
+* statistics: histograms and quantiles that none differentiates.
 
 Where names of functions or marks show a checkpoint or a collection of garbage, that counts as well.
 """
@@ -51,6 +52,7 @@ _DECOMPOSITIONS = re.compile(
     r"^aten::(?:linalg_(?:matrix_rank|svd|svdvals|eigh?|eigvalsh?|pinv|cond|qr|lstsq|cholesky|slogdet|det|inv|expm)"
     r"|svd|pinverse|matrix_rank|matrix_exp|logdet|slogdet|det|cholesky|inverse|qr)$"
 )
+_STATISTICS = re.compile(r"^aten::(?:histc|histogram|histogramdd|_histogramdd_\w+|quantile|nanquantile|unique_dim)$")
 
 
 class BesideTraining(msgspec.Struct, frozen=True):
@@ -66,7 +68,8 @@ class WorkBeside(msgspec.Struct, frozen=True):
     """Work of one kind."""
 
     kind: str
-    """`evaluation`, `checkpoint`, `copy`, `linear-algebra` or `garbage-collection`."""
+    """`evaluation`, `checkpoint`, `copy`, `linear-algebra`, `statistics` or
+    `garbage-collection`."""
     name: str
     """What shows it: the first layer of an evaluation, an operator, or the function or mark."""
     steps: int
@@ -159,7 +162,8 @@ def _found(context: Context) -> dict[str, _Work]:
         "evaluation": _evaluations(context, calls),
         "checkpoint": _checkpoints(context, calls),
         "copy": _copies(context, calls),
-        "linear-algebra": _linear_algebra(context, calls),
+        "linear-algebra": _unused_by_gradients(context, calls, _DECOMPOSITIONS),
+        "statistics": _unused_by_gradients(context, calls, _STATISTICS),
     }
     for kind, role in named.items():
         found[kind] = _with_role(context, found.get(kind), role)
@@ -267,9 +271,9 @@ def _next_event(context: Context, times: I64) -> I64:
     return np.where(after < len(moments), np.append(moments, 0)[after], times)
 
 
-def _linear_algebra(context: Context, calls: _Calls) -> _Work | None:
-    """Decompositions within which no function of the graph is created that a backward pass evaluates."""
-    rows = np.flatnonzero(_named(context, calls, _DECOMPOSITIONS))
+def _unused_by_gradients(context: Context, calls: _Calls, names: re.Pattern[str]) -> _Work | None:
+    """Operators within which no function of the graph is created that a backward pass evaluates."""
+    rows = np.flatnonzero(_named(context, calls, names))
     if not len(rows):
         return None
     created = context.cached(graph)

@@ -36,6 +36,10 @@ from traceanalyzer.trace.tree import NO_PARENT
 
 LEAST_NS = 300_000
 """Least duration of a pause (own choice: Python code between two operators takes some ten microseconds)."""
+_LOCK_NS = 2_500_000
+"""Half of the time for which a thread of Python keeps the interpreter's lock that another one asks for."""
+_JUDGED = 100
+"""Number of pauses whose places are counted."""
 _OWNERS = 5
 _FIRST_GRADIENT = "aten::ones_like"
 """What `backward` calls before it evaluates the first function."""
@@ -84,6 +88,12 @@ class HostPauses(msgspec.Struct, frozen=True):
     """Time of the pauses in the step that has the least of them; 0 if a step has none."""
     beyond_ns: int = 0
     """Time of these steps in which nothing was recorded, of shorter gaps only what they are longer than usual."""
+    places: int = 0
+    """Number of operators and ranges, by their names, after which long ones of them begin (2.5 ms, half of the time for
+    which Python keeps its lock)."""
+    working_ns: int | None = None
+    """Greatest time on a core of a step that its recorded operators need, as far as the time without a core can have
+    been in them; null if no capture counts it."""
 
 
 def analyze(context: Context) -> HostPauses:
@@ -103,6 +113,8 @@ def analyze(context: Context) -> HostPauses:
         owners=_owners(context, found),
         least_ns=int(sum_by(steps.at(found.start), time, len(steps)).min()),
         beyond_ns=_beyond(context),
+        places=len({_before(context, at) for at in found.start[time >= _LOCK_NS][:_JUDGED].tolist()}),
+        working_ns=_working(context),
     )
 
 
@@ -128,6 +140,20 @@ def _beyond(context: Context) -> int:
     short = length[length < LEAST_NS]
     usual = int(np.median(short)) if len(short) else 0
     return int(np.maximum(length - usual, 0).sum())
+
+
+def _working(context: Context) -> int | None:
+    """How long operators of a step are on a core at least: their time less all that the step waited for a core.
+
+    All steps do the same, so that the one that shows most counts.
+    """
+    facts, program = context.trace.info.capture, program_steps(context)
+    if facts is None or len(facts.recorded) != len(program):
+        return None
+    queued = np.array([step.queued_ns for step in facts.recorded], np.int64)[program.is_typical]
+    steps = program.typical
+    silent = context.cached(_gaps).within(steps.start_ns, steps.end_ns)
+    return int(np.maximum(steps.end_ns - steps.start_ns - silent - queued, 0).max(initial=0))
 
 
 def _gaps(context: Context) -> Intervals:

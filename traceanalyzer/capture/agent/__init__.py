@@ -5,6 +5,8 @@
     settings    what was asked for, and what is reported back
     hooks       hooks into optimizers, loaders, gradients
     seen        collects what the hooks observe
+    samples     what a sample of a dataset costs
+    threads     how long threads run, and what those of Python do
     updates     changes of parameters
     steps       where steps end, and how long they take
     recorder    waits, warms up, records, saves

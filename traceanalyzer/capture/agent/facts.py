@@ -8,7 +8,7 @@ import platform
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 VERSION = 1
@@ -48,11 +48,16 @@ def is_in_use(torch: Any, name: str) -> bool:
     return bool(check is not None and check())
 
 
-def activities(torch: Any) -> list[Any]:
-    """The profiler activities to record: the CPU and the devices in use. Unused devices are not initialized."""
+def activities(torch: Any, *, light: bool = False) -> list[Any]:
+    """The profiler activities to record: the CPU and the devices in use. Unused devices are not initialized.
+
+    Args:
+        torch: The module torch.
+        light: Whether to leave the CPU out.
+    """
     kinds = torch.profiler.ProfilerActivity
     names = [name for name in ("CUDA", "XPU", "MTIA") if is_in_use(torch, name.lower())]
-    return [kinds.CPU, *(getattr(kinds, name) for name in names if hasattr(kinds, name))]
+    return [*([] if light else [kinds.CPU]), *(getattr(kinds, name) for name in names if hasattr(kinds, name))]
 
 
 def synchronize(torch: Any) -> None:
@@ -99,6 +104,26 @@ def package_frames() -> list[str]:
         if is_package and not path.startswith(("torch/", "traceanalyzer/")):
             found.append(f"{path}({code.co_firstlineno}): {code.co_name}")
     return found
+
+
+def place(code: CodeType, project: str, name: str | None = None) -> str:
+    """A function as the profiler writes frames, with a path relative to the project or to the folder of packages.
+
+    Args:
+        code: The code of the function.
+        project: Folder of the project.
+        name: Name of the function with its class; by default without.
+    """
+    path = code.co_filename.replace("\\", "/")
+    _, is_package, within = path.rpartition("-packages/")
+    folder = project.replace("\\", "/").rstrip("/") + "/"
+    if is_package:
+        path = within
+    elif len(folder) > 1 and path.startswith(folder):
+        path = path.removeprefix(folder)
+    else:
+        path = path.rpartition("/")[2] if path.startswith("/") or ":" in path else path
+    return f"{path}({code.co_firstlineno}): {name or code.co_name}"
 
 
 def _versions(torch: Any) -> dict[str, str | None]:

@@ -12,6 +12,7 @@ from typing import Any
 
 from . import facts
 from .recorder import Recorder
+from .samples import SampleClock
 from .seen import FetchClock
 from .steps import MODULE
 from .tools import Tools
@@ -41,6 +42,7 @@ class Hooks:
         self._torch, self._ranges, self._rivals = torch, tools.ranges, tools.rivals
         self._depth = _Depth()
         self._fetches = FetchClock()
+        self._samples = SampleClock(tools.settings.project)
         self._collects_since: int | None = None
         self._undo: list[Callable[[], None]] = []
         self._leave_modules: Callable[[], None] = lambda: None
@@ -57,6 +59,9 @@ class Hooks:
         loaders = import_module("torch.utils.data.dataloader")
         self._replace(loaders.DataLoader, "__iter__", self._iter)
         self._replace(loaders._BaseDataLoaderIter, "__next__", self._next)
+        fetchers = import_module("torch.utils.data._utils.fetch")
+        for fetcher in (fetchers._MapDatasetFetcher, fetchers._IterableDatasetFetcher):
+            self._replace(fetcher, "fetch", self._fetch)
         self._replace(self._torch.autograd, "backward", self._backward)
         self._replace(self._torch.autograd, "_engine_run_backward", self._run_backward)
         ranges = self._torch.autograd.profiler.record_function
@@ -198,13 +203,18 @@ class Hooks:
         @functools.wraps(original)
         def iterate(loader: Any) -> Any:
             if self.recorder is not None:
-                self.recorder.seen.loader(loader)
+                self._samples.begins(loader)
+                self.recorder.seen.loader(loader, self._samples)
             iterator = original(loader)
             if self.recorder is not None:
                 self.recorder.seen.iterator(iterator, loader)
             return iterator
 
         return iterate
+
+    def _fetch(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Wrap how a batch is made of samples, here or in a worker that was forked with this hook."""
+        return self._samples.timed(original, is_wanted=lambda: self.recorder is not None and self.recorder.is_recording)
 
     def _next(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)

@@ -45,7 +45,7 @@ class Program:
             self._whole_run,
             first_step=self._endings.watch,
             let_go=self._let_go,
-            activities=lambda: facts.activities(self._tools.torch),
+            activities=lambda: facts.activities(self._tools.torch, light=self._tools.settings.light),
         )
         self._hooks.recorder = self._recorder
 

@@ -14,6 +14,7 @@ from .endings import deferred_signals
 from .recording import ProfilerRun
 from .seen import Seen
 from .settings import recordings_asked_for
+from .threads import OtherThreads
 from .tools import Tools
 from .tracefile import remove, save
 from .updates import Updates
@@ -50,7 +51,8 @@ class Recorder:
         self._tools, self._torch, self._settings, self._tell = tools, tools.torch, tools.settings, tell
         self._whole_run, self._first_step, self._let_go = whole_run, first_step, let_go
         self._activities = activities
-        self._clock = steps.StepClock()
+        self._threads = OtherThreads(tools.settings.project)
+        self._clock = steps.StepClock(self._threads)
         self._phase = _BEFORE
         self._source: str | None = None
         self._thread: int | None = None
@@ -128,7 +130,7 @@ class Recorder:
         self._source, self._phase, self._count = None, _BEFORE, 0
         self._looked_at, self._recorded_steps = 0, 0
         self._due = self._settings.skipped
-        self._earlier, self._facts, self._clock = [], {}, steps.StepClock()
+        self._earlier, self._facts, self._clock = [], {}, self._new_clock()
         self.seen.start_counting()
         if written:
             self._tell(trace=None, facts=None, earlier=[], steps=None, wanted=None, ended=None)
@@ -149,6 +151,8 @@ class Recorder:
         if self._count == 1 or is_time:
             facts.synchronize(self._torch)
         self._lap(steps.BEFORE if self._count > 1 else None)
+        if self._count <= self._settings.control:
+            self._ask_for_lock()
         if self._count == 1:
             self._rank = facts.rank(self._torch)
             self.seen.frames = facts.package_frames()
@@ -164,12 +168,18 @@ class Recorder:
         return is_new
 
     def _start(self, warmup: int) -> None:
+        activities = self._activities()
+        if activities == []:  # only devices are to be recorded, and there is none
+            self._tell(has_no_device=True)
+            self._phase = _OVER
+            self._let_go()
+            return
         with deferred_signals():
             self._recording = ProfilerRun(
                 self._tools,
                 warmup=warmup,
                 active=self._settings.steps,
-                activities=self._activities(),
+                activities=activities,
                 all_threads=threading.current_thread() is not threading.main_thread(),
             )
             self._recording.start()
@@ -223,8 +233,17 @@ class Recorder:
         if self._count == 1 or is_last:
             facts.synchronize(self._torch)
         self._lap(steps.AFTER if self._count > 1 else None)
+        self._ask_for_lock()
         if is_last:
             self._end()
+
+    def _ask_for_lock(self) -> None:
+        """Measure, between two steps without the profiler, whether another thread keeps the interpreter."""
+        self._threads.ask_for_lock()
+        self._clock.restart()
+
+    def _new_clock(self) -> steps.StepClock:
+        return steps.StepClock(self._threads)
 
     def _lap(self, phase: str | None) -> None:
         self._clock.lap(phase)
@@ -245,12 +264,12 @@ class Recorder:
             self._earlier.append((str(self._trace), self._facts))
         self._phase, self._count, self._looked_at = _BEFORE, 0, 0
         self._due = self._settings.every
-        self._clock = steps.StepClock()
+        self._clock = self._new_clock()
         self.seen.start_counting()
 
     def _tell_timings(self) -> None:
         """Send the step times measured after the trace was written to the parent, which adds them to the trace."""
-        self._facts["timing"] = self._clock.facts()
+        self._facts |= {"timing": self._clock.facts()} | self._threads.facts()
         self._tell(facts=self._facts)
 
     def _save(self, ended: str) -> None:
@@ -294,10 +313,12 @@ class Recorder:
             "steps": self._recorded_steps,
             "asked": {"wait": asked.wait, "warmup": asked.warmup, "steps": asked.steps},
             "ended": ended,
+            "is_light": asked.light,
             "timing": self._clock.facts(),
             "recorded": self._clock.recorded(),
         }
-        return facts.gather(self._torch, stepping) | self.seen.facts() | recorded
+        seen = self.seen.facts() | self._threads.facts()
+        return facts.gather(self._torch, stepping) | seen | recorded
 
     @property
     def _can_stop(self) -> bool:
@@ -347,6 +368,8 @@ class Recorder:
         """Save the whole-run recording; if there is a parent, for it to decide whether another process made steps."""
         self._whole_run.end()
         if self._whole_run.held is None:
+            if self._settings.light and not facts.activities(self._torch, light=True):
+                self._tell(has_no_device=True)
             return
         self._tell(is_writing=True)
         rank = facts.rank(self._torch)

@@ -166,6 +166,9 @@ class ProfilerRun:
         self.is_on = False
         self.steps = 0
         """Number of complete steps that are recorded."""
+        self.marks_ns: list[int] = []
+        """Where only devices are recorded, so that the profiler marks no steps: when they begin and the last one ends,
+        in ns of Unix time."""
         self._growth: Growth | None = None
         self._tools = tools
         self._warmup, self._active = warmup, active
@@ -180,7 +183,7 @@ class ProfilerRun:
             self.profile = tools.torch.profiler.profile(
                 activities=activities,
                 schedule=None if active is None else self._action,
-                record_shapes=settings.record_shapes,
+                record_shapes=settings.record_shapes and not settings.light,
                 with_stack=settings.with_stack,
                 profile_memory=settings.profile_memory,
                 with_flops=settings.with_flops,
@@ -204,6 +207,7 @@ class ProfilerRun:
                 self._allocator.silence()
             self.profile.start()
         self.is_on = True
+        self._mark()
         self._growth = Growth(MOST_BYTES if self._active else MOST_BYTES_WITHOUT_STEPS)
 
     @property
@@ -215,12 +219,17 @@ class ProfilerRun:
         """End a step. Returns True after the last one, when the profiler is off."""
         self._done_steps += 1
         self.steps = max(0, self._done_steps - self._warmup)
+        self._mark()
         if self.steps == self._active:
             self.stop()
             return True
         with self._tools.rivals.ours(), kineto():
             self.profile.step()
         return False
+
+    def _mark(self) -> None:
+        if self._tools.settings.light and self._active and self.is_recording:
+            self.marks_ns.append(time.time_ns())
 
     def stop(self) -> None:
         """Stop, in the thread that started it. Anything recorded so far can be saved."""

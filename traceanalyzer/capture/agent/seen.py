@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import statistics
 import sys
 import threading
@@ -13,8 +12,8 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import Any
 
-_SCHEDULED = "/proc/thread-self/schedstat"
-"""Times of a thread in ns: on a core, and waiting for one (Documentation/scheduler/sched-stats.rst of Linux)."""
+from .samples import SampleClock
+from .threads import scheduled_ns
 
 _NEAR = 12
 """Number of functions around a call of a module, among which there may be `generate`: wrappers and inner loops."""
@@ -81,23 +80,6 @@ class FetchClock:
         return batch
 
 
-def scheduled_ns() -> tuple[int, int] | None:
-    """Times in ns of this thread: on a core, and ready to run without one; None where the system does not count.
-
-    The time on a core is that of the thread's own clock. The system's table has it, too, but as of the last tick.
-    """
-    on_core = time.thread_time_ns()
-    try:
-        opened = os.open(_SCHEDULED, os.O_RDONLY)
-        try:
-            counted, queued, _ = os.read(opened, 100).split()
-        finally:
-            os.close(opened)
-    except (OSError, ValueError):
-        return None
-    return (on_core, int(queued)) if int(counted) else None  # a kernel that does not count shows only zeros
-
-
 class Seen:
     """Counts and settings of the program as plain data; keeps none of its objects alive."""
 
@@ -113,6 +95,7 @@ class Seen:
         """Backward passes since the last step ended."""
         self.batches = 0
         """Batches since the last step ended."""
+        self._samples: SampleClock | None = None
         self.generates = False
         """Whether a method `generate` calls the outermost module, once for each token."""
         self.start_counting()
@@ -143,8 +126,14 @@ class Seen:
         self._called_rows = 0
         self.backwards = self.batches = 0
 
-    def loader(self, loader: Any) -> None:
-        """Record that a loader begins an epoch."""
+    def loader(self, loader: Any, samples: SampleClock) -> None:
+        """Record that a loader begins an epoch.
+
+        Args:
+            loader: The loader.
+            samples: Measures what its samples cost.
+        """
+        self._samples = samples
         facts = loader_facts(loader)
         facts["epochs"] = self.loaders.get(id(loader), {}).get("epochs", 0) + 1
         self.loaders[id(loader)] = facts
@@ -183,7 +172,10 @@ class Seen:
     def facts(self) -> dict[str, Any]:
         """The counts and settings in the form that the trace contains."""
         fetched = {loader: sums.facts() for loader, sums in self._fetched.items()}
-        loaders = [facts | {"fetching": fetched.get(loader)} for loader, facts in self.loaders.items()]
+        loaders = [
+            facts | {"fetching": fetched.get(loader), "samples": self._samples.facts(loader) if self._samples else None}
+            for loader, facts in self.loaders.items()
+        ]
         return {
             "loaders": sorted(loaders, key=lambda facts: -facts["epochs"]),
             "autocast": [{"device": device, "dtype": dtype} for device, dtype in sorted(self.autocast)],

@@ -29,6 +29,8 @@ class Settings:
     profile_memory: bool = False
     with_modules: bool = False
     with_flops: bool = False
+    light: bool = False
+    """Whether only devices are recorded: no operators, shapes or stacks."""
     project: str = ""
     """Folder of the project; paths in it are kept, relative to it."""
     scratch: str = ""
@@ -97,7 +99,8 @@ class Notes:
     Its keys: `rank`, `trace` (path), `facts` (newer than those in the trace), `earlier` (traces before it, each with
     its facts), `steps`, `wanted`, `ended`, `counted` (steps that the program has made), `whole_run` (path of a
     recording of everything), `cut_by` and `length_s` (of that), `signs` (numbers of batches and the like),
-    `is_writing`, `finished` (the process could save everything), `profiles_itself`, `error`. A process that has
+    `is_writing`, `finished` (the process could save everything), `profiles_itself`, `has_no_device` (so that a light
+    recording has nothing to record), `error`. A process that has
     imported torch has a file, even if it is empty.
     """
 

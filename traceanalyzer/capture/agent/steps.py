@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from .seen import scheduled_ns
+from .threads import OtherThreads, scheduled_ns
 from .updates import Updates
 
 MARKED = "prof.step"
@@ -202,12 +202,20 @@ class RecordedLaps:
     """Duration of each step in ns."""
     on_core: list[tuple[int, int]]
     """Time of each step on a core, and waiting for one, in ns; shorter or empty where it is unknown."""
+    others_ns: list[int]
+    """Time in ns of other threads of Python in each step; shorter or empty where it is unknown."""
 
 
 class StepClock:
-    """Collects what steps took before, during and after profiling."""
+    """Collects what steps took before, during and after profiling.
 
-    def __init__(self) -> None:
+    Args:
+        threads: Measures the other threads of Python; None measures none.
+    """
+
+    def __init__(self, threads: OtherThreads | None = None) -> None:
+        self._threads = threads
+        self._others: dict[str, list[int]] = {BEFORE: [], PROFILED: [], AFTER: []}
         self.durations_ns: dict[str, list[int]] = {BEFORE: [], PROFILED: [], AFTER: []}
         self._on_core: dict[str, list[tuple[int, int]]] = {BEFORE: [], PROFILED: [], AFTER: []}
         self._since: int | None = None
@@ -215,13 +223,17 @@ class StepClock:
 
     def restart(self) -> None:
         """Begin the next step now, and discard the time since the end of the last one."""
+        if self._threads is not None:
+            self._threads.lap(is_recorded=False)
         self._since, self._scheduled = time.perf_counter_ns(), scheduled_ns()
 
     def lap(self, phase: str | None) -> None:
         """End a step and begin the next. Without a phase, what the step took is discarded."""
         now, scheduled = time.perf_counter_ns(), scheduled_ns()
+        others = None if self._threads is None else self._threads.lap(is_recorded=phase == PROFILED)
         if phase is not None and self._since is not None:
             self._forget_old(phase)
+            self._others[phase] += [] if others is None else [others]
             self.durations_ns[phase].append(now - self._since)
             if scheduled is not None and self._scheduled is not None:
                 (cpu, queued), (cpu_before, queued_before) = scheduled, self._scheduled
@@ -233,22 +245,26 @@ class StepClock:
     def _forget_old(self, phase: str) -> None:
         """Keep memory bounded where a recording is waited for during days."""
         if len(self.durations_ns[phase]) >= _KEPT_LAPS:
-            del self.durations_ns[phase][: _KEPT_LAPS // 2], self._on_core[phase][: _KEPT_LAPS // 2]
+            for kept in (self.durations_ns, self._on_core, self._others):
+                del kept[phase][: _KEPT_LAPS // 2]
 
     def take_recorded(self) -> RecordedLaps:
         """The recorded steps, which are counted anew from now on."""
-        laps = RecordedLaps(self.durations_ns[PROFILED], self._on_core[PROFILED])
-        self.durations_ns[PROFILED], self._on_core[PROFILED] = [], []
+        laps = RecordedLaps(self.durations_ns[PROFILED], self._on_core[PROFILED], self._others[PROFILED])
+        self.durations_ns[PROFILED], self._on_core[PROFILED], self._others[PROFILED] = [], [], []
         return laps
 
     def put_recorded(self, laps: RecordedLaps) -> None:
         """Replace the recorded steps."""
         self.durations_ns[PROFILED], self._on_core[PROFILED] = laps.durations_ns, laps.on_core
+        self._others[PROFILED] = laps.others_ns
 
     def facts(self) -> dict[str, Any]:
         """Number of steps and what they took, in ns, for each phase that has steps."""
         return {
-            phase: summary(durations) | _on_cores(durations, self._on_core[phase])
+            phase: summary(durations)
+            | _on_cores(durations, self._on_core[phase])
+            | _of_others(len(durations), self._others[phase])
             for phase, durations in self.durations_ns.items()
             if durations
         }
@@ -284,3 +300,8 @@ def _on_cores(durations_ns: list[int], on_core: list[tuple[int, int]]) -> dict[s
     cpu, queued = sum(own for own, _ in on_core), sum(waits for _, waits in on_core)
     ready = [ns - waits for ns, (_, waits) in zip(durations_ns, on_core, strict=False)]
     return {"cpu_ns": cpu // steps, "queued_ns": queued // steps} | _quartiles("undisturbed_range_ns", ready)
+
+
+def _of_others(steps: int, others_ns: list[int]) -> dict[str, Any]:
+    """Mean time of other threads of Python, if it is known of every step."""
+    return {"others_ns": sum(others_ns) // steps} if len(others_ns) == steps else {}

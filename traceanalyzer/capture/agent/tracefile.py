@@ -13,8 +13,11 @@ import site
 import sys
 import sysconfig
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
+from threading import get_native_id
 from typing import Any, BinaryIO
 
 from .recording import ProfilerRun
@@ -24,6 +27,10 @@ KEY = "traceanalyzer"
 
 _LINE = b'  "' + KEY.encode() + b'": '
 _LEVEL = 6
+_EVENTS = b'"traceEvents"'
+_CALLER = re.compile(rb'"pid": *\d+, *"tid": *-?\d+')
+_BASE = re.compile(rb'"baseTimeNanoseconds": *(\d+)')
+"""Unix time in ns of the time 0 of a trace; older versions of torch count from 1970."""
 
 
 def stem(rank: int, seconds: float | None = None) -> str:
@@ -31,7 +38,9 @@ def stem(rank: int, seconds: float | None = None) -> str:
     return f"trace_rank{rank}_{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(seconds))}"
 
 
-def write_trace(raw: Path, target: Path, facts: Mapping[str, Any], clean: Callable[[bytes], bytes]) -> bool:
+def write_trace(
+    raw: Path, target: Path, facts: Mapping[str, Any], clean: Callable[[bytes], bytes], marks: bytes = b""
+) -> bool:
     """Clean and compress the profiler's JSON, and add the facts as its first key.
 
     Args:
@@ -39,6 +48,7 @@ def write_trace(raw: Path, target: Path, facts: Mapping[str, Any], clean: Callab
         target: A temporary file that nothing else uses yet.
         facts: Facts about the program that the trace lacks.
         clean: Function that cleans one line.
+        marks: Events to put before the others, each with a comma.
 
     Returns:
         Whether the trace contains any operator or device event.
@@ -51,7 +61,35 @@ def write_trace(raw: Path, target: Path, facts: Mapping[str, Any], clean: Callab
         for line in lines:
             any_work = any_work or b'"cpu_op"' in line or b'"kernel"' in line
             out.write(clean(line))
+            if marks and line.lstrip().startswith(_EVENTS):
+                out.write(marks)
+                marks = b""
     return any_work
+
+
+def marks_of_steps(raw: Path, times_ns: Sequence[int]) -> bytes:
+    """Marks of steps as the profiler writes them, for a recording of devices alone, which has none.
+
+    They belong to the thread that called the device most often.
+
+    Args:
+        raw: The profiler's file.
+        times_ns: When the steps begin and the last one ends, in ns of Unix time.
+    """
+    base, threads = 0, Counter[bytes]()
+    with raw.open("rb") as lines:
+        for line in lines:
+            if b"_runtime" in line or b"_driver" in line:
+                threads.update(_CALLER.findall(line))
+            elif found := _BASE.search(line):
+                base = int(found[1])
+    caller = threads.most_common(1)[0][0] if threads else b'"pid": %d, "tid": %d' % (os.getpid(), get_native_id())
+    events = (
+        b'{"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#%d", %s, "ts": %.3f, "dur": %.3f},\n'
+        % (number, caller, (start - base) / 1e3, (end - start) / 1e3)
+        for number, (start, end) in enumerate(pairwise(times_ns))
+    )
+    return b"".join(events)
 
 
 def _facts_line(facts: Mapping[str, Any]) -> bytes:
@@ -226,12 +264,13 @@ def save(
         clean = of_this_process(project).clean
         raw, packed = exported / "raw.json", exported / "packed"
         recording.export(raw)
-        if not write_trace(raw, packed, facts, clean):
+        marks = marks_of_steps(raw, recording.marks_ns) if recording.marks_ns else b""
+        if not write_trace(raw, packed, facts, clean, marks):
             return None
         is_small = raw.stat().st_size <= _MOST_FOR_TABLES
         raw.unlink()
         trace = publish(packed, folder, stem(rank), SUFFIX)
-        if with_tables and is_small:
+        if with_tables and is_small and not recording.marks_ns:
             tables = exported / "tables"
             tables.write_bytes(clean(recording.tables().encode()))
             publish(tables, folder, trace.name.removesuffix(SUFFIX), TABLES_SUFFIX)

@@ -52,12 +52,12 @@ class WholeRun:
     def begin(self) -> None:
         """Start now; on a machine that may have a device, start when the program initializes it."""
         kinds = [kind for kind in _DRIVERS if self._may_have(kind)]
-        chosen = [
-            getattr(self._tools.torch.profiler.ProfilerActivity, name) for name in ("CPU", *map(str.upper, kinds))
-        ]
+        is_light = self._tools.settings.light
+        names = [*([] if is_light else ["CPU"]), *map(str.upper, kinds)]
+        chosen = [getattr(self._tools.torch.profiler.ProfilerActivity, name) for name in names]
         if kinds:
             getattr(self._tools.torch, kinds[0])._lazy_call(lambda: self.start(chosen))
-        else:
+        elif not is_light:
             self.start(chosen)
 
     def _may_have(self, kind: str) -> bool:

@@ -23,6 +23,10 @@ _MORE = 0.2
 """Greatest share by which a saving may exceed the recorded time (own choice; see `most`)."""
 _MOST_QUEUED = 0.9
 """Greatest share of a step for which waiting for a core is taken out (own choice: of less, nothing can be told)."""
+LOCK_HELD_NS = 500_000
+"""Least wait for Python's lock that shows that another thread holds it (own choice: a tenth of the switch interval)."""
+_SWITCHING = 0.5
+"""Greatest part of the time on a core that goes to losing and getting Python's lock (0.4 measured in the lab)."""
 _FEWEST = 3
 """Steps of the program from which on something recurs."""
 
@@ -120,13 +124,52 @@ def garbage(facts: Facts) -> tuple[float, float]:
     return (0.0, 0.0) if seen is None else (mean(seen.ns, steps), mean(seen.collections, steps))
 
 
+def lock_ns(facts: Facts, *, with_switching: bool = False) -> float:
+    """Time of a recorded step in ns, at most, in which it waits for Python's lock, as steps without the profiler show.
+
+    The thread that makes the steps is neither on a core nor waits for one, and other threads of Python run or are ready
+    to. 0 if none is, or if the lock was free when it was asked for, or if that is unknown.
+
+    Args:
+        facts: The measured run.
+        with_switching: Whether to add what losing the core with the lock, again and again, costs at most.
+    """
+    seen = facts.capture.facts if facts.capture else None
+    if seen is None or (seen.lock_wait_ns or 0) < LOCK_HELD_NS:
+        return 0.0
+    phases = (seen.timing.control, seen.timing.profiled)
+    times = next((each for each in phases if each is not None and each.others_ns is not None), None)
+    if times is None or times.cpu_ns is None or times.queued_ns is None:
+        return 0.0
+    ready = times.mean_ns - times.queued_ns
+    waits = min(ready - times.cpu_ns, times.others_ns or 0)
+    if with_switching and waits > 0:
+        waits += int(_SWITCHING * times.cpu_ns)
+    return facts.step_ns * max(0, waits) / ready if ready > 0 else 0.0
+
+
 def asleep_ns(facts: Facts) -> float | None:
-    """Time of a recorded step in ns in which its thread waited for no core and no loader; None if unknown."""
+    """Time of a recorded step in ns in which its thread waited for no core, loader or lock; None if unknown."""
     times = facts.capture.facts.timing.profiled if facts.capture else None
     if times is None or times.cpu_ns is None or times.queued_ns is None or not times.mean_ns:
         return None
     asleep = facts.step_ns * (1 - (times.cpu_ns + times.queued_ns) / times.mean_ns)
-    return max(0.0, asleep - (facts.resources.loader_ns or 0.0))
+    return max(0.0, asleep - (facts.resources.loader_ns or 0.0) - lock_ns(facts))
+
+
+def asleep_ready_ns(facts: Facts) -> float:
+    """Time of a recorded step in ns in which its thread sleeps, as it counts in a step that waits for no core.
+
+    By steps without the profiler, if their times on a core are known. Waits for the loader do not count.
+    """
+    timing = facts.capture.facts.timing if facts.capture else None
+    phases = (timing.control, timing.profiled) if timing else ()
+    times = next((each for each in phases if each is not None and each.cpu_ns is not None), None)
+    if times is None or times.cpu_ns is None or times.queued_ns is None or times.queued_ns >= times.mean_ns:
+        return 0.0
+    ready = times.mean_ns - times.queued_ns
+    asleep = max(0, ready - times.cpu_ns) / ready * facts.step_ns
+    return max(0.0, asleep - (facts.resources.loader_ns or 0.0) / on_core(facts))
 
 
 def without_runs(facts: Facts, saved: Interval, basis: Message, *, prints: bool) -> HostTime:

@@ -18,7 +18,7 @@ from traceanalyzer.rules.engine.change import Interval, LoaderShorter, Processes
 from traceanalyzer.rules.engine.places import EPOCH
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Facts, Limits, Missing, OfEvents, page
 from traceanalyzer.rules.loader import batch_waits, preprocessing
-from traceanalyzer.rules.loader.batch_waits import BatchWaits
+from traceanalyzer.rules.loader.batch_waits import BatchWaits, SlowFunction
 from traceanalyzer.simulation import variation
 from traceanalyzer.structure.events import LOADER, EventSet
 from traceanalyzer.structure.step_breakdown import StepBreakdown
@@ -50,11 +50,25 @@ def _bound(facts: Facts, limits: Limits) -> Drafts:
         subject = _BOUND.text("subject-own")()
         evidence.append(_BOUND.evidence(limits, "exposed_share", own, places, subject=subject))
     draft = Draft(tuple(evidence), params=waits.figures(wait))
+    slow = waits.slow_function
     if not waits.has_workers:
-        yield _with_workers(facts, waits, draft)
+        draft = _with_workers(facts, waits, draft)
+        yield draft if slow is None or program.loader_maker(facts) is not None else _of_function(waits, draft, slow)
     elif wait > limits["ready_ns"]:
         change = LoaderShorter((0.0, wait), _BOUND.text("basis-workers")(), (0.0, wait), {LOADER: wait})
-        yield _with_more_workers(facts, replace(draft, change=change))
+        draft = _with_more_workers(facts, replace(draft, change=change))
+        yield draft if slow is None else _of_function(waits, draft, slow)
+
+
+def _of_function(waits: BatchWaits, draft: Draft, slow: SlowFunction) -> Draft:
+    """The draft that names the function which makes batches slow; how much faster it can be is not known."""
+    most = waits.average.dataloader_ns
+    change = draft.change or LoaderShorter((0.0, most), _BOUND.text("basis-function")(), (0.0, most), {LOADER: most})
+    params = {**draft.params, "function": slow.name, "sample": slow.sample_ns, "part": slow.share}
+    if not draft.code:
+        return replace(draft, change=change, severity=None, params=params, advice=_BOUND.text("advice-function"))
+    params["code"] = draft.code
+    return replace(draft, change=change, params=params, code="", advice=_BOUND.text("advice-function-workers"))
 
 
 def _with_workers(facts: Facts, waits: BatchWaits, draft: Draft) -> Draft:

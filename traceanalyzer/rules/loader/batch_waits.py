@@ -10,7 +10,7 @@ from traceanalyzer.analyzers.tables.kinds import RowKind, is_dataloader
 from traceanalyzer.knowledge.loaders import FETCH_NS, SLOWDOWN
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import CodePlace
-from traceanalyzer.rules.engine import program
+from traceanalyzer.rules.engine import host_work, program
 from traceanalyzer.rules.engine.change import LoaderShorter
 from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.structure.events import LOADER
@@ -44,6 +44,22 @@ _ASLEEP = Text(
     "side: {share:share} of the waiting is for files, a network or a clock and needs no core; less {slowdown:share} of "
     "the rest, because a worker shares memory and cores with the program, and {fetch:ns} to fetch a batch from it",
 )
+
+
+_MOST_OF_IT = 0.5
+"""Least part of the time to prepare batches, and of the waiting, for which a function is told (own choice)."""
+
+
+@dataclass(frozen=True)
+class SlowFunction:
+    """The function of the program that takes most of the time in which batches are prepared."""
+
+    name: str
+    """File, line and name, as the profiler writes frames."""
+    sample_ns: float
+    """Its time for a sample in ns."""
+    share: float
+    """Its part of the time in which batches are prepared."""
 
 
 @dataclass(frozen=True)
@@ -118,6 +134,22 @@ class BatchWaits:
             part: Part of the waiting that is judged.
         """
         return not self.room.is_free and self.average.dataloader_ns * part < 2 * FETCH_NS
+
+    @property
+    def slow_function(self) -> SlowFunction | None:
+        """What makes batches slow, where a capture measured it and it is enough for most of the waiting."""
+        capture = self._capture
+        measured = [(each.samples, each.workers or 1) for each in (capture.loaders if capture else None) or ()]
+        known = [(samples, workers) for samples, workers in measured if samples is not None and samples.ns]
+        if not known or capture is None:
+            return None
+        samples, workers = max(known, key=lambda row: row[0].ns)
+        slowest = samples.slowest
+        if slowest is None or slowest[1] < _MOST_OF_IT * samples.ns:
+            return None
+        a_step = slowest[1] / samples.batches * (capture.batches_per_step or 1.0) / workers
+        is_enough = a_step >= _MOST_OF_IT * self.average.dataloader_ns * host_work.on_core(self.facts)
+        return SlowFunction(slowest[0], slowest[1] / samples.samples, slowest[1] / samples.ns) if is_enough else None
 
     @property
     def starting_code(self) -> str | None:

@@ -35,6 +35,11 @@ _TEXTS: Mapping[str, tuple[Text, Text, Text]] = {
         _PAGE.text("subject-linear-algebra"),
         _PAGE.text("advice-linear-algebra"),
     ),
+    "statistics": (
+        _PAGE.text("what-statistics"),
+        _PAGE.text("subject-statistics"),
+        _PAGE.text("advice-statistics"),
+    ),
     "garbage-collection": (
         _PAGE.text("what-garbage-collection"),
         _PAGE.text("subject-garbage-collection"),
