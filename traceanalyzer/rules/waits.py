@@ -170,11 +170,8 @@ def _without_reads(facts: Facts, reads: ValueReads, certain: float) -> HostTime:
     basis = (_ITEM.text("basis-runs-idle") if beside else _ITEM.text("basis-runs-beside"))(least=_KEPT_ON_CPU)
     if program.steps_environment(facts):
         least, basis = 0.0, _ITEM.text("basis-environment")()
-    change = host_work.without_runs(facts, (least, most), basis, prints=False)
-    if not beside:
-        return change
-    claims = {**idle_time.claims(facts, reads.exposed), **avoidable_waits.claims(certain, "aten::_local_scalar_dense")}
-    return replace(change, claims=claims)
+    claims = avoidable_waits.claims(certain, "aten::_local_scalar_dense")
+    return host_work.without_runs(facts, (least, most), basis, prints=False, exposed=reads.exposed, claims=claims)
 
 
 def _copied_back(facts: Facts, limits: Limits) -> Drafts:

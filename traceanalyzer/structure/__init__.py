@@ -18,6 +18,8 @@
     host_waits             waits for loaders and for devices
     late_starts            kernels that start late although their device is free
     launch_calls           which calls launch graphs
+    repeated_calls         where the program calls the same few operators over and over
+    tensor_loops           loops of the program over tensors, such as its parameters
     graph_events           which events graphs launch, and their labels
     graph_dependencies     which events of graphs wait for which others, as arrows say
     mark_forest            marks, nested

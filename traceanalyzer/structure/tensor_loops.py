@@ -7,12 +7,15 @@ differ from turn to turn, which tells them from a chain of operators on one tens
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 import numpy as np
 
 from traceanalyzer.structure import repeated_calls
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
+from traceanalyzer.structure.repeated_calls import Siblings
 from traceanalyzer.structure.sums import members
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.table import I64, Bool
@@ -47,26 +50,30 @@ class TensorRuns(msgspec.Struct, frozen=True):
 
 def tensor_loops(context: Context) -> TensorRuns:
     """Find the runs; none where shapes were not recorded."""
-    found = repeated_calls.siblings(context, lambda name: name in _IN_PLACE or name in _AROUND)
+    found = repeated_calls.siblings(context, _is_elementwise)
+    runs: I64 = np.array(sorted(_runs(context, found)), np.int64).reshape(-1, 3)
+    begin, count, length = runs[:, 0], runs[:, 1], runs[:, 2]
+    end = begin + count * length
+    nodes = found.node[_within(len(found.node), begin, end)]
+    return TensorRuns(found.node[begin], found.node[end - 1], count, length, nodes)
+
+
+def _is_elementwise(name: str) -> bool:
+    return name in _IN_PLACE or name in _AROUND
+
+
+def _runs(context: Context, found: Siblings) -> Iterator[tuple[int, int, int]]:
+    """First sibling, turns and period of each run, those with short turns first."""
     names = context.trace.names
-    is_elementwise = names.where(lambda name: name in _IN_PLACE or name in _AROUND)[found.name]
     in_place = names.where(_IN_PLACE.__contains__)[found.name]
     shapes = context.trace.host.shapes[context.host.row[found.node]].astype(np.int64)
-    covered = ~is_elementwise
-    runs = []
-    for period in range(1, _LONGEST + 1):
-        if len(found.node) < repeated_calls.LEAST * period:
-            break
+    covered = ~names.where(_is_elementwise)[found.name]
+    for period in range(1, min(_LONGEST, len(found.node) // repeated_calls.LEAST) + 1):
         for first, turns in repeated_calls.periodic(found, period, covered):
             whole = slice(first, first + turns * period)
             if in_place[first : first + period].any() and _are_different(shapes[whole], period):
                 covered[whole] = True
-                runs.append((first, turns, period))
-    columns: I64 = np.array(sorted(runs), np.int64).reshape(-1, 3)
-    begin, count, length = columns[:, 0], columns[:, 1], columns[:, 2]
-    end = begin + count * length
-    inside = _within(len(found.node), begin, end)
-    return TensorRuns(found.node[begin], found.node[end - 1], count, length, found.node[inside])
+                yield first, turns, period
 
 
 def _are_different(shapes: I64, period: int) -> bool:

@@ -214,14 +214,7 @@ def _are_close(context: Context, found: _Found) -> Bool:
 
 def _continues(context: Context, events: I64, node: I64, elements: I64) -> Bool:
     """Whether each event but the first passes over the elements of the one before, or of what that makes of them."""
-    host, trace = context.host, context.trace
-    codes, own = ranked(trace.device.name[events])
-    reduces = np.array([kernel_class(trace.names[code]) is KernelClass.REDUCTION for code in codes.tolist()], np.bool_)
-    shapes = trace.host.shapes[take_or(host.row, node, 0)]
-    first, kind = group(
-        take_or(host.name, node, 0).astype(np.int64), shapes.astype(np.int64), reduces[own].view(np.int8)
-    )
-    calls = [_Call.of(context, int(node[at]), reduces=bool(reduces[own[at]])) for at in first.tolist()]
+    kind, calls = _calls(context, events, node)
     is_known = (elements[1:] > 0) & (elements[:-1] > 0)
     continues: Bool = is_known & (elements[1:] == elements[:-1])
     asked = np.flatnonzero(is_known & ~continues)
@@ -229,6 +222,16 @@ def _continues(context: Context, events: I64, node: I64, elements: I64) -> Bool:
     fits = np.array([calls[one].leads_to(calls[other]) for one, other in pairs.tolist()], np.bool_)
     continues[asked] = fits[which.reshape(-1)]
     return continues
+
+
+def _calls(context: Context, events: I64, node: I64) -> tuple[I64, list[_Call]]:
+    """The kind of each event's operator by name, shapes and kernel, and what is known of each kind."""
+    host, trace = context.host, context.trace
+    codes, own = ranked(trace.device.name[events])
+    reduces = np.array([kernel_class(trace.names[code]) is KernelClass.REDUCTION for code in codes.tolist()], np.bool_)
+    shapes = trace.host.shapes[take_or(host.row, node, 0)].astype(np.int64)
+    first, kind = group(take_or(host.name, node, 0).astype(np.int64), shapes, reduces[own].astype(np.int64))
+    return kind, [_Call.of(context, int(node[at]), reduces=bool(reduces[own[at]])) for at in first.tolist()]
 
 
 class _Call(msgspec.Struct, frozen=True):

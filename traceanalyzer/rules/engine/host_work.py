@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from traceanalyzer.analyzers.host.pauses import pauses_at
@@ -11,11 +11,13 @@ from traceanalyzer.analyzers.waits.value_reads import ReadLine, value_runs_at
 from traceanalyzer.knowledge.profiler_overhead import overheads
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import CodePlace
+from traceanalyzer.rules.engine import idle_time
 from traceanalyzer.rules.engine.change import HostTime, Interval
 from traceanalyzer.rules.engine.facts import Facts, Missing
 from traceanalyzer.rules.engine.rule import OfEvents
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.events import ITS_OWN, Occurrences, event_set
+from traceanalyzer.structure.events import ITS_OWN, EventSet, Occurrences, event_set
+from traceanalyzer.structure.idle_times import IdleTime
 from traceanalyzer.structure.recording import Recording
 from traceanalyzer.structure.typical import mean
 
@@ -172,12 +174,30 @@ def asleep_ready_ns(facts: Facts) -> float:
     return max(0.0, asleep - (facts.resources.loader_ns or 0.0) / on_core(facts))
 
 
-def without_runs(facts: Facts, saved: Interval, basis: Message, *, prints: bool) -> HostTime:
-    """The change without runs that print, or that read values; beside a device, what they launch goes with them."""
+def without_runs(
+    facts: Facts,
+    saved: Interval,
+    basis: Message,
+    *,
+    prints: bool,
+    exposed: Iterable[IdleTime] = (),
+    claims: Mapping[EventSet, float] = {},
+) -> HostTime:
+    """The change without runs that print, or that read values; beside a device, what they launch goes with them.
+
+    Args:
+        facts: The measured run.
+        saved: Time that goes away per step in ns.
+        basis: How it was estimated.
+        prints: Whether it is about runs that print.
+        exposed: Idle time of the device that the runs cause.
+        claims: What they claim besides.
+    """
     runs = value_runs_at(prints=prints)
     if facts.resources.gpu_ns is None:
         return HostTime(saved, basis, saved, at=runs)
-    return HostTime(saved, basis, saved, within=runs, device=ITS_OWN)
+    of_all = {**idle_time.claims(facts, exposed), **claims}
+    return HostTime(saved, basis, saved, of_all, within=runs, device=ITS_OWN)
 
 
 @event_set

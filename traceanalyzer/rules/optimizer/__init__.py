@@ -13,17 +13,15 @@ import msgspec
 
 from traceanalyzer.analyzers import optimizer as optimizers
 from traceanalyzer.analyzers.operators import on_cpu
-from traceanalyzer.analyzers.optimizer.tensor_loops import TensorLoop, TensorLoops, tensor_loops_at
+from traceanalyzer.analyzers.optimizer import tensor_loops
 from traceanalyzer.knowledge import marks
 from traceanalyzer.rules.engine import idle_time, program
 from traceanalyzer.rules.engine.change import DeviceWork, HostTime
 from traceanalyzer.rules.engine.event_times import EventTimes
-from traceanalyzer.rules.engine.places import at_line
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Facts, Limits, OfEvents, page
 from traceanalyzer.rules.optimizer import beside_training, passes, zero_grad
 from traceanalyzer.rules.optimizer.zero_grad import places
 from traceanalyzer.structure.events import EventSet
-from traceanalyzer.structure.owners import EVALUATION
 
 _NOT_FUSED = page("optimizer-not-fused")
 _EXPENSIVE = page("optimizer-expensive")
@@ -59,8 +57,7 @@ _CALL_NS = 20_000
 _FEWEST_LONG_CALLS = 32
 """Own choice: four calls for each of eight parameters, with which the saving was measured; fewer take little time."""
 _MUCH = 0.1
-"""Share of a step from which on an update counts however few its calls are (own choice); half of it goes away at least,
-because a few parameters leave more of what `step` does besides."""
+"""Share of a step from which on few calls count, too (own choice); then half of their time goes at least."""
 _LONG_CALL_NS = 200_000
 """Own choice: such calls move more memory than the caches of a processor can hold."""
 _SAVED: dict[str, _Saved] = {
@@ -85,7 +82,7 @@ _HIDDEN = 0.25
 
 def _not_fused(facts: Facts, limits: Limits) -> Drafts:
     is_on_cpu = program.computes_on_cpu(facts)
-    loops = facts.find("tensor_loops", TensorLoops)
+    loops = facts.find("tensor_loops", tensor_loops.TensorLoops)
     for loop in loops.rows if loops and not is_on_cpu else ():
         yield from _loop(facts, loop, limits)
     found = (facts.find if loops else facts.need)("optimizers", optimizers.Optimizers)
@@ -93,17 +90,18 @@ def _not_fused(facts: Facts, limits: Limits) -> Drafts:
         yield from (_not_fused_on_cpu if is_on_cpu else _not_fused_beside_device)(facts, row, limits)
 
 
-def _loop(facts: Facts, row: TensorLoop, limits: Limits) -> Drafts:
+def _loop(facts: Facts, row: tensor_loops.TensorLoop, limits: Limits) -> Drafts:
     """A loop of the program over tensors that launches as many kernels as an optimizer that is not fused."""
     host, launches = facts.per_step(row.host_ns), row.launches / row.runs
     if launches < limits["launches"] or host <= limits["host_share"] * facts.step_ns:
         return
     operators = ", ".join(name.removeprefix("aten::") for name in row.operators)
-    where = (at_line(row.owner, "operator", operators, host, row.start_ns),)
-    subjects = _NOT_FUSED.text("subject-loop")(), _NOT_FUSED.text("host-loop")()
+    name = f"{operators} in {row.owner}" if row.owner else operators
+    where = (CodePlace("operator", name, None, host, "ns", row.start_ns),)
+    of_loop, of_host = _NOT_FUSED.text("subject-loop")(), _NOT_FUSED.text("host-loop")()
     evidence = (
-        _NOT_FUSED.evidence(limits, "launches", launches, where, subject=subjects[0]),
-        _NOT_FUSED.evidence(limits, "host_share", host / facts.step_ns, where, subject=subjects[1]),
+        _NOT_FUSED.evidence(limits, "launches", launches, where, subject=of_loop),
+        _NOT_FUSED.evidence(limits, "host_share", host / facts.step_ns, where, subject=of_host),
     )
     params = {
         "tensors": row.turns,
@@ -126,7 +124,7 @@ def _loop(facts: Facts, row: TensorLoop, limits: Limits) -> Drafts:
     )
 
 
-def _at_once(facts: Facts, row: TensorLoop, host: float) -> HostTime:
+def _at_once(facts: Facts, row: tensor_loops.TensorLoop, host: float) -> HostTime:
     """The operators of a loop on all tensors at once."""
     ended = idle_time.claims(facts, row.exposed)
     idle = fsum(ended.values())
@@ -135,7 +133,7 @@ def _at_once(facts: Facts, row: TensorLoop, host: float) -> HostTime:
         _NOT_FUSED.text("basis")(least=_LEAST, most=_MOST),
         (min(_LEAST * host, idle), min(_MOST * host, idle)),
         ended,
-        within=tensor_loops_at(start_ns=row.start_ns),
+        within=tensor_loops.tensor_loops_at(start_ns=row.start_ns),
     )
 
 
@@ -229,20 +227,10 @@ def _not_fused_on_cpu(facts: Facts, row: optimizers.Optimizer, limits: Limits) -
 
 
 def _saved_on_cpu(facts: Facts, row: optimizers.Optimizer, fewest: float = FEWEST_CALLS) -> _Parts | None:
-    """Least and most of the time of the updates that the fused form saves; None if there is none, or no loop.
-
-    Args:
-        facts: Of a program without a GPU.
-        row: The optimizer.
-        fewest: In-place operations of an update from which on short ones count.
-    """
-    named = _CLASS.search(row.name)
-    if named is None or row.kind != "step" or row.list_operators or not row.in_place or _is_sparse(row):
+    """Least and most of the time of an optimizer that the fused form saves; None if there is none, or no loop."""
+    if not program.has_torch(facts, _SINCE):
         return None
-    if row.closures or not program.has_torch(facts, _SINCE):
-        return None
-    plain = named[1] == "SGD" and all(entry.name != _MOMENTUM for entry in row.operators)
-    short, long, longest = _SAVED_WITHOUT_MOMENTUM if plain else _SAVED.get(named[1], (None, None, None))
+    short, long, longest = _measured(row)
     if row.in_place_ns > _LONG_CALL_NS * row.in_place:
         return longest
     is_long = row.host_ns > _CALL_NS * row.in_place
@@ -250,6 +238,16 @@ def _saved_on_cpu(facts: Facts, row: optimizers.Optimizer, fewest: float = FEWES
         is_much = facts.per_step(row.host_ns) >= _MUCH * facts.step_ns
         return (_LEAST, short[1]) if short and is_much and not is_long else None
     return long if is_long else short
+
+
+def _measured(row: optimizers.Optimizer) -> _Saved:
+    """What was measured of its class, if it does arithmetic on one parameter at a time, by itself."""
+    named = _CLASS.search(row.name)
+    is_loop = row.kind == "step" and row.in_place and not (row.closures or row.list_operators or _is_sparse(row))
+    if not is_loop or named is None:
+        return None, None, None
+    plain = named[1] == "SGD" and all(entry.name != _MOMENTUM for entry in row.operators)
+    return _SAVED_WITHOUT_MOMENTUM if plain else _SAVED.get(named[1], (None, None, None))
 
 
 def _is_sparse(row: optimizers.Optimizer) -> bool:
@@ -311,7 +309,7 @@ def _may_be_loops(facts: Facts, printed: _PrintedSteps) -> bool:
 
 def _has_closure(facts: Facts, optimizer_ns: int) -> bool:
     """Whether the optimizer's time contains what autograd evaluates: a closure, as with LBFGS or PyTorch Lightning."""
-    evaluated = sum(row.host_total_ns for row in facts.operators if row.name.startswith(EVALUATION))
+    evaluated = sum(row.host_total_ns for row in facts.operators if "::evaluate_function: " in row.name)
     whole = facts.table.cpu_ns if facts.table else None
     return whole is not None and evaluated > 0 and optimizer_ns + evaluated > whole
 
@@ -353,9 +351,8 @@ def _on_lists(facts: Facts, row: optimizers.Optimizer, limits: Limits) -> Draft:
     """The arithmetic of the update passes over the parameters again and again."""
     work = EventTimes.on_device(facts, ((row.events, row.device_ns),))
     subject, where = _EXPENSIVE.text("subject-lists")(), places(facts, (row,))
-    evidence = _EXPENSIVE.evidence(limits, "gpu_share", work.share, where, subject=subject)
     return Draft(
-        (evidence,),
+        (_EXPENSIVE.evidence(limits, "gpu_share", work.share, where, subject=subject),),
         work.shorter(_PASSES_SAVED, _EXPENSIVE.text("basis-lists")(least=_PASSES_SAVED[0], most=_PASSES_SAVED[1])),
         {"optimizer": row.name, **work.figures()},
         confidence="B",

@@ -310,18 +310,8 @@ def _main_thread(context: Context) -> int | None:
 
 
 def _between_loads(context: Context) -> Steps | None:
-    host, rows = context.trace.host, outermost(context, np.flatnonzero(context.kind == NodeKind.DATALOADER))
-    end_ns = int(host.end_ns.max(initial=0))
-    if len(rows) > _REPEATS and not _works_after(context, int(host.end_ns[rows[-1]])):
-        rows, end_ns = rows[:-1], int(host.start_ns[rows[-1]])  # the last call only ends the loop
-    return _from_starts(context, host.start_ns[rows], end_ns, "enumerate(DataLoader)")
-
-
-def _works_after(context: Context, time_ns: int) -> bool:
-    """Whether the program calls an operator, or launches anything but a wait, after a time."""
-    host, launches = context.trace.host, context.trace.launches
-    calls = launches.start_ns[context.links.calls]
-    return bool((host.start_ns[host.category == Category.OPERATOR] >= time_ns).any() or (calls >= time_ns).any())
+    start, end_ns = step_signs.loads(context)
+    return _from_starts(context, start, end_ns, "enumerate(DataLoader)")
 
 
 def _between_optimizer_steps(context: Context) -> Steps | None:

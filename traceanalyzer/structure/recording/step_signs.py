@@ -14,6 +14,7 @@ import numpy as np
 
 from traceanalyzer.knowledge.framework_marks import StepMark
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.launch_calls import graph_calls
 from traceanalyzer.structure.module_calls import evaluations
 from traceanalyzer.structure.recording.frameworks import main_framework
@@ -56,6 +57,21 @@ def outermost(context: Context, rows: I64) -> I64:
     start, end = context.trace.host.start_ns[rows], context.trace.host.end_ns[rows]
     before = np.maximum.accumulate(np.append(-1, end))[:-1]
     return rows[start >= before]
+
+
+def loads(context: Context) -> tuple[I64, int]:
+    """When the program asks its loader for data, and when it ends; a last call that only ends the loop does so."""
+    host, rows = context.trace.host, outermost(context, np.flatnonzero(context.kind == NodeKind.DATALOADER))
+    if len(rows) <= _REPEATS or _works_after(context, int(host.end_ns[rows[-1]])):
+        return host.start_ns[rows], int(host.end_ns.max(initial=0))
+    return host.start_ns[rows[:-1]], int(host.start_ns[rows[-1]])
+
+
+def _works_after(context: Context, time_ns: int) -> bool:
+    """Whether the program calls an operator, or launches anything but a wait, after a time."""
+    calls = context.trace.launches.start_ns[context.links.calls]
+    operators = context.trace.host.start_ns[context.trace.host.category == Category.OPERATOR]
+    return max(int(calls.max(initial=0)), int(operators.max(initial=0))) >= time_ns
 
 
 def are_in_flight(context: Context, rows: I64) -> bool:
