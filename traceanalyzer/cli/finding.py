@@ -6,7 +6,7 @@ import click
 
 from traceanalyzer import config, formats
 from traceanalyzer.cli import delivery, parameters
-from traceanalyzer.cli.report import Asked, make
+from traceanalyzer.cli.report import ReportRequest, make
 from traceanalyzer.formats.one_finding import FORMATS, answer
 from traceanalyzer.pipeline import StepChoice
 
@@ -60,7 +60,7 @@ def command(
     targets = delivery.targets(outputs, form, known=_FORMATS)
     spoken = delivery.chosen_language(lang, settings)
     choice = StepChoice(*(steps or (None, None)), skip_warmup)
-    made = make(report, Asked(choice, settings, (), (), None, jobs), quiet=quiet)
+    made = make(report, ReportRequest(choice, settings, (), (), None, jobs), quiet=quiet)
     delivery.deliver_answer(
         answer(made.report, finding, spoken), targets, top or settings.top, force=force, quiet=quiet
     )

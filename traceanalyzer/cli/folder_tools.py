@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from traceanalyzer import multirank
-from traceanalyzer.cli.report import Asked, make
+from traceanalyzer.cli.report import ReportRequest, make
 from traceanalyzer.comparison import diff
 from traceanalyzer.comparison.snapshots import are_snapshots, diff_snapshots
 from traceanalyzer.comparison.verification import verify
@@ -159,7 +159,7 @@ class FolderTools:
         return self._made(path, told.st_mtime_ns, told.st_size)
 
     def _make(self, path: str, _changed_ns: int, _size: int) -> Report:
-        asked = Asked(StepChoice(), self._config, (), (), None, jobs=1)
+        asked = ReportRequest(StepChoice(), self._config, (), (), None, jobs=1)
         return make(path, asked, quiet=True).report
 
     def _measured(self, given: str) -> Trace | str:

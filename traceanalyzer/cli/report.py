@@ -160,7 +160,7 @@ def command(
     chosen = StepChoice(*(steps or (None, None)), skip_warmup)
     exports.check({target.form for target in targets}, chosen)
     lines = None if stacks is None else opening.read_graph_stacks(stacks)
-    asked = Asked(chosen, settings, read_logs(compile_logs), captures, lines, jobs)
+    asked = ReportRequest(chosen, settings, read_logs(compile_logs), captures, lines, jobs)
     made = make(given, asked, quiet=quiet)
     way = delivery.Delivery(spoken, top or settings.top, force=force, quiet=quiet, assets=charts, page_url=page_url)
     way.deliver(made.report, targets, export.texts(exports, made.measured, given, chosen, spoken))
@@ -179,7 +179,7 @@ def command(
 
 
 @dataclass(frozen=True)
-class Asked:
+class ReportRequest:
     """How a report is to be made."""
 
     steps: StepChoice
@@ -193,7 +193,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Made:
+class MadeReport:
     """A report, and the input from which it was made."""
 
     report: Report
@@ -216,7 +216,7 @@ def _only(inputs: tuple[str, ...]) -> str:
     return inputs[0]
 
 
-def make(given: str, asked: Asked, *, quiet: bool) -> Made:
+def make(given: str, asked: ReportRequest, *, quiet: bool) -> MadeReport:
     """The report on a file, on the only one of a folder, a pattern or a URL, or on the ranks of its only run."""
     if opening.is_one_file(given):
         return _of_one_file(given, (), asked, quiet=quiet)
@@ -227,11 +227,11 @@ def make(given: str, asked: Asked, *, quiet: bool) -> Made:
 
         with reading_each(quiet=quiet) as each:
             run = multirank.find(chosen.inputs, asked.steps, each, asked.jobs)
-        return Made(run.report(asked.settings), notes=tuple(run.summary))
+        return MadeReport(run.report(asked.settings), notes=tuple(run.summary))
     return _of_one_file(chosen.inputs[0], chosen.captures, asked, quiet=quiet)
 
 
-def _require_nothing_of_one_rank(given: str, asked: Asked) -> None:
+def _require_nothing_of_one_rank(given: str, asked: ReportRequest) -> None:
     """Raise an error if a recording of one process was given with those of several ranks."""
     if asked.compile_logs:
         raise UsageError(f"{given}: contains several ranks, but a compile log is of one; name the file of that rank")
@@ -241,15 +241,15 @@ def _require_nothing_of_one_rank(given: str, asked: Asked) -> None:
         raise UsageError(f"{given}: contains several ranks, but stacks are of one; name the file of that rank")
 
 
-def _of_merged(trace: Trace, file: str, asked: Asked) -> Made:
+def _of_merged(trace: Trace, file: str, asked: ReportRequest) -> MadeReport:
     """The report on the ranks that a script merged into one file."""
     _require_nothing_of_one_rank(file, asked)
     from traceanalyzer import multirank  # noqa: PLC0415
 
-    return Made(multirank.of_merged(trace, asked.steps).report(asked.settings))
+    return MadeReport(multirank.of_merged(trace, asked.steps).report(asked.settings))
 
 
-def _of_one_file(file: str, captures: tuple[str, ...], asked: Asked, *, quiet: bool) -> Made:
+def _of_one_file(file: str, captures: tuple[str, ...], asked: ReportRequest, *, quiet: bool) -> MadeReport:
     """The report on one file, beside which there may be captures of its graphs."""
     side = SideRecordings(
         asked.compile_logs,
@@ -266,4 +266,4 @@ def _of_one_file(file: str, captures: tuple[str, ...], asked: Asked, *, quiet: b
         if isinstance(content, Report) and asked.settings.options:
             raise UsageError(f"{file}: is a saved report, whose rules were chosen when it was made; name the trace")
     # When the analyses share their work with other processes, no thread draws a bar any more.
-    return Made(report_on(content, file, asked.steps, asked.settings, side, asked.jobs), content, file)
+    return MadeReport(report_on(content, file, asked.steps, asked.settings, side, asked.jobs), content, file)

@@ -26,7 +26,7 @@ class BriefVerdict(msgspec.Struct, frozen=True):
     qualifier: str | None
     """What changes what to do about it; null if nothing does."""
     step_ns: int | None
-    """Mean duration of a step that counts; of a printed table that shows no steps the profiled time."""
+    """Mean duration in ns of a step that counts; of a printed table that shows no steps the profiled time."""
     steps: int | None
     """Number of steps that count: two recordings need at least 5 each to be compared."""
     share: float | None
@@ -42,7 +42,7 @@ class BriefVerdict(msgspec.Struct, frozen=True):
     idle_share: float | None
     """Share of the step (0 to 1) in which nothing runs on the device."""
     all_fixes_ns: Interval | None
-    """By how much all fixes together make a step shorter, at least and at most."""
+    """By how much in ns all fixes together make a step shorter, at least and at most."""
     likely_ns: int | None
     """The same, most likely; null where only bounds are known."""
     next_bound: str | None
@@ -84,7 +84,7 @@ class BriefFinding(msgspec.Struct, frozen=True):
     lines: tuple[str, ...]
     """Lines of the program that cause it, as `train.py:12 step`; empty where no stack was recorded."""
     saves_ns: Interval | None
-    """By how much this fix alone makes a step shorter, at least and at most. A least of 0: it may save nothing."""
+    """By how much in ns this fix alone makes a step shorter, at least and at most; from 0 on, it may save nothing."""
     likely_ns: int | None
     """The same, most likely; null where only bounds are known, and where something unknown decides."""
     saves_share: Interval | None
