@@ -268,7 +268,7 @@ def largest_stack(held: HeldStacks | None, peak: int) -> Iterator[Message]:
         return
     best: tuple[int, list[HeldFrame]] = (0, [])
     path: list[HeldFrame] = []
-    columns = zip(held.frame, held.depth, held.held_bytes, [*held.depth[1:], 0], strict=True)
+    columns = zip(held.frame, held.depth, held.held_bytes, [*held.depth[1:], 0], strict=False)
     for frame, depth, size, following in columns:
         path = [*path[:depth], held.frames[frame]] if 0 <= frame < len(held.frames) else path[:depth]
         if following <= depth == len(path) - 1 and depth and size > best[0]:

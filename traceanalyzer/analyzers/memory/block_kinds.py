@@ -102,7 +102,7 @@ def late_gradients(blocks: Lifetimes, kinds: U8, stacks: Sequence[Frames]) -> tu
     return rows[is_late], start[is_late]
 
 
-class Gaps(NamedTuple):
+class ZeroedGradients(NamedTuple):
     """Times in which blocks live for nothing; a block may have several."""
 
     rows: I64
@@ -114,7 +114,7 @@ class Gaps(NamedTuple):
     """The entry at which it ends at the latest."""
 
 
-def zeroed_gradients(blocks: Lifetimes, kinds: U8, stacks: Sequence[Frames]) -> Gaps:
+def zeroed_gradients(blocks: Lifetimes, kinds: U8, stacks: Sequence[Frames]) -> ZeroedGradients:
     """Gradients that live from an update of the optimizer through the next forward and backward pass."""
     phases = _Phases(blocks, stacks)
     backward, updates = phases.begins(AllocationPlace.BACKWARD), phases.begins(AllocationPlace.OPTIMIZER)
@@ -128,7 +128,7 @@ def zeroed_gradients(blocks: Lifetimes, kinds: U8, stacks: Sequence[Frames]) -> 
         rows = np.flatnonzero(lives)
         least = _made_again(blocks, rows, again, end)
         found.append(np.stack((rows, np.full(len(rows), start - 1), least, np.full(len(rows), end))))
-    return Gaps(*np.concatenate(found, axis=1))
+    return ZeroedGradients(*np.concatenate(found, axis=1))
 
 
 def _made_again(blocks: Lifetimes, rows: I64, start: int, end: int) -> I64:

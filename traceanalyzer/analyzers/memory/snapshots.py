@@ -209,7 +209,7 @@ def _lines(level: Levels, names: StackNames) -> tuple[HeldLine, ...]:
 
 
 def _device(device: DeviceMemory, snapshot: MemorySnapshot, names: StackNames) -> SnapshotDevice:
-    history, segments = device.history, device.segments
+    history = device.history
     level = snapshot_history.levels(device)
     largest = _largest(history.size[np.isin(history.action, (ACTIONS.index("alloc"), ACTIONS.index("oom")))])
     space = _space(device, largest or 0)
@@ -222,7 +222,7 @@ def _device(device: DeviceMemory, snapshot: MemorySnapshot, names: StackNames) -
     contents = snapshot_peak.contents(level, kinds, names)
     return SnapshotDevice(
         device=device.device,
-        segments=len(segments),
+        segments=len(device.segments),
         reserved_bytes=space.reserved,
         active_bytes=space.active,
         active_requested_bytes=space.active_requested,
@@ -231,7 +231,7 @@ def _device(device: DeviceMemory, snapshot: MemorySnapshot, names: StackNames) -
         free_segments_bytes=space.free_segments,
         largest_inactive_bytes=space.largest_inactive,
         largest_request_bytes=largest,
-        is_expandable=bool(segments.is_expandable.any()),
+        is_expandable=bool(device.segments.is_expandable.any()),
         history_entries=len(history),
         entries=dict(sorted(Counter(ACTIONS[code] for code in history.action.tolist()).items())),
         start_ns=int(history.time_us[0]) * 1000 if len(history) and history.time_us[0] else None,

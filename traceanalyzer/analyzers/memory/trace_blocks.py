@@ -112,22 +112,21 @@ class _StackKey(NamedTuple):
 
 def _stacks(context: Context, rows: I64) -> tuple[I32, tuple[Frames, ...]]:
     """The number of the stack at each memory record, and the stacks."""
-    memory, names = context.trace.memory, context.trace.names
-    where = memory.thread[rows], memory.start_ns[rows]
+    where = context.trace.memory.thread[rows], context.trace.memory.start_ns[rows]
     node = take_or(context.host.top, context.host.tree.innermost(*where), NO_PARENT)
-    paths = _Paths(context)
     columns = (
         _places(context, *where, node),
         context.cached(host_activity.own_line_tree).names_at(*where),
         take_or(context.host.name, asking(context, node), np.int32(-1)),
         take_or(context.cached(owners).module, node, NO_PARENT),
     )
+    paths = _Paths(context)
     keys: dict[_StackKey, int] = {}
     number = [
         keys.setdefault(_StackKey(place, line, operator, paths.of(module)), len(keys))
         for place, line, operator, module in zip(*(column.tolist() for column in columns), strict=True)
     ]
-    return np.array(number, np.int32), tuple(_frames(key, names) for key in keys)
+    return np.array(number, np.int32), tuple(_frames(key, context.trace.names) for key in keys)
 
 
 def asking(context: Context, node: I64) -> I64:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from traceanalyzer.analyzers.host.flame_frames import FlameFrames
@@ -125,7 +125,7 @@ def build(report: Report, language: Language, detail: PageDetail) -> Flames | No
             "names": names,
             "tones": tones,
             "units": {unit: unit_names(language.unmarked, unit) for unit in dict.fromkeys(one.unit for one in graphs)},
-            "graphs": [asdict(graph) for graph in graphs],
+            "graphs": [vars(graph) for graph in graphs],
         },
     )
 

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.simulation.allocator.sizes import AllocatorSettings
-from traceanalyzer.structure.block_lifetimes import Lifetimes
+from traceanalyzer.structure.block_lifetimes import BEFORE, Lifetimes
 from traceanalyzer.trace.table import F64, I64, Bool
 
 
@@ -103,12 +103,17 @@ def changed(blocks: Lifetimes, changes: MemoryChanges, settings: AllocatorSettin
     moves = any(isinstance(change, UseExpandableSegments) and change.from_start for change in changes)
     stays = ~is_dropped & (requested == blocks.requested) & (not moves)
     freed = np.minimum(freed, blocks.died)
-    rows, since, until = found = np.concatenate(gaps, axis=1)
     return ChangedBlocks(
         requested=requested,
         freed=freed,
         is_dropped=is_dropped,
         stays=stays,
         settings=settings,
-        gaps=found[:, ~is_dropped[rows] & (since > blocks.born[rows]) & (until < freed[rows])],
+        gaps=_within(np.concatenate(gaps, axis=1), blocks, np.where(is_dropped, BEFORE, freed)),
     )
+
+
+def _within(gaps: I64, blocks: Lifetimes, freed: I64) -> I64:
+    """The gaps that lie within the lives of their blocks."""
+    rows, since, until = gaps
+    return gaps[:, (since > blocks.born[rows]) & (until < freed[rows])]
