@@ -111,10 +111,11 @@ table has the kept traces, whose last three steps give wider intervals. **No lat
 Outside are still graph breaks (51 %, predicted at most 35), the wait for a slow rank over gloo (48 %, at least 68), and
 others by little."""
 
-BLIND = """The bounds of the faults above were made with these faults, so what is inside there says little of others. These
-programs were written, with one fault each, by somebody who had not read the code, and captured once, with
+BLIND = """The bounds of the faults above were made with them, so what is inside there says little of other programs.
+These were written, with one fault each, by somebody who had not read the code, and captured once, with
 `traceanalyzer capture --report`, by a version that was fixed before the first of them was seen. They were timed without
-the profiler by their author, with and without the fault."""
+the profiler by their author, with and without the fault. The rows are of that version. After it, histograms
+came to `work-beside-training`, and `gil-held` takes the mean wait instead of the median; no bound was moved."""
 
 PLANTED = """## The training with planted faults
 

@@ -382,7 +382,7 @@ class CaptureFacts(msgspec.Struct, frozen=True):
     """Other threads of Python that ran in the recorded steps, the busiest first, at most three functions."""
     lock_wait_ns: int | None = None
     """How long the thread that makes the steps waited for the interpreter's lock (GIL) when it asked for it between
-    steps without the profiler, in ns: the median; null if no other thread ran Python, or if unknown."""
+    steps without the profiler, in ns: the mean; null if no other thread ran Python, or if unknown."""
     may_train: bool | None = None
     """Whether the program had computed gradients or made an optimizer when it was last looked at, in recordings of
     inference at its end; null if unknown."""

@@ -109,7 +109,7 @@ class OtherThreads:
     def facts(self) -> dict[str, Any]:
         """What the threads ran, and how long the lock was waited for, in the form that the trace contains."""
         threads = [{"function": function, "ns": ns} for function, ns in self._times.most_common(_SHOWN)]
-        return {"threads": threads, "lock_wait_ns": round(statistics.median(self._waits)) if self._waits else None}
+        return {"threads": threads, "lock_wait_ns": round(statistics.fmean(self._waits)) if self._waits else None}
 
 
 def _others() -> list[threading.Thread]:
