@@ -93,6 +93,8 @@ def table(rows: Iterable[tuple[str, Sequence[Pair]]]) -> Iterator[str]:
         said = [f"{same[word] / whole:.0%}" for word in ("passed", "inconclusive")]
         said += [f"{alarms} ({alarms / whole:.1%})", f"{upper_end(alarms, whole):.1%}"]
         yield f"| {name} | {whole} | {' | '.join([*said, *cells])} |"
+    if not every:
+        return
     alarms, whole = every["regression"], every.total()
     said = [f"{every[word] / whole:.0%}" for word in ("passed", "inconclusive")]
     said += [f"{alarms} ({alarms / whole:.1%})", f"{upper_end(alarms, whole):.1%}"]
