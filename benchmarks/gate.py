@@ -93,6 +93,8 @@ def table(rows: Iterable[tuple[str, Sequence[Pair]]]) -> Iterator[str]:
         said = [f"{same[word] / whole:.0%}" for word in ("passed", "inconclusive")]
         said += [f"{alarms} ({alarms / whole:.1%})", f"{upper_end(alarms, whole):.1%}"]
         yield f"| {name} | {whole} | {' | '.join([*said, *cells])} |"
+    if not every:
+        return
     alarms, whole = every["regression"], every.total()
     said = [f"{every[word] / whole:.0%}" for word in ("passed", "inconclusive")]
     said += [f"{alarms} ({alarms / whole:.1%})", f"{upper_end(alarms, whole):.1%}"]
@@ -120,16 +122,16 @@ def keep(folder: Path) -> None:
 
 
 def main() -> None:
-    """Record, keep, or write the table."""
+    """Record, keep, or judge and write the table."""
     match sys.argv[1:]:
         case ["record", folder, count]:
             record(Path(folder), int(count))
         case ["keep", folder]:
             keep(Path(folder))
         case []:
+            lines = "\n".join(table(sets()))
             text = PAGE.read_text(encoding="utf-8")
             before, after = text.split(BEGIN)[0], text.split(END)[1]
-            lines = "\n".join(table(sets()))
             PAGE.write_text(f"{before}{BEGIN}\n{lines}\n{END}{after}", encoding="utf-8")
         case _:
             sys.exit(__doc__)

@@ -75,7 +75,7 @@ PROGRAMS: dict[str, Callable[[], Step]] = {
 
 
 def main() -> None:
-    """Record a program."""
+    """Record the named program once."""
     name, file = sys.argv[1:]
     torch.manual_seed(0)
     torch.set_num_threads(1)

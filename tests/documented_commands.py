@@ -59,9 +59,18 @@ def answers(arguments: Sequence[str]) -> set[int]:
 def write_files(folder: Path) -> None:
     """Write all files that the commands name."""
     before, after = (FIXTURES / "synthetic" / f"gpu_training{suffix}.json.gz" for suffix in ("", "_fed"))
-    for name in ("traces", "nightly", "reports", "folder", "compile_logs", "runs/main", "runs/branch"):
+    for name in (
+        "traces",
+        "nightly",
+        "reports",
+        "folder",
+        "compile_logs",
+        "runs/main",
+        "runs/branch",
+        "runs/unchanged",
+    ):
         (folder / name).mkdir(parents=True)
-    for name in ("trace", "before", "base", "runs/main/rank0"):
+    for name in ("trace", "before", "base", "runs/main/rank0", "runs/unchanged/first", "runs/unchanged/second"):
         shutil.copyfile(before, folder / f"{name}.json.gz")
     for name in ("after", "head", "runs/branch/rank0"):
         shutil.copyfile(after, folder / f"{name}.json.gz")
@@ -95,7 +104,8 @@ def write_files(folder: Path) -> None:
     (folder / "job.log").write_text("".join(caught(rank, 77) for rank in (0, 1, 3)))
     assert call("report", str(before), "-o", str(folder / "report.json"), "-q").code == 0
     assert call("trim", str(before), "-o", str(folder / "steps.json.gz"), "--steps", "5:7", "-q").code == 0
-    assert call("diff", str(before), str(after), "-o", str(folder / "diff.json"), "-q").code == 0
+    noise = ("--noise", str(folder / "runs" / "unchanged"))
+    assert call("diff", str(before), str(after), *noise, "-o", str(folder / "diff.json"), "-q").code == 0
     (folder / "train.py").write_text(_TRAINING, "utf-8")
 
 

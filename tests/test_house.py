@@ -54,6 +54,7 @@ LONG = {
     "cli/batch.py:command": "one parameter a line for each option",
     "cli/diff.py:command": "one parameter a line for each option",
     "cli/report.py:command": "one parameter a line for each option",
+    "cli/verify.py:command": "one parameter a line for each option",
     "cli/whatif.py:command": "one parameter a line for each option",
 }
 """Functions that may be long, and why."""

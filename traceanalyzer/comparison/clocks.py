@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from traceanalyzer.comparison.measurement import Measurement
+from collections.abc import Sequence
+
+from traceanalyzer.analyzers.kernels.clocks import Clocks
+from traceanalyzer.comparison.measurement import Measurement, known_mean
 from traceanalyzer.report.compared import Interval
 from traceanalyzer.report.difference import Check
 from traceanalyzer.report.message import Text
+from traceanalyzer.report.model import Report
 
 SAME_CLOCK = 0.02
 """Share by which the same clocks differ at most (own choice: recordings of one program under load do so)."""
@@ -24,6 +28,12 @@ _POWER = (
     Text("diff-power-other", "The GPUs draw different power: {base:number} and {head:number} W ({share:+share})."),
     Text("diff-power-unknown", "The power of the GPUs was recorded on one side only."),
 )
+
+
+def while_working(reports: Sequence[Report], counter: str) -> float | None:
+    """The mean of a counter over the GPUs of all traces while they work; None without counters."""
+    found = [report.result("clocks", Clocks) for report in reports]
+    return known_mean(getattr(device.works, counter) for each in found if each for device in each.devices)
 
 
 def check(base: Measurement, head: Measurement) -> Check | None:

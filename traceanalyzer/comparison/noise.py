@@ -32,8 +32,8 @@ recordings is never taken for a change of the program; with five it is in one of
 _OF_MEDIANS = 1.16
 """Factor by which the median of three or four values scatters more than their mean (that of a normal law)."""
 _HEAVY = 4
-"""Most degrees of freedom where a side is one recording: single recordings are further apart than a normal law says
-(own choice, by recordings on a busy machine)."""
+"""Most degrees of freedom of a few recordings: some are further apart than a normal law says (own choice, by recordings
+on a busy machine)."""
 _OTHER = 0.05
 """Probability from which on recordings differ more than those of `--noise`, by an F test (own choice)."""
 
@@ -127,7 +127,7 @@ def _of_recordings(statistic: Statistic, spread: Spread, level: float) -> Tested
     error = spread.deviation * math.sqrt(1 / len(statistic.base) + 1 / len(statistic.head))
     error *= 1.0 if statistic.is_mean or most < 3 else _OF_MEDIANS
     change = math.log(after / before)
-    freedom = spread.freedom if are_units(statistic.base, statistic.head) else min(_HEAVY, spread.freedom)
+    freedom = min(_HEAVY, spread.freedom)
     reach = statistics.quantile(level, freedom) * error
     low, high = (after * math.exp(end) - before for end in (-reach, reach))
     p = statistics.two_sided_p(change / error, freedom) if error else float(change == 0)

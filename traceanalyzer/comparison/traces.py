@@ -13,11 +13,10 @@ from traceanalyzer.analyzers import memory, modules
 from traceanalyzer.analyzers.host import HostOwners
 from traceanalyzer.analyzers.idle import gpu
 from traceanalyzer.analyzers.kernels import Kernel, Kernels, KernelsByOperator
-from traceanalyzer.analyzers.kernels.clocks import Clocks
 from traceanalyzer.analyzers.kernels.roofline import Roofline
 from traceanalyzer.analyzers.operators import Operators, OperatorsByShape
 from traceanalyzer.analyzers.phases.callers import Callers
-from traceanalyzer.comparison import all_steps, runs, views
+from traceanalyzer.comparison import all_steps, clocks, runs, views
 from traceanalyzer.comparison.measurement import (
     EARLIER,
     Key,
@@ -90,10 +89,6 @@ def measure(
         },
         memory=_memory(chosen),
         gpus=_gpus(chosen, is_typical=is_typical),
-        clock_mhz=known_mean(_works(chosen, "sm_clock_mhz")),
-        power_w=known_mean(_works(chosen, "power_w")),
-        all_runs=all_steps.runs(chosen),
-        unlike=all_steps.unlike(chosen),
         resources=resources,
         findings=tuple(run.findings(_findings(chosen)) if run else _findings(chosen)),
         options=_options(chosen),
@@ -103,6 +98,7 @@ def measure(
         run=run,
         view=views.of_traces(chosen, run.report if run else chosen[0], resources),
     )
+    measurement = _with_all_steps(measurement, chosen)
     if not is_typical:
         return measurement
     return replace(
@@ -111,6 +107,17 @@ def measure(
         flops=_flops(chosen, count),
         subjects={**_subjects(chosen), **measurement.subjects},
         classes=_classes(chosen),
+    )
+
+
+def _with_all_steps(measurement: Measurement, reports: Sequence[Report]) -> Measurement:
+    """Add what a change of steps is held against: all of them, and the clocks at which they ran."""
+    return replace(
+        measurement,
+        clock_mhz=clocks.while_working(reports, "sm_clock_mhz"),
+        power_w=clocks.while_working(reports, "power_w"),
+        all_runs=all_steps.runs(reports),
+        unlike=all_steps.unlike(reports),
     )
 
 
@@ -403,13 +410,6 @@ def _gpus(reports: Sequence[Report], *, is_typical: bool) -> dict[int, MeasuredG
         number: MeasuredGpu(*(known_mean(getattr(d, f) for d in devices) for f in MeasuredGpu.__dataclass_fields__))
         for number, devices in sorted(by_device.items())
     }
-
-
-def _works(reports: Sequence[Report], counter: str) -> Iterator[float | None]:
-    """The mean of a counter of each GPU of each trace while it works."""
-    for report in reports:
-        clocks = report.result("clocks", Clocks)
-        yield from (getattr(device.works, counter) for device in (clocks.devices if clocks else ()))
 
 
 def _resources(reports: Sequence[Report]) -> Resources | None:

@@ -145,7 +145,8 @@ def times(difference: Difference, times: StepTime) -> SectionTable:
     rows = [_TimeRow(_MEAN, times.base.mean_ns, times.head.mean_ns, times.mean)]
     if times.base.count > 1 or times.head.count > 1:
         rows.append(_TimeRow(columns.MEDIAN.title, times.base.median_ns, times.head.median_ns, times.median))
-    if times.all_base is not None and times.all_head is not None and times.all_mean is not None and difference.unusual:
+    is_other = any(row.is_judged for row in difference.unusual)
+    if is_other and times.all_base is not None and times.all_head is not None and times.all_mean is not None:
         rows.append(_TimeRow(_ALL_MEAN, times.all_base.mean_ns, times.all_head.mean_ns, times.all_mean))
     is_comparable = difference.comparability.obstacle is None
     return table("diff_times", (*_SIDES, *_CHANGES) if is_comparable else _SIDES, rows)
