@@ -14,7 +14,7 @@ import numpy as np
 
 from traceanalyzer.config import Config
 from traceanalyzer.pipeline import analyze, context_of, summary_of
-from traceanalyzer.report.model import Report
+from traceanalyzer.report.model import Finding, Report
 from traceanalyzer.report.names import numbered
 from traceanalyzer.structure import gaps, idle_times, module_calls
 from traceanalyzer.structure.context import Context
@@ -169,7 +169,7 @@ class RankRows(Table):
 
 
 @dataclass(frozen=True, eq=False)
-class Recording:
+class QueriedTrace:
     """One trace that is asked about, with what is computed of it once."""
 
     trace: Trace
@@ -233,7 +233,7 @@ class Recording:
         return np.where(module == NO_PARENT, take_or(of_evaluation, found.evaluation, NO_PARENT), module)
 
 
-def links(recording: Recording) -> LinkRows:
+def links(recording: QueriedTrace) -> LinkRows:
     """What each event of a device belongs to."""
     context, trace = recording.context, recording.trace
     launch = context.links.launch
@@ -256,7 +256,7 @@ def links(recording: Recording) -> LinkRows:
     )
 
 
-def calls(recording: Recording) -> CallRows:
+def calls(recording: QueriedTrace) -> CallRows:
     """The host tree, one row for each node."""
     host = recording.context.host
     tree = host.tree
@@ -279,7 +279,7 @@ def calls(recording: Recording) -> CallRows:
     )
 
 
-def modules(recording: Recording) -> ModuleRows:
+def modules(recording: QueriedTrace) -> ModuleRows:
     """Calls of modules, as far as they were recorded."""
     host = recording.context.host
     tree, is_module = host.tree, host.kind == NodeKind.MODULE
@@ -301,7 +301,7 @@ def modules(recording: Recording) -> ModuleRows:
     )
 
 
-def marks(recording: Recording) -> MarkRows:
+def marks(recording: QueriedTrace) -> MarkRows:
     """Marks of the program, nested."""
     found = recording.context.cached(forest)
     return MarkRows(
@@ -317,7 +317,7 @@ def marks(recording: Recording) -> MarkRows:
     )
 
 
-def steps(recording: Recording) -> StepRows:
+def steps(recording: QueriedTrace) -> StepRows:
     """Steps of the program, as the report has them."""
     program = program_steps(recording.context)
     numbers = [int(name) if name.isascii() and name.isdecimal() else NO_PARENT for name in program.names]
@@ -331,7 +331,7 @@ def steps(recording: Recording) -> StepRows:
     )
 
 
-def idle(recording: Recording) -> GapRows:
+def idle(recording: QueriedTrace) -> GapRows:
     """Idle time of every device that runs kernels, over the whole recording."""
     context = recording.context
     within, number = _with_rest(recording.program, recording.trace.info.span_ns)
@@ -379,12 +379,10 @@ def _joined(kind: type[T], parts: Sequence[T]) -> T:
     return kind(**{c.name: np.concatenate([getattr(part, c.name) for part in parts]) for c in kind.columns()})
 
 
-def findings(recording: Recording) -> FindingRows:
+def findings(recording: QueriedTrace) -> FindingRows:
     """What the report finds, in its order."""
     found = recording.report.findings
-    saved = [finding.saving for finding in found]
-    unknown = float("nan")
-    likely = [s.point_ns_per_step if s and s.point_ns_per_step is not None else unknown for s in saved]
+    numbers = [_saving(finding) for finding in found]
     return FindingRows(
         finding=_texts(numbered(f.rule for f in found)),
         rule=_texts([f.rule for f in found]),
@@ -394,13 +392,22 @@ def findings(recording: Recording) -> FindingRows:
         title=_texts([f.title.text for f in found]),
         summary=_texts([f.summary.text for f in found]),
         advice=_texts([f.advice.text for f in found]),
-        saves_least_ns=np.array([s.wall_ns_per_step[0] if s else unknown for s in saved], np.float64),
-        saves_likely_ns=np.array(likely, np.float64),
-        saves_most_ns=np.array([s.wall_ns_per_step[1] if s else unknown for s in saved], np.float64),
+        saves_least_ns=np.array([least for least, _, _ in numbers], np.float64),
+        saves_likely_ns=np.array([likely for _, likely, _ in numbers], np.float64),
+        saves_most_ns=np.array([most for *_, most in numbers], np.float64),
     )
 
 
-def spans(recording: Recording) -> SpanRows:
+def _saving(finding: Finding) -> tuple[float, float, float]:
+    """The least, likely and most that a step gets shorter by, in ns; NaN where it is unknown."""
+    saving, unknown = finding.saving, float("nan")
+    if saving is None:
+        return unknown, unknown, unknown
+    least, most = saving.wall_ns_per_step
+    return least, unknown if saving.point_ns_per_step is None else saving.point_ns_per_step, most
+
+
+def spans(recording: QueriedTrace) -> SpanRows:
     """Where the findings of the report are."""
     found = recording.report.findings
     rows = [
@@ -421,7 +428,7 @@ def spans(recording: Recording) -> SpanRows:
     )
 
 
-def ranks(recording: Recording) -> RankRows:
+def ranks(recording: QueriedTrace) -> RankRows:
     """The facts of the trace itself."""
     info = recording.trace.info
     summary = summary_of(recording.trace, recording.context)

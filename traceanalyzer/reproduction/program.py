@@ -161,7 +161,9 @@ def _written(trace: Trace, calls: Sequence[RecordedCall], chosen: Sequence[Varia
     return written.rstrip("\n") + "\n"
 
 
-def _facts(calls: Sequence[RecordedCall], made: Sequence[arguments.Arguments], finding: str | None) -> list[str]:
+def _facts(
+    calls: Sequence[RecordedCall], made: Sequence[arguments.RecordedArguments], finding: str | None
+) -> list[str]:
     count, others = calls[0].count, calls[0].others
     facts = [f"Recorded: {count} calls with these inputs, {others} with others; times are medians."]
     if finding is not None:
