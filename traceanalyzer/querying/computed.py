@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -25,8 +25,6 @@ from traceanalyzer.structure.steps import Steps
 from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.table import F64, I32, I64, U8, Array, Bool, Table, column, take_or
 from traceanalyzer.trace.tree import NO_PARENT
-
-T = TypeVar("T", bound=Table)
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,7 +199,7 @@ class QueriedTrace:
 
     @cached_property
     def paths(self) -> list[str]:
-        """Paths of module calls by code; the first is empty, for none."""
+        """Paths of module calls by code; the first is empty."""
         return self._paths[1]
 
     @cached_property
@@ -336,13 +334,13 @@ def idle(recording: QueriedTrace) -> GapRows:
     context = recording.context
     within, number = _with_rest(recording.program, recording.trace.info.span_ns)
     parts = [_of_device(context, device, within, number) for device in gaps.with_kernels(context)]
-    return _joined(GapRows, parts)
+    if not parts:
+        return GapRows.empty()
+    return GapRows(**{c.name: np.concatenate([getattr(p, c.name) for p in parts]) for c in GapRows.columns()})
 
 
 def _with_rest(every: Steps, span_ns: int) -> tuple[Steps, I64]:
     """The steps with the time before the first and after the last one, and the position of each; -1 for these."""
-    if not len(every):
-        every = Steps((), np.empty(0, np.int64), np.empty(0, np.int64), None)
     first, last = (int(every.start_ns[0]), int(every.end_ns[-1])) if len(every) else (span_ns, span_ns)
     before, after = first > 0, len(every) > 0 and last < span_ns
     start = np.concatenate(([0] if before else [], every.start_ns, [last] if after else [])).astype(np.int64)
@@ -370,13 +368,6 @@ def _of_device(context: Context, device: int, within: Steps, number: I64) -> Gap
         next_device_row=divided.gaps.next[part].astype(np.int64),
         launch_row=divided.gaps.launch[part].astype(np.int64),
     )
-
-
-def _joined(kind: type[T], parts: Sequence[T]) -> T:
-    """Tables of one kind, one after another."""
-    if not parts:
-        return kind.empty()
-    return kind(**{c.name: np.concatenate([getattr(part, c.name) for part in parts]) for c in kind.columns()})
 
 
 def findings(recording: QueriedTrace) -> FindingRows:

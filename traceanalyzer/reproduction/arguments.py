@@ -171,13 +171,21 @@ def _limit(short: str, inputs: Inputs) -> int:
         return max(*(integers(_value_at(inputs, 2)) or ()), 1, 1)
     if short.startswith("embedding") and first:
         return max(first[0], 1)
-    if short.startswith(_CLASSES):
-        return max([shape[1] for shape in shapes if len(shape) > 1][:1], default=1) or 1
+    return _along(short, first, inputs) or _least([*shapes], of_classes=short.startswith(_CLASSES))
+
+
+def _along(short: str, first: Shape, inputs: Inputs) -> int:
+    """The size of the axis that the second argument names; 0 for operators that have no such argument."""
     axis = integers(_value_at(inputs, 1)) if short.startswith(_BY_AXIS) else None
-    if axis and -len(first) <= axis[0] < len(first):
-        return max(first[axis[0]], 1)
-    sizes = [size for shape in shapes for size in shape]
-    return max(min([*sizes, _SMALLEST]), 1)
+    return first[axis[0]] if axis and -len(first) <= axis[0] < len(first) else 0
+
+
+def _least(shapes: list[Shape], *, of_classes: bool) -> int:
+    """The least size of any axis, or the number of classes."""
+    sizes = (
+        [shape[1] for shape in shapes if len(shape) > 1][:1] if of_classes else [s for shape in shapes for s in shape]
+    )
+    return max(min([*sizes, *([] if of_classes and sizes else [_SMALLEST])]), 1)
 
 
 def _value_at(inputs: Inputs, position: int) -> str | None:
