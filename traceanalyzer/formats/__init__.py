@@ -15,6 +15,7 @@
     answers               formats of what commands answer besides reports
     what_if               predictions
     verification          what became of findings
+    query_rows            answers to queries: a table, CSV, JSON
     difference            differences of two reports
     difference_sections   their sections and words
     step_difference       what they say of a step

@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any, Protocol
 
@@ -34,21 +34,20 @@ class Answered(Protocol):
 
 def table(answer: Answered) -> str:
     """A table in plain text; numbers to the right, nothing for what is unknown."""
-    cells = [[shorten(in_one_line(_plain(value)), _WIDEST) for value in row] for row in answer.rows]
-    heads = [in_one_line(name) for name in answer.columns]
-    widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
-    right = [
-        all(value is None or (isinstance(value, int | float) and not isinstance(value, bool)) for value in column)
-        for column in zip(*answer.rows, strict=True)
-    ] or [False] * len(heads)
-
-    def line(row: list[str]) -> str:
-        places = zip(row, widths, right, strict=True)
-        return "  ".join(cell.rjust(width) if to_right else cell.ljust(width) for cell, width, to_right in places)
-
-    lines = [line(heads), line(["-" * width for width in widths]), *map(line, cells)]
+    columns = zip(*answer.rows, strict=True) if answer.rows else [()] * len(answer.columns)
+    parts = [_column(name, values) for name, values in zip(answer.columns, columns, strict=True)]
     count = len(answer.rows)
-    return "".join(f"{text.rstrip()}\n" for text in lines) + f"({count:,} row{'' if count == 1 else 's'})\n"
+    lines = "".join(f"{'  '.join(cells).rstrip()}\n" for cells in zip(*parts, strict=True))
+    return f"{lines}({count:,} row{'' if count == 1 else 's'})\n"
+
+
+def _column(name: str, values: Sequence[Any]) -> list[str]:
+    """The cells of a column in equal width, with its head and a rule below it."""
+    cells = [in_one_line(name), *(shorten(in_one_line(_plain(value)), _WIDEST) for value in values)]
+    width = max(map(len, cells))
+    is_number = all(value is None or type(value) in (int, float) for value in values)
+    head, *rest = [cell.rjust(width) if is_number and values else cell.ljust(width) for cell in cells]
+    return [head, "-" * width, *rest]
 
 
 def as_csv(answer: Answered) -> str:

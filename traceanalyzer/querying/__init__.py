@@ -14,7 +14,7 @@ from pathlib import Path
 
 from traceanalyzer.config import Config
 from traceanalyzer.errors import UsageError
-from traceanalyzer.querying.computed import Recording
+from traceanalyzer.querying.computed import QueriedTrace
 from traceanalyzer.querying.database import Database, QueryLimits, QueryRows
 from traceanalyzer.querying.tables import bind
 from traceanalyzer.trace.model import Trace
@@ -77,7 +77,7 @@ def to_parquet(
         return database.write_parquet(query)
 
 
-def _recordings(traces: Trace | Sequence[Trace], config: Config | None, jobs: int) -> list[Recording]:
+def _recordings(traces: Trace | Sequence[Trace], config: Config | None, jobs: int) -> list[QueriedTrace]:
     """One recording for each rank.
 
     Raises:
@@ -89,4 +89,4 @@ def _recordings(traces: Trace | Sequence[Trace], config: Config | None, jobs: in
     ranks = [rank for trace in given for rank in (trace.ranks or (trace,))]
     named = [trace.info.rank for trace in ranks if trace.info.rank is not None]
     numbers = named if len({*named}) == len(ranks) else range(len(ranks))
-    return [Recording(trace, rank, config, jobs) for trace, rank in zip(ranks, numbers, strict=True)]
+    return [QueriedTrace(trace, rank, config, jobs) for trace, rank in zip(ranks, numbers, strict=True)]

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from traceanalyzer.config import Config
 from traceanalyzer.pipeline import analyze, context_of, summary_of
-from traceanalyzer.report.model import Report
+from traceanalyzer.report.model import Finding, Report
 from traceanalyzer.report.names import numbered
 from traceanalyzer.structure import gaps, idle_times, module_calls
 from traceanalyzer.structure.context import Context
@@ -25,8 +25,6 @@ from traceanalyzer.structure.steps import Steps
 from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.table import F64, I32, I64, U8, Array, Bool, Table, column, take_or
 from traceanalyzer.trace.tree import NO_PARENT
-
-T = TypeVar("T", bound=Table)
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,7 +167,7 @@ class RankRows(Table):
 
 
 @dataclass(frozen=True, eq=False)
-class Recording:
+class QueriedTrace:
     """One trace that is asked about, with what is computed of it once."""
 
     trace: Trace
@@ -201,7 +199,7 @@ class Recording:
 
     @cached_property
     def paths(self) -> list[str]:
-        """Paths of module calls by code; the first is empty, for none."""
+        """Paths of module calls by code; the first is empty."""
         return self._paths[1]
 
     @cached_property
@@ -233,7 +231,7 @@ class Recording:
         return np.where(module == NO_PARENT, take_or(of_evaluation, found.evaluation, NO_PARENT), module)
 
 
-def links(recording: Recording) -> LinkRows:
+def links(recording: QueriedTrace) -> LinkRows:
     """What each event of a device belongs to."""
     context, trace = recording.context, recording.trace
     launch = context.links.launch
@@ -256,7 +254,7 @@ def links(recording: Recording) -> LinkRows:
     )
 
 
-def calls(recording: Recording) -> CallRows:
+def calls(recording: QueriedTrace) -> CallRows:
     """The host tree, one row for each node."""
     host = recording.context.host
     tree = host.tree
@@ -279,7 +277,7 @@ def calls(recording: Recording) -> CallRows:
     )
 
 
-def modules(recording: Recording) -> ModuleRows:
+def modules(recording: QueriedTrace) -> ModuleRows:
     """Calls of modules, as far as they were recorded."""
     host = recording.context.host
     tree, is_module = host.tree, host.kind == NodeKind.MODULE
@@ -301,7 +299,7 @@ def modules(recording: Recording) -> ModuleRows:
     )
 
 
-def marks(recording: Recording) -> MarkRows:
+def marks(recording: QueriedTrace) -> MarkRows:
     """Marks of the program, nested."""
     found = recording.context.cached(forest)
     return MarkRows(
@@ -317,7 +315,7 @@ def marks(recording: Recording) -> MarkRows:
     )
 
 
-def steps(recording: Recording) -> StepRows:
+def steps(recording: QueriedTrace) -> StepRows:
     """Steps of the program, as the report has them."""
     program = program_steps(recording.context)
     numbers = [int(name) if name.isascii() and name.isdecimal() else NO_PARENT for name in program.names]
@@ -331,18 +329,18 @@ def steps(recording: Recording) -> StepRows:
     )
 
 
-def idle(recording: Recording) -> GapRows:
+def idle(recording: QueriedTrace) -> GapRows:
     """Idle time of every device that runs kernels, over the whole recording."""
     context = recording.context
     within, number = _with_rest(recording.program, recording.trace.info.span_ns)
     parts = [_of_device(context, device, within, number) for device in gaps.with_kernels(context)]
-    return _joined(GapRows, parts)
+    if not parts:
+        return GapRows.empty()
+    return GapRows(**{c.name: np.concatenate([getattr(p, c.name) for p in parts]) for c in GapRows.columns()})
 
 
 def _with_rest(every: Steps, span_ns: int) -> tuple[Steps, I64]:
     """The steps with the time before the first and after the last one, and the position of each; -1 for these."""
-    if not len(every):
-        every = Steps((), np.empty(0, np.int64), np.empty(0, np.int64), None)
     first, last = (int(every.start_ns[0]), int(every.end_ns[-1])) if len(every) else (span_ns, span_ns)
     before, after = first > 0, len(every) > 0 and last < span_ns
     start = np.concatenate(([0] if before else [], every.start_ns, [last] if after else [])).astype(np.int64)
@@ -372,19 +370,10 @@ def _of_device(context: Context, device: int, within: Steps, number: I64) -> Gap
     )
 
 
-def _joined(kind: type[T], parts: Sequence[T]) -> T:
-    """Tables of one kind, one after another."""
-    if not parts:
-        return kind.empty()
-    return kind(**{c.name: np.concatenate([getattr(part, c.name) for part in parts]) for c in kind.columns()})
-
-
-def findings(recording: Recording) -> FindingRows:
+def findings(recording: QueriedTrace) -> FindingRows:
     """What the report finds, in its order."""
     found = recording.report.findings
-    saved = [finding.saving for finding in found]
-    unknown = float("nan")
-    likely = [s.point_ns_per_step if s and s.point_ns_per_step is not None else unknown for s in saved]
+    numbers = [_saving(finding) for finding in found]
     return FindingRows(
         finding=_texts(numbered(f.rule for f in found)),
         rule=_texts([f.rule for f in found]),
@@ -394,13 +383,22 @@ def findings(recording: Recording) -> FindingRows:
         title=_texts([f.title.text for f in found]),
         summary=_texts([f.summary.text for f in found]),
         advice=_texts([f.advice.text for f in found]),
-        saves_least_ns=np.array([s.wall_ns_per_step[0] if s else unknown for s in saved], np.float64),
-        saves_likely_ns=np.array(likely, np.float64),
-        saves_most_ns=np.array([s.wall_ns_per_step[1] if s else unknown for s in saved], np.float64),
+        saves_least_ns=np.array([least for least, _, _ in numbers], np.float64),
+        saves_likely_ns=np.array([likely for _, likely, _ in numbers], np.float64),
+        saves_most_ns=np.array([most for *_, most in numbers], np.float64),
     )
 
 
-def spans(recording: Recording) -> SpanRows:
+def _saving(finding: Finding) -> tuple[float, float, float]:
+    """The least, likely and most that a step gets shorter by, in ns; NaN where it is unknown."""
+    saving, unknown = finding.saving, float("nan")
+    if saving is None:
+        return unknown, unknown, unknown
+    least, most = saving.wall_ns_per_step
+    return least, unknown if saving.point_ns_per_step is None else saving.point_ns_per_step, most
+
+
+def spans(recording: QueriedTrace) -> SpanRows:
     """Where the findings of the report are."""
     found = recording.report.findings
     rows = [
@@ -421,7 +419,7 @@ def spans(recording: Recording) -> SpanRows:
     )
 
 
-def ranks(recording: Recording) -> RankRows:
+def ranks(recording: QueriedTrace) -> RankRows:
     """The facts of the trace itself."""
     info = recording.trace.info
     summary = summary_of(recording.trace, recording.context)

@@ -27,7 +27,8 @@ _SETTINGS = (
     "set allow_community_extensions = false",
 )
 _LOCKS = ("set enable_external_access = false", "set lock_configuration = true")
-_PLACE = re.compile(r"\s*LINE \d+: .*", re.DOTALL)
+_PLACE = re.compile(r"\bLINE \d+: ")
+"""Before the line of the query that DuckDB quotes, and a mark below it."""
 _NO_TABLE = re.compile(r"Table with name (\S+) does not exist")
 _OWN_TABLE = re.compile(r"\b_(\w+?)_\d+\b")
 """Names of columns as they were read, behind the tables that people query."""
@@ -232,7 +233,7 @@ class Database:
 
 def _said(error: Exception) -> str:
     """What DuckDB says of a query, without the picture of the line."""
-    words = " ".join(_PLACE.sub("", str(error)).split())
+    words = " ".join(_PLACE.split(str(error))[0].split())
     kind, _, rest = words.partition(": ")
     if missing := _NO_TABLE.search(words):
         return f"the query: there is no table {missing[1]}; docs/query.md lists the tables, and so does SHOW TABLES"

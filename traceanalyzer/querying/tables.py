@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from traceanalyzer.querying import computed
-from traceanalyzer.querying.computed import Recording
+from traceanalyzer.querying.computed import QueriedTrace
 from traceanalyzer.querying.database import Database, identifier, joined, literal
 from traceanalyzer.structure.gap_causes import CAUSES
 from traceanalyzer.structure.host_tree import NodeKind
@@ -49,7 +49,7 @@ _RECORDED: Mapping[str, type[Table]] = {
 }
 """Tables as they were read; each is a field of `Trace`."""
 
-_COMPUTED: Mapping[str, tuple[type[Table], Callable[[Recording], Table]]] = {
+_COMPUTED: Mapping[str, tuple[type[Table], Callable[[QueriedTrace], Table]]] = {
     "links": (computed.LinkRows, computed.links),
     "calls": (computed.CallRows, computed.calls),
     "steps": (computed.StepRows, computed.steps),
@@ -194,7 +194,7 @@ def _own_pool(column: TraceColumn) -> str | None:
     return pool if pool in _OWN_TEXTS or pool == "paths" else None
 
 
-def bind(database: Database, recordings: Sequence[Recording], query: str) -> None:
+def bind(database: Database, recordings: Sequence[QueriedTrace], query: str) -> None:
     """Give a database the tables that a query names; a query about the tables themselves has all, but empty.
 
     Args:
@@ -216,7 +216,7 @@ def bind(database: Database, recordings: Sequence[Recording], query: str) -> Non
             database.define(f"create table {identifier(table.name)} ({columns})")
 
 
-def _part(database: Database, table: SqlTable, recording: Recording, number: int) -> str:
+def _part(database: Database, table: SqlTable, recording: QueriedTrace, number: int) -> str:
     """The selection of the rows of one rank."""
     if table.name == _EVENTS:
         return _part_of_events(database, recording, number)
@@ -243,11 +243,11 @@ def _part(database: Database, table: SqlTable, recording: Recording, number: int
     return _selection(kind, own, recording, number, has_row=table.name in _RECORDED)
 
 
-def _made(_: Any, compute: Callable[[Recording], Table], recording: Recording) -> Table:
+def _made(_: Any, compute: Callable[[QueriedTrace], Table], recording: QueriedTrace) -> Table:
     return compute(recording)
 
 
-def _selection(kind: type[Table], own: str, recording: Recording, number: int, *, has_row: bool) -> str:
+def _selection(kind: type[Table], own: str, recording: QueriedTrace, number: int, *, has_row: bool) -> str:
     chosen = [_rank(recording), *(["t.row as row"] if has_row else [])]
     joins = []
     for column in _own(kind):
@@ -284,11 +284,11 @@ def _known(column: TraceColumn) -> str:
     return f"{value}::bigint"
 
 
-def _rank(recording: Recording) -> str:
+def _rank(recording: QueriedTrace) -> str:
     return f"{recording.rank}::bigint as rank"
 
 
-def _part_of_events(database: Database, recording: Recording, number: int) -> str:
+def _part_of_events(database: Database, recording: QueriedTrace, number: int) -> str:
     """All tables of slices of one rank."""
     parts = []
     categories = {"launches": Category.RUNTIME, "frames": Category.FRAME, "syncs": Category.SYNC}
@@ -312,7 +312,7 @@ def _part_of_events(database: Database, recording: Recording, number: int) -> st
     return "select " + ", ".join(f"null::{c.type} as {c.name}" for c in _events().columns) + " where false"
 
 
-def _part_of_descriptions(database: Database, table: SqlTable, recording: Recording, number: int) -> str:
+def _part_of_descriptions(database: Database, table: SqlTable, recording: QueriedTrace, number: int) -> str:
     own = f"_{table.name}_{number}_all"
     entries = getattr(recording.trace, table.name)
     kind, _ = _DESCRIBED[table.name]
@@ -324,7 +324,7 @@ def _part_of_descriptions(database: Database, table: SqlTable, recording: Record
     return f"select {_rank(recording)}, row, {chosen} from {own} where row > 0"
 
 
-def _add_pools(database: Database, recording: Recording, number: int, *, with_paths: bool) -> None:
+def _add_pools(database: Database, recording: QueriedTrace, number: int, *, with_paths: bool) -> None:
     """Tables with each distinct text once."""
     trace: Trace = recording.trace
     pools: dict[str, Sequence[str]] = {name: getattr(trace, name) for name in sorted(_TEXTS)}

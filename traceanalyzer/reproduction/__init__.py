@@ -1,9 +1,11 @@
 """Programs that repeat a recorded operator with torch alone, and the variant that advice names beside it.
 
-calls       which calls of which operators: those named, or those that a finding is about
-arguments   recorded inputs as arguments in Python
-variants    what advice changes: contiguous, channels_last, bfloat16, padded, compiled, fused
-program     the text of the program
+    calls       which calls of which operators: those named, or those that a finding is about
+    arguments   recorded inputs as arguments in Python
+    variants    what advice changes: contiguous, channels_last, bfloat16, padded, compiled, fused
+    program     the text of the program
+
+What a file says becomes numbers, names of operators that are checked, and quoted texts; it is never code.
 """
 
 from __future__ import annotations

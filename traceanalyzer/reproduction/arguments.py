@@ -7,9 +7,9 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from traceanalyzer.knowledge.inputs import Dims, Inputs, Shape, TensorList
+from traceanalyzer.knowledge.inputs import Dims, Inputs, Shape, TensorList, integers
 
-_TYPES = {
+TYPES = {
     "float": "float32",
     "double": "float64",
     "c10::Half": "float16",
@@ -27,6 +27,7 @@ _TYPES = {
     "bool": "bool",
 }
 """Types of tensors in torch, by what the profiler writes."""
+_LISTS = ("TensorList", "GenericList")
 _INTEGERS = frozenset({"int64", "int32", "int16", "int8", "uint8"})
 _SMALLEST = 127
 """Largest value of the shortest integers."""
@@ -43,7 +44,7 @@ UNKNOWN = "..."
 
 
 @dataclass(frozen=True)
-class Tensor:
+class RecordedTensor:
     """A tensor of a call."""
 
     shape: Shape
@@ -59,49 +60,46 @@ class Tensor:
 
 
 @dataclass(frozen=True)
-class Arguments:
+class RecordedArguments:
     """The arguments of a call."""
 
     texts: tuple[str, ...]
     """Each as an expression in Python, where `T` makes a tensor."""
-    tensors: tuple[Tensor, ...]
+    tensors: tuple[RecordedTensor, ...]
     unknown: tuple[str, ...]
     """What was not recorded, in words."""
 
 
-def of(short: str, inputs: Inputs) -> Arguments:
+def of(short: str, inputs: Inputs) -> RecordedArguments:
     """The arguments of a call of an operator, whose name has no `aten::`."""
-    dims = inputs.dims or ()
-    strides, values = inputs.strides, inputs.values
-    tensors: list[Tensor] = []
+    tensors: list[RecordedTensor] = []
     texts: list[str] = []
     unknown: dict[str, None] = {}
     below = _limit(short, inputs)
-    for position, entry in enumerate(dims):
-        kind = inputs.type(position)
-        value = values[position] if values is not None and position < len(values) else None
-        laid_out = strides[position] if strides is not None and position < len(strides) else None
+    for position, entry in enumerate(inputs.dims or ()):
         if isinstance(entry, TensorList):
-            of_list = "int64" if short.startswith(_BY_INDEX) else _main(inputs)
-            members = [Tensor(shape, of_list, None) for shape in entry.shapes]
+            kind = "int64" if short.startswith(_BY_INDEX) else _main(inputs)
+            members = [RecordedTensor(shape, kind, None) for shape in entry.shapes]
             tensors += members
             texts.append(f"[{', '.join(_text(member, below) for member in members)}]")
             unknown["types and strides of tensors in lists"] = None
-        elif kind in ("TensorList", "GenericList") and not value:
-            texts.append(UNKNOWN)
-            unknown["lists of tensors"] = None
-        elif _is_tensor(entry, kind, inputs):
-            made = _tensor(entry, kind, laid_out)
-            tensors.append(made)
-            texts.append(_text(made, below))
+        elif _is_tensor(entry, inputs.type(position), inputs):
+            tensors.append(_tensor(entry, inputs.type(position), _strides_at(inputs, position)))
+            texts.append(_text(tensors[-1], below))
         else:
-            texts.append(_value(value))
-            if values is None:
+            texts.append(_value(_value_at(inputs, position)))
+            if inputs.type(position) in _LISTS and texts[-1] == UNKNOWN:
+                unknown["lists of tensors"] = None
+            elif inputs.values is None:
                 unknown["values of arguments that are no tensors"] = None
-    return Arguments(tuple(texts), tuple(tensors), (*_about(short, tensors, inputs), *unknown))
+    return RecordedArguments(tuple(texts), tuple(tensors), (*_about(short, tensors, inputs), *unknown))
 
 
-def _about(short: str, tensors: list[Tensor], inputs: Inputs) -> Iterator[str]:
+def _strides_at(inputs: Inputs, position: int) -> Dims:
+    return inputs.strides[position] if inputs.strides is not None and position < len(inputs.strides) else None
+
+
+def _about(short: str, tensors: list[RecordedTensor], inputs: Inputs) -> Iterator[str]:
     yield "values of tensors (random here)"
     if any(tensor.kind in _INTEGERS for tensor in tensors):
         yield "indices (random within the shapes)"
@@ -114,13 +112,13 @@ def _about(short: str, tensors: list[Tensor], inputs: Inputs) -> Iterator[str]:
 
 
 def _is_tensor(entry: Dims, kind: str, inputs: Inputs) -> bool:
-    return isinstance(entry, tuple) and (kind in _TYPES or (inputs.types is None and bool(entry)))
+    return isinstance(entry, tuple) and (kind in TYPES or (inputs.types is None and bool(entry)))
 
 
-def _tensor(shape: Dims, kind: str, strides: Dims) -> Tensor:
+def _tensor(shape: Dims, kind: str, strides: Dims) -> RecordedTensor:
     sizes = shape if isinstance(shape, tuple) else ()
     usable = isinstance(strides, tuple) and len(strides) == len(sizes) and not _is_usual(sizes, strides)
-    return Tensor(sizes, _TYPES.get(kind, "float32"), strides if usable and isinstance(strides, tuple) else None)
+    return RecordedTensor(sizes, TYPES.get(kind, "float32"), strides if usable and isinstance(strides, tuple) else None)
 
 
 def _is_usual(shape: Shape, strides: Shape) -> bool:
@@ -133,7 +131,7 @@ def _is_usual(shape: Shape, strides: Shape) -> bool:
     return True
 
 
-def _text(tensor: Tensor, below: int) -> str:
+def _text(tensor: RecordedTensor, below: int) -> str:
     words = [_sizes(tensor.shape), repr(tensor.kind)]
     if tensor.strides is not None:
         words.append(_sizes(tensor.strides))
@@ -161,7 +159,7 @@ def _value(text: str | None) -> str:
 
 def _main(inputs: Inputs) -> str:
     """The type of the first tensor that is no integer, which tensors in lists most likely have, too."""
-    kinds = [_TYPES[kind] for kind in inputs.types or () if kind in _TYPES]
+    kinds = [TYPES[kind] for kind in inputs.types or () if kind in TYPES]
     return next((kind for kind in kinds if kind not in _INTEGERS and kind != "bool"), "float32")
 
 
@@ -169,16 +167,26 @@ def _limit(short: str, inputs: Inputs) -> int:
     """What random integers stay below, so that they are valid as indices."""
     shapes = [entry for entry in inputs.dims or () if isinstance(entry, tuple)]
     first: Shape = shapes[0] if shapes else ()
-    if short.startswith("embedding_dense_backward") and inputs.values and len(inputs.values) > 2:
-        return int(inputs.values[2]) if inputs.values[2].isdecimal() else 1
+    if short.startswith("embedding_dense_backward"):
+        return max(*(integers(_value_at(inputs, 2)) or ()), 1, 1)
     if short.startswith("embedding") and first:
         return max(first[0], 1)
-    if short.startswith(_CLASSES):
-        wide = [shape for shape in shapes if len(shape) > 1]
-        return max(wide[0][1], 1) if wide else 1
-    if short.startswith(_BY_AXIS) and first and inputs.values and len(inputs.values) > 1:
-        axis = inputs.values[1]
-        if axis.lstrip("-").isdecimal() and -len(first) <= int(axis) < len(first):
-            return max(first[int(axis)], 1)
-    sizes = [size for shape in shapes for size in shape]
-    return max(min([*sizes, _SMALLEST]), 1)
+    return _along(short, first, inputs) or _least([*shapes], of_classes=short.startswith(_CLASSES))
+
+
+def _along(short: str, first: Shape, inputs: Inputs) -> int:
+    """The size of the axis that the second argument names; 0 for operators that have no such argument."""
+    axis = integers(_value_at(inputs, 1)) if short.startswith(_BY_AXIS) else None
+    return first[axis[0]] if axis and -len(first) <= axis[0] < len(first) else 0
+
+
+def _least(shapes: list[Shape], *, of_classes: bool) -> int:
+    """The least size of any axis, or the number of classes."""
+    sizes = (
+        [shape[1] for shape in shapes if len(shape) > 1][:1] if of_classes else [s for shape in shapes for s in shape]
+    )
+    return max(min([*sizes, *([] if of_classes and sizes else [_SMALLEST])]), 1)
+
+
+def _value_at(inputs: Inputs, position: int) -> str | None:
+    return inputs.values[position] if inputs.values is not None and position < len(inputs.values) else None

@@ -17,11 +17,12 @@ from traceanalyzer.knowledge.inputs import Inputs
 from traceanalyzer.pipeline import analyze
 from traceanalyzer.report.model import Finding
 from traceanalyzer.report.names import clipped, numbered
+from traceanalyzer.reproduction import arguments
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.operator_times import node_times
 from traceanalyzer.structure.sums import sum_by
-from traceanalyzer.trace.table import Bool
+from traceanalyzer.trace.table import I64, Bool
 
 _OPERATOR = re.compile(r"aten::([A-Za-z_]\w*)")
 _ARROW = "->"
@@ -84,7 +85,7 @@ def of_finding(
         raise UsageError(f"{context.trace.info.name}: has no finding {finding_id}; there are: {there}")
     finding = report.findings[ids.index(finding_id)]
     if finding.rule == _CHAIN:
-        chains = report.result("elementwise_chains", Chains)
+        chains = report.result("chains", Chains)
         for chain in chains.rows if chains is not None else ():
             links = [link for link in chain.links if _OPERATOR.fullmatch(link.name) and _says(link.input_shapes)]
             if len(links) > 1:
@@ -131,13 +132,18 @@ def _with_shapes(context: Context) -> set[str]:
 def _is_recorded(context: Context) -> Bool:
     """Which rows of the host table have inputs: writers may leave shapes empty where they were not recorded."""
     trace, host = context.trace, context.trace.host
-    recorded: Bool = trace.shapes.where(_says)[host.shapes] | (host.types > 0) | (host.concrete > 0)
-    return recorded & (host.shapes > 0)
+    recorded: Bool = trace.shapes.where(_says)[host.shapes] | trace.concrete.where(_says)[host.concrete]
+    return recorded | trace.types.where(_has_tensor)[host.types]
 
 
 def _says(shapes: str) -> bool:
-    """Whether a text of shapes has a size."""
+    """Whether a text of shapes or values has a number."""
     return any(character.isdigit() for character in shapes)
+
+
+def _has_tensor(types: str) -> bool:
+    """Whether a text of types has that of a tensor, which may be one without axes."""
+    return any(kind in arguments.TYPES for kind in Inputs(None, types).types or ())
 
 
 def _attention(context: Context) -> tuple[RecordedCall, ...]:
@@ -174,28 +180,34 @@ def _most(context: Context, name: str, shapes: str | None) -> RecordedCall:
     is_recorded = _is_recorded(context)[row]
     if not is_recorded.any():
         raise UsageError(f"{file}: has no shapes of the inputs of {name}; record with record_shapes=True")
-    times = context.cached(node_times)
-    device_ns = times.device_total_ns[nodes]
-    cost = device_ns if device_ns.any() else host.dur_ns[row]
     groups = np.column_stack([host.shapes[row], host.types[row], host.strides[row], host.concrete[row]])
     distinct, group = np.unique(groups, axis=0, return_inverse=True)
-    group = group.ravel()
-    is_wanted = np.array([_is_wanted(trace.shapes[code], shapes) for code in distinct[:, 0].tolist()], np.bool_)
-    is_wanted &= np.bincount(group, weights=is_recorded, minlength=len(distinct)) > 0
-    if not is_wanted.any():
-        known = ", ".join(sorted({f"{name}{trace.shapes[code]}" for code in distinct[:, 0].tolist() if code})[:3])
+    shown = [trace.shapes[number] for number in distinct[:, 0].tolist()]
+    device_ns = context.cached(node_times).device_total_ns[nodes]
+    cost = sum_by(group.ravel().astype(np.int64), device_ns if device_ns.any() else host.dur_ns[row], len(distinct))
+    cost[np.bincount(group.ravel(), weights=is_recorded, minlength=len(distinct)) == 0] = -1
+    cost[[not _is_wanted(text, shapes) for text in shown]] = -1
+    if cost.max() < 0:
+        known = ", ".join(sorted({f"{name}{text}" for text in shown if text})[:3])
         raise UsageError(f"{file}: has no calls of {name} with these shapes; there are: {clipped(known, 200)}")
-    total = np.where(is_wanted, sum_by(group.astype(np.int64), cost, len(distinct)), -1)
-    best = int(total.argmax())
-    mine = group == best
+    return _measured(context, name, row[group.ravel() == cost.argmax()], len(row))
+
+
+def _measured(context: Context, name: str, rows: I64, every: int) -> RecordedCall:
+    """The calls of some rows of the host table, which have equal inputs, among every call of the operator."""
+    trace, host = context.trace, context.trace.host
+    tree = context.host
+    nodes = np.flatnonzero((tree.kind != NodeKind.MODULE) & np.isin(tree.row, rows) & ~tree.merged)
+    device_ns = context.cached(node_times).device_total_ns[nodes]
+    first = int(rows[0])
     return RecordedCall(
         name=name,
-        inputs=Inputs.of(trace, int(row[mine][0])),
-        count=int(mine.sum()),
-        others=int((~mine).sum()),
-        host_ns=float(np.median(host.dur_ns[row[mine]])),
-        device_ns=float(np.median(device_ns[mine])) if device_ns[mine].any() else None,
-        roof_ns=_roof_ns(context, name, trace.shapes[distinct[best][0]], trace.types[distinct[best][1]]),
+        inputs=Inputs.of(trace, first),
+        count=len(rows),
+        others=every - len(rows),
+        host_ns=float(np.median(host.dur_ns[rows])),
+        device_ns=float(np.median(device_ns)) if device_ns.any() else None,
+        roof_ns=_roof_ns(context, name, trace.shapes[host.shapes[first]], trace.types[host.types[first]]),
     )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from traceanalyzer.errors import UsageError
 from traceanalyzer.report.names import clipped
 from traceanalyzer.reproduction import arguments, variants
+from traceanalyzer.reproduction.arguments import RecordedArguments
 from traceanalyzer.reproduction.calls import RecordedCall
 from traceanalyzer.reproduction.variants import Variant
 from traceanalyzer.trace.model import Trace
@@ -161,7 +162,7 @@ def _written(trace: Trace, calls: Sequence[RecordedCall], chosen: Sequence[Varia
     return written.rstrip("\n") + "\n"
 
 
-def _facts(calls: Sequence[RecordedCall], made: Sequence[arguments.Arguments], finding: str | None) -> list[str]:
+def _facts(calls: Sequence[RecordedCall], made: Sequence[RecordedArguments], finding: str | None) -> list[str]:
     count, others = calls[0].count, calls[0].others
     facts = [f"Recorded: {count} calls with these inputs, {others} with others; times are medians."]
     if finding is not None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from traceanalyzer.reproduction import arguments
-from traceanalyzer.reproduction.arguments import Tensor
+from traceanalyzer.reproduction.arguments import RecordedTensor
 from traceanalyzer.reproduction.calls import RecordedCall
 
 CONTIGUOUS, CHANNELS_LAST, BFLOAT16, FLOAT32 = "contiguous", "channels_last", "bfloat16", "float32"
@@ -66,22 +66,22 @@ def of(calls: Sequence[RecordedCall], rule: str | None) -> tuple[Variant, ...]:
     return tuple(Variant(name, name in named) for name in dict.fromkeys((*named, *fitting)))
 
 
-def _fitting(calls: Sequence[RecordedCall], tensors: Sequence[Tensor]) -> list[str]:
+def _fitting(calls: Sequence[RecordedCall], tensors: Sequence[RecordedTensor]) -> list[str]:
     """The variants that change something of the calls."""
     names = {call.short for call in calls}
-    found = [*([FUSED] if is_fusable(calls) else []), *([COMPILED] if len(calls) > 1 else [])]
+    kinds = {tensor.kind for tensor in tensors}
     is_convolution = any(name.startswith(_CONVOLUTIONS) for name in names)
-    if any(not tensor.is_contiguous for tensor in tensors):
-        found.append(CONTIGUOUS)
-    if is_convolution and any(len(tensor.shape) == 4 for tensor in tensors):
-        found.append(CHANNELS_LAST)
-    if names & (_PRODUCTS | _ATTENTIONS) or is_convolution:
-        kinds = {tensor.kind for tensor in tensors}
-        found += [BFLOAT16] if "float32" in kinds else []
-        found += [FLOAT32] if "float64" in kinds else []
-    if names <= _ALIGNED and any(size % 8 for tensor in tensors for size in tensor.shape[-2:]):
-        found.append(PADDED)
-    return found
+    is_product = is_convolution or bool(names & (_PRODUCTS | _ATTENTIONS))
+    fits = {
+        FUSED: is_fusable(calls),
+        COMPILED: len(calls) > 1,
+        CONTIGUOUS: not all(tensor.is_contiguous for tensor in tensors),
+        CHANNELS_LAST: is_convolution and any(len(tensor.shape) == 4 for tensor in tensors),
+        BFLOAT16: is_product and "float32" in kinds,
+        FLOAT32: is_product and "float64" in kinds,
+        PADDED: names <= _ALIGNED and any(size % 8 for tensor in tensors for size in tensor.shape[-2:]),
+    }
+    return [name for name, does_fit in fits.items() if does_fit]
 
 
 def is_fusable(calls: Sequence[RecordedCall]) -> bool:
