@@ -54,11 +54,11 @@ _AT_BEST = Text(
 _PER_STEP = Text("outcome-per-step", "per step", note="within a phrase: 152 \u2192 93 ms per step (1.6x)")
 _IN_ALL = Text("outcome-in-all", "in all", note="of a whole run; within a phrase: 152 \u2192 93 s in all (1.6x)")
 _ALL_FIXES = Text(
-    "outcome-all-fixes-2", "with all {count:count} fixes", note="ends a phrase: 152 \u2192 93 ms per step (1.6x)"
+    "outcome-all-fixes-2", "with all fixes ({count:count})", note="ends a phrase: 152 \u2192 93 ms per step (1.6x)"
 )
 _OVERLAP = Text(
     "outcome-fixes-overlap",
-    "with all {count:count} fixes, which overlap",
+    "with all fixes ({count:count}), which overlap",
     note="ends a phrase: 152 \u2192 93 ms per step (1.6x); together they save less than their sum",
 )
 _ONE_FIX = Text("outcome-one-fix", "with the fix", note="ends a phrase: 152 \u2192 93 ms per step (1.6x)")
