@@ -15,6 +15,7 @@ from tests.formats.samples import TRAINING, report_of
 from tests.reading import plain
 from traceanalyzer.formats import language, render, terminal
 from traceanalyzer.formats.language import ENGLISH, Language
+from traceanalyzer.sections.overview import PART_LABELS
 
 RU, ZH = language.of("ru"), language.of("zh")
 each_language = pytest.mark.parametrize("spoken", [ENGLISH, RU, ZH], ids=lambda spoken: spoken.code)
