@@ -71,7 +71,10 @@ def test_runs_by_wasted_time(tmp_path: Path) -> None:
     assert shown.column("Wasted GPU time") == ["95.00 us", "60.00 us", "30.00 us"]
     assert shown.column("GPU busy") == ["5.00 %", "40.00 %", "70.00 %"]
     assert shown.column("Typical step") == ["100.0 us"] * 3
-    assert shown.column("Parts of the step")[1] == "Other: 50.00 %, Kernel: 40.00 %, Runtime: 5.00 %, CPU Exec: 5.00 %"
+    assert (
+        shown.column("Parts of the step")[1]
+        == "Other: 50.00 %, Kernels: 40.00 %, Launches and other GPU calls: 5.00 %, CPU in operators: 5.00 %"
+    )
 
 
 def test_what_hardly_has_work_is_not_in_the_sums(tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ def test_a_card_has_the_change_its_cause_and_the_prediction() -> None:
     assert said[2].startswith("DataLoader: ")
     assert said[3].startswith("Predicted ")
     assert ", got " in said[3]
-    assert {"Before", "After", "Kernel"} <= set(said)
+    assert {"Before", "After", "Kernels"} <= set(said)
 
 
 def test_a_report_has_its_headline_parts_and_findings() -> None:

@@ -71,7 +71,7 @@ def test_every_format_says_what_the_step_waits_for(layout: str) -> None:
 def test_few_turns_are_told_in_their_order() -> None:
     # host 0-10, loader 10-60, host 60-80 with the launch, kernel 80-280, host 280-320
     assert said(report(planned())) == (
-        "What the step waits for, in order (critical path, 320 us): CPU 10.0 us, DataLoader 50 us, CPU 20 us, "
+        "What the step waits for, in order (critical path, 320 us): CPU 10 us, DataLoader 50 us, CPU 20 us, "
         "GPU 200 us, CPU 40 us."
     )
 

@@ -15,6 +15,7 @@ from tests.formats.samples import TRAINING, report_of
 from tests.reading import plain
 from traceanalyzer.formats import language, render, terminal
 from traceanalyzer.formats.language import ENGLISH, Language
+from traceanalyzer.sections.overview import PART_LABELS
 
 RU, ZH = language.of("ru"), language.of("zh")
 each_language = pytest.mark.parametrize("spoken", [ENGLISH, RU, ZH], ids=lambda spoken: spoken.code)
@@ -38,7 +39,8 @@ def test_the_screen_keeps_its_width_and_its_numbers(spoken: Language) -> None:
     assert max(map(cell_len, lines)) <= 80
     parts = plain(report)["recording"]["typical"]["parts"]
     shown = spoken.quantity(parts["memcpy_ns"], "plain_ns")
-    assert any("Memcpy" in line and shown in line for line in lines)
+    label = spoken.text(PART_LABELS["memcpy"])
+    assert any(label in line and shown in line for line in lines)
 
 
 @pytest.mark.parametrize("lang", ["en", "ru", "zh"])

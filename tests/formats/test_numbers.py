@@ -50,8 +50,8 @@ GPU = {
 }
 STEPS = {
     "Duration": "duration_ns",
-    "Kernel": "kernel_ns",
-    "Memcpy": "memcpy_ns",
+    "Kernels": "kernel_ns",
+    "Copies": "memcpy_ns",
     "Communication": "communication_ns",
     "DataLoader": "dataloader_ns",
     "Other": "other_ns",

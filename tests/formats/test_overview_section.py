@@ -50,7 +50,9 @@ def test_code_in_no_operator_has_its_name_and_the_figure_stays() -> None:
 def test_every_format_has_the_name_in_bars_tables_and_charts(form: str) -> None:
     text = render(between_operators(), form, 20)
     assert "CPU between operators" in text
-    assert not re.search(r"CPU Exec \| Other|CPU Exec</th><th[^>]*>Other|^ *Other  +\d", text, re.MULTILINE)
+    assert not re.search(
+        r"CPU in operators \| Other|CPU in operators</th><th[^>]*>Other|^ *Other  +\d", text, re.MULTILINE
+    )
 
 
 def test_a_program_that_sleeps_says_so() -> None:

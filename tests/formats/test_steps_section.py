@@ -38,7 +38,7 @@ def section(whole: Report, top: int = 10) -> dict[str, object]:
 
 @people
 def test_program_and_framework_are_shown(layout: str) -> None:
-    text = render(serving(), layout)
+    text = render(serving(), layout, 20)
     assert "What was recorded" in text
     assert "SGLang" in text
     assert "serving" in text
@@ -48,7 +48,7 @@ def test_program_and_framework_are_shown(layout: str) -> None:
 @people
 def test_a_mean_over_typical_steps_says_how_many_they_are(layout: str) -> None:
     text = " ".join(as_read(render(serving(slow=2), layout)).split())
-    length = "1 ms" if layout == "html" else "1.0 ms"  # the page has whole times
+    length = "1,000 us" if layout == "html" else "1.0 ms"  # the page has whole times
     assert f"A typical step takes {length}: the mean over 4 of 5 steps, by the marks of SGLang" in text
     assert "none is marked" not in text
     assert "by the marks of SGLang" in text

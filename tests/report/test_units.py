@@ -154,7 +154,7 @@ def test_counts_are_exact(value: int) -> None:
     [
         (31e6, 149e6, "31 of the 149 ms"),
         (31_400_000, 149_400_000, "31 of the 149 ms"),
-        (10_718_000, 10_743_000, "all 10.7 ms"),
+        (10_718_000, 10_743_000, "all 11 ms"),
         (1_254_000, 1_318_000, "1.25 of the 1.32 ms"),
         (300e6, 1_049e6, "0.30 of the 1.0 s"),
         (3e6, 19_999_999, "3.0 of the 20 ms"),
@@ -173,7 +173,7 @@ def test_a_part_and_its_whole_have_one_unit(own: float, whole: float, text: str)
     [
         (152_500_000, "plain_ns", "152 ms"),
         (20_400_000, "plain_ns", "20 ms"),
-        (10_718_000, "plain_ns", "10.7 ms"),
+        (10_718_000, "plain_ns", "11 ms"),
         (2_435_000, "plain_ns", "2.4 ms"),
         (999_960, "plain_ns", "1.0 ms"),
         (412, "plain_ns", "412 ns"),

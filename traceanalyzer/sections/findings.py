@@ -54,11 +54,11 @@ _AT_BEST = Text(
 _PER_STEP = Text("outcome-per-step", "per step", note="within a phrase: 152 \u2192 93 ms per step (1.6x)")
 _IN_ALL = Text("outcome-in-all", "in all", note="of a whole run; within a phrase: 152 \u2192 93 s in all (1.6x)")
 _ALL_FIXES = Text(
-    "outcome-all-fixes-2", "with all {count:count} fixes", note="ends a phrase: 152 \u2192 93 ms per step (1.6x)"
+    "outcome-all-fixes-2", "with all fixes ({count:count})", note="ends a phrase: 152 \u2192 93 ms per step (1.6x)"
 )
 _OVERLAP = Text(
     "outcome-fixes-overlap",
-    "with all {count:count} fixes, which overlap",
+    "with all fixes ({count:count}), which overlap",
     note="ends a phrase: 152 \u2192 93 ms per step (1.6x); together they save less than their sum",
 )
 _ONE_FIX = Text("outcome-one-fix", "with the fix", note="ends a phrase: 152 \u2192 93 ms per step (1.6x)")
@@ -168,16 +168,21 @@ def build(report: Report, top: int) -> Iterator[Section]:
 def _useless(report: Report, shown: Sequence[Finding]) -> Iterator[Message]:
     """What would not make a step shorter, by the replay of the recorded dependencies; not where a finding does it."""
     path = report.result("critical_path", CriticalPath)
-    if path is None or not path.step_ns or all(headline.bound in _NO_VERDICT for headline in report.headlines):
+    if path is None or not path.step_ns or {headline.bound for headline in report.headlines} <= _NO_VERDICT:
         return
-    savings = (each.saving for each in shown if not each.latent)
-    helps = {each.resource for each in savings if each and each.wall_ns_per_step[1]}
+    helps = _helps(shown)
     slack, work = path.device_slack_ns_per_step or 0.0, path.device_ns_per_step or 0.0
     if work and slack >= _OFF_PATH * work and "gpu" not in helps:
         yield _KERNELS(share=slack / work)
     on_path = units.total(part.ns_per_step for part in path.parts if part.resource in _OF_GPU)
     if on_path >= _ON_PATH * path.step_ns and not helps & {"host", "loader"}:
         yield _CPU(share=on_path / path.step_ns)
+
+
+def _helps(shown: Sequence[Finding]) -> set[str]:
+    """The resources of which less work makes a step shorter, as findings say."""
+    savings = (each.saving for each in shown if not each.latent)
+    return {each.resource for each in savings if each and each.wall_ns_per_step[1]}
 
 
 def _opening(report: Report, headlines: Sequence[Headline]) -> Iterator[Message]:

@@ -50,7 +50,7 @@ def test_many_kernels_that_take_longer_now_and_then_are_another_process() -> Non
     assert found.severity == "critical"
     assert "50 runs of 6 different kernels take 2.0 ms longer than the same kernels" in found.summary.text
     assert (
-        "Most likely another process uses this GPU for 16.7 of the 24 ms: 50 runs of 6 kernels take 2.0 ms longer "
+        "Most likely another process uses this GPU for 17 of the 24 ms: 50 runs of 6 kernels take 2.0 ms longer "
         "than elsewhere."
     ) in said(sliced(in_turns))
 

@@ -271,6 +271,12 @@ def page(ident: str) -> RulePage:
     return pages()[ident]
 
 
+def of_whole_run(ident: str, summary: Text) -> Text:
+    """What a rule says of a whole run, in which nothing is per step, where its page has such a text."""
+    known = pages().get(ident)
+    return known.texts.get(f"{summary.id.removeprefix(f'{ident}-')}-run", summary) if known else summary
+
+
 @cache
 def pages() -> dict[str, RulePage]:
     """All pages by the id of the rule, in the order of the documentation.

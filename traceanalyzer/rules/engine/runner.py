@@ -28,7 +28,7 @@ from traceanalyzer.rules.engine.duplicates import distinct
 from traceanalyzer.rules.engine.facts import Facts, Missing
 from traceanalyzer.rules.engine.headlines import headline, printed
 from traceanalyzer.rules.engine.prices import Prices
-from traceanalyzer.rules.engine.rule import Draft, OfEvents, Rule, pages
+from traceanalyzer.rules.engine.rule import Draft, OfEvents, Rule, of_whole_run
 from traceanalyzer.rules.engine.selection import Chosen
 
 _ABSTAINS = Text(
@@ -185,7 +185,8 @@ def _texts(facts: Facts, rule: Rule, draft: Draft) -> tuple[Message, Message, Me
     """Title, summary, advice and exceptions of a finding."""
     code = rule.code if draft.code is None else draft.code
     params = {key: each(**draft.params) if isinstance(each, Text) else each for key, each in draft.params.items()}
-    summary = _of_run(facts, rule, draft.summary or rule.summary)(**params)
+    told = draft.summary or rule.summary
+    summary = (of_whole_run(rule.id, told) if facts.is_whole_run else told)(**params)
     advice = (draft.advice or rule.advice)(**params)
     return (
         (draft.title or rule.title)(**params),
@@ -193,12 +194,6 @@ def _texts(facts: Facts, rule: Rule, draft: Draft) -> tuple[Message, Message, Me
         snippets.with_version(facts, advice, code),
         rule.not_when(**params),
     )
-
-
-def _of_run(facts: Facts, rule: Rule, summary: Text) -> Text:
-    """What is said of a whole run, in which nothing is per step, where the page of the rule has that."""
-    key = f"{summary.id.removeprefix(f'{rule.id}-')}-run"
-    return pages()[rule.id].texts.get(key, summary) if facts.is_whole_run and rule.id in pages() else summary
 
 
 def _reason(found: Sequence[Message], runs: int) -> Message | None:
@@ -377,9 +372,8 @@ def _severity(facts: Facts, draft: Draft, saving: Saving | None, once: Once | No
 def _at_least(draft: Draft, saving: Saving | None) -> str:
     """The severity that a finding has for what it saves at least; the highest for half a step, info if a guess."""
     sure = saving.wall_share[0] if saving and draft.confidence != "C" else 0.0
-    if sure >= _HALF:
-        return SEVERITIES[-1]
-    return next((name for share, name in _STEPS_OF_SEVERITY[1:] if sure >= share), "info")
+    steps = ((_HALF, "critical"), *_STEPS_OF_SEVERITY[1:])
+    return next((name for share, name in steps if sure >= share), "info")
 
 
 def _lifted(facts: Facts, judged: list[_Judged]) -> list[_Judged]:
