@@ -79,9 +79,12 @@ def test_each_tool_answers_over_standard_input_and_output(folder: Path) -> None:
             ("finding", {"path": "before.json.gz", "id": "nothing"}),
             ("report", {"path": "../closed/secret.json.gz"}),
             ("report", {"path": "before.json.gz", "top": 1}),
+            ("query", {"path": "before.json.gz", "sql": "select count(*) as n from kernels"}),
+            ("query", {"path": "before.json.gz"}),
+            ("query", {"path": "before.json.gz", "sql": "select * from read_csv('/etc/passwd')"}),
         ],
     )
-    assert [failed for failed, _ in answers] == [False] * 5 + [True, True, False]
+    assert [failed for failed, _ in answers] == [False] * 5 + [True, True, False, False, False, True]
     texts = [text.replace("\u202f", " ") for _, text in answers]
     assert answers[0][1] == brief.render(report_of(TRAINING)).replace("gpu_training.json.gz", "before.json.gz")
     assert texts[1].startswith("<!-- traceanalyzer finding")
@@ -92,6 +95,9 @@ def test_each_tool_answers_over_standard_input_and_output(folder: Path) -> None:
     assert "leads out of" in texts[6]
     assert len(texts[5].splitlines()) == len(texts[6].splitlines()) == 1
     assert len(json.loads(texts[7])["findings"]) == 1
+    assert texts[8].split() == ["n", "---", "174", "(1", "row)"]
+    assert "kernels: " in texts[9]
+    assert len(texts[10].splitlines()) == 1
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before, "nothing is written"
 
 

@@ -79,9 +79,14 @@ def test_start_up_and_cut_steps_are_not_judged() -> None:
     assert found.gate.outcome == "passed"
 
 
-def test_one_recording_a_side_on_a_cpu_tells_nothing() -> None:
-    found = gated(recordings([100]), recordings([180]))
+@pytest.mark.parametrize("after", [80, 100.5, 180, 380])
+def test_one_recording_a_side_on_a_cpu_tells_little(after: float) -> None:
+    found = gated(recordings([100]), recordings([after]))
     assert (found.outcome, found.reason.id) == ("inconclusive", "diff-gate-one-recording")
+
+
+def test_one_recording_a_side_on_a_cpu_tells_what_no_noise_explains() -> None:
+    assert gated(recordings([100]), recordings([450])).outcome == "regression"
 
 
 def test_a_drift_within_recordings_is_no_regression() -> None:

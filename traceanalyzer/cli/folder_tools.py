@@ -12,18 +12,19 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
 
-from traceanalyzer import multirank
+from traceanalyzer import multirank, querying
 from traceanalyzer.cli.report import ReportRequest, make
 from traceanalyzer.comparison import diff
 from traceanalyzer.comparison.snapshots import are_snapshots, diff_snapshots
 from traceanalyzer.comparison.verification import verify
 from traceanalyzer.config import Config
 from traceanalyzer.errors import UnusableInputError, UsageError
-from traceanalyzer.formats import brief, difference, one_finding, verification, what_if
+from traceanalyzer.formats import brief, difference, one_finding, query_rows, verification, what_if
 from traceanalyzer.formats.answers import Answer
 from traceanalyzer.inputs import opening
 from traceanalyzer.pipeline import StepChoice
 from traceanalyzer.prediction import whatif
+from traceanalyzer.querying import QueryLimits, tables
 from traceanalyzer.readers.source import STDIN
 from traceanalyzer.report.model import Report
 from traceanalyzer.trace.model import Trace
@@ -33,6 +34,8 @@ LONGEST = 16_000
 """Most characters of an answer (own choice: twice a report in brief)."""
 _ROWS = (20, 10, 5, 2)
 """Rows of a table, fewer until the answer is short enough."""
+_QUERY = QueryLimits(rows=1_000, seconds=20.0, memory_mb=512)
+"""What a question may take (own choice: an answer has no room for more rows)."""
 _KEPT = 4
 """Reports that are kept for further questions about the same file."""
 
@@ -49,7 +52,7 @@ class FolderTools:
     @property
     def tools(self) -> tuple[Callable[..., str], ...]:
         """The tools, by their names."""
-        return self.report, self.finding, self.diff, self.verify, self.whatif, self.ranks
+        return self.report, self.finding, self.diff, self.verify, self.whatif, self.ranks, self.query
 
     def report(self, path: str, top: int | None = None) -> str:
         """Report on one recording, in at most 8,000 characters of JSON. Call this first.
@@ -150,6 +153,22 @@ class FolderTools:
         with self._one_at_a_time:
             return brief.render(multirank.find([self._inside(path)]).report(self._config))
 
+    def query(self, path: str, sql: str = "") -> str:
+        """Ask the events of a trace what the report does not say; without a question, the tables and their columns.
+
+        Args:
+            path: A trace below the folder of the server.
+            sql: One SELECT in the dialect of DuckDB; it reads the tables of the trace and nothing else.
+        """
+        with self._one_at_a_time:
+            if not sql.strip():
+                return tables.listed()
+            trace = self._measured(path)
+            if not isinstance(trace, Trace):
+                raise UsageError(f"{path}: is a folder; name one trace")
+            answer = querying.sql(trace, sql, limits=_QUERY, config=self._config)
+            return _shortened(query_rows.table(answer))
+
     def _report(self, given: str) -> Report:
         """The report on a path; one of few that are kept, if the file is as it was."""
         path = self._inside(given)
@@ -225,7 +244,11 @@ class FolderTools:
 def _bounded(answer: Answer) -> str:
     """An answer as Markdown of bounded length; fewer rows first, then what is left out is counted."""
     texts = (answer.render("markdown", rows) for rows in _ROWS)
-    text = next((text for text in texts if len(text) <= LONGEST), answer.render("markdown", _ROWS[-1]))
+    return _shortened(next((text for text in texts if len(text) <= LONGEST), answer.render("markdown", _ROWS[-1])))
+
+
+def _shortened(text: str) -> str:
+    """A text of bounded length in whole lines; what is left out is counted."""
     if len(text) <= LONGEST:
         return text
     kept = text[:LONGEST].rpartition("\n")[0]

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
 
 _INSTRUCTIONS = (
-    "Recordings of PyTorch programs below one folder. Begin with report; finding tells one finding whole. After a "
-    "change record again and call verify: a saving is a prediction until then."
+    "Recordings of PyTorch programs below one folder. Begin with report; finding tells one finding whole, and query "
+    "what the report does not say. After a change record again and call verify: a saving is a prediction until then."
 )
 _WAITING = "Waiting for a client on standard input (docs/agents.md); Ctrl+C ends."
 
@@ -33,9 +33,9 @@ def command(*, folder: str, quiet: bool) -> None:
     """Answer programs that read, over files below one folder.
 
     It speaks the Model Context Protocol on standard input and output. The tools are report, finding, diff, verify,
-    whatif and ranks, as the commands of these names. Only files below FOLDER are read, and links that lead out of it
-    are refused. Nothing is written, no address is opened, and each answer is bounded. It needs an extra: pip install
-    'torch-traceanalyzer[mcp]'.
+    whatif, ranks and query, as the commands of these names. Only files below FOLDER are read, and links that lead out
+    of it are refused. Nothing is written, no address is opened, and each answer is bounded. It needs an extra: pip
+    install 'torch-traceanalyzer[mcp]', and for query 'torch-traceanalyzer[mcp,sql]'.
 
     \b
     Examples:

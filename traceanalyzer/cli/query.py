@@ -93,7 +93,7 @@ def command(
     """  # noqa: D301 - \b is click's mark for "do not rewrap"
     targets = _targets(outputs, form)
     if query is None:
-        delivery.put(_tables(), "terminal")
+        delivery.put(tables.listed(), "terminal")
         return
     import_duckdb()  # said before a large trace is read
     limits = QueryLimits(max_rows, max_seconds, max_memory_mb)
@@ -136,16 +136,6 @@ def _targets(outputs: tuple[str, ...], form: str | None) -> list[delivery.Target
     if any(target.path == delivery.SCREEN and target.form == _PARQUET for target in wanted):
         raise UsageError("--format parquet cannot be printed; name a file with -o")
     return wanted
-
-
-def _tables() -> str:
-    """The tables and their columns."""
-    blocks = []
-    for table in tables.described():
-        width = max(len(column.name) for column in table.columns)
-        lines = [f"  {column.name:{width}}  {column.type:8}  {column.meaning}".rstrip() for column in table.columns]
-        blocks.append("\n".join([f"{table.name}: {table.about}", *lines]))
-    return "\n\n".join(blocks) + "\n"
 
 
 def _read(given: str, jobs: int, *, quiet: bool) -> list[Trace]:

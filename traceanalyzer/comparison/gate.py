@@ -2,9 +2,9 @@
 
 Most steps may be as before and every tenth four times as long; then the mean fails. The program may be slower and rare
 long steps hide it in the mean; then the typical step fails. An alarm stops somebody's work, so each statistic is tested
-at a tenth of the level of a verdict, single recordings by blocks of their steps, too, and of one recording a side on a
-CPU, whose noise nobody knows, nothing is said. Both tests together raise at most one false alarm in a hundred pairs
-(docs/ci.md has the measurement).
+at a tenth of the level of a verdict, single recordings by blocks of their steps, too. One recording a side on a CPU,
+whose noise nobody knows, only fails where it is slower than recordings of one program ever were. Both tests together
+raise at most one false alarm in a hundred pairs (docs/ci.md has the measurement).
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ from traceanalyzer.report.message import Message, Text
 _LEVEL = 0.01
 """Probability with which the interval of a statistic misses: half of it on the side of an alarm."""
 STATISTICS = ("typical", "mean")
+_UNKNOWN_NOISE = 3.0
+"""Share by which one recording of a program on a CPU may be slower than another one (measured: of 2,048 pairs of 130
+recordings of four programs on a busy machine, `benchmarks/gate_recordings.json`, none was four times as slow)."""
 
 _PASSED = Text("diff-gate-passed-exactly", "No regression beyond {limit:exact_share}.")
 _PASSED_BOTH = Text(
@@ -120,9 +123,11 @@ def judge(
     if verdict.is_identical(base, head):
         return Gate(limit, "passed", _PASSED(limit=limit))
     source = noise.source(typical)
-    if source == "steps" and verdict.is_one_each_on_cpu(base, head):
+    is_unknown = source == "steps" and verdict.is_one_each_on_cpu(base, head)
+    least = max(limit, _UNKNOWN_NOISE) if is_unknown else limit
+    tests = [_tested(name, base, head, least, machine) for name in STATISTICS]
+    if is_unknown and not _named(tests, "regression"):
         return Gate(limit, "inconclusive", _ONE_RECORDING(limit=limit))
-    tests = [_tested(name, base, head, limit, machine) for name in STATISTICS]
     outcome = next((word for word in ("regression", "inconclusive") if _named(tests, word)), "passed")
     return Gate(limit, outcome, _reason(tests, outcome, limit, base, head), tuple(tests), source)
 

@@ -122,6 +122,16 @@ def described() -> tuple[SqlTable, ...]:
     return (_events(), *map(_recorded, _RECORDED), _kernels(), *map(_computed, _COMPUTED), *map(_shared, _DESCRIBED))
 
 
+def listed() -> str:
+    """The tables and their columns, as text for people."""
+    blocks = []
+    for table in described():
+        width = max(len(column.name) for column in table.columns)
+        lines = [f"  {column.name:{width}}  {column.type:8}  {column.meaning}".rstrip() for column in table.columns]
+        blocks.append("\n".join([f"{table.name}: {table.about}", *lines]))
+    return "\n\n".join(blocks) + "\n"
+
+
 def _events() -> SqlTable:
     columns = (
         _RANK,

@@ -23,8 +23,13 @@ _RUN = Text(
 )
 _NO_GAIN = Text("no-gain", "What will not help")
 _KERNELS = Text(
-    "no-gain-kernels-2",
-    "Faster kernels alone: no gain, the step does not wait for {share:percent} of the GPU's work.",
+    "no-gain-kernels-3",
+    "Faster kernels alone: no gain, the step waits for only {share:percent} of the GPU's work.",
+    note="in a list of what would not make a step shorter",
+)
+_KERNELS_NONE = Text(
+    "no-gain-kernels-none",
+    "Faster kernels alone: no gain, the step waits for none of the GPU's work.",
     note="in a list of what would not make a step shorter",
 )
 _CPU = Text(
@@ -32,6 +37,8 @@ _CPU = Text(
     "Faster Python, launches or loading: no gain, the step waits for the GPU {share:percent} of the time.",
     note="in a list of what would not make a step shorter",
 )
+_A_PERCENT = 0.005
+"""Least share that is a percent when it is rounded."""
 _OFF_PATH = 0.8
 """Share of the GPU's work off the critical path from which on faster kernels are said not to help (own choice)."""
 _ON_PATH = 0.95
@@ -173,7 +180,8 @@ def _useless(report: Report, shown: Sequence[Finding]) -> Iterator[Message]:
     helps = _helps(shown)
     slack, work = path.device_slack_ns_per_step or 0.0, path.device_ns_per_step or 0.0
     if work and slack >= _OFF_PATH * work and "gpu" not in helps:
-        yield _KERNELS(share=slack / work)
+        waits = 1 - slack / work
+        yield _KERNELS(share=waits) if waits >= _A_PERCENT else _KERNELS_NONE()
     on_path = units.total(part.ns_per_step for part in path.parts if part.resource in _OF_GPU)
     if on_path >= _ON_PATH * path.step_ns and not helps & {"host", "loader"}:
         yield _CPU(share=on_path / path.step_ns)

@@ -142,6 +142,7 @@ def build(report: Report, top: int) -> Iterator[Section]:
         facts(_FIGURES, found.devices[0]) if is_alone else (),
         tables=(table("memory_savings", _COLUMNS, rows, max(top, len(rows))),) if rows else (),
         topic=Topic.MEMORY,
+        is_detail=all(device.obstacle == "trace" for device in found.devices),  # then memory is seldom what was asked
         is_essential=bool(rows),
     )
 

@@ -110,6 +110,6 @@ def test_edge_events() -> None:
 def test_the_headline_names_the_waits_and_not_the_launches_after_them() -> None:
     (headline,) = report(fires()).headlines
     assert headline.bound == "host"
-    assert "it waits for the GPU first, so the GPU idles 1.2 of the 3.4 ms" in headline.message.text
+    assert "it waits for the GPU between launches, so the GPU idles 1.2 of the 3.4 ms" in headline.message.text
     (slow,) = report(trap_slow_launches()).headlines
     assert "the CPU: it launches kernels too slowly, so the GPU idles" in slow.message.text

@@ -81,6 +81,11 @@ _DEVICE_ALONE = Text(
     "detail-device-alone",
     "Only the GPU was recorded: add ProfilerActivity.CPU to see which operator or line it is.",
 )
+_LIGHT = Text(
+    "detail-device-alone-light",
+    "Only the GPU was recorded (--light): record without it to see which operator or line it is.",
+    note="--light is code",
+)
 _FIRST_STEP = Text(
     "detail-first-step",
     "This mean includes the first step of {first:ns}; the others take {median:ns} in the median.",
@@ -312,7 +317,9 @@ def _of_startup(facts: Facts, share: float | None) -> StepBound:
 def _with_device_alone(facts: Facts, found: StepBound) -> StepBound:
     """Add that nothing of the host was recorded, where kernels were."""
     has_kernels = facts.find("kernel_classes", KernelClasses) is not None
-    return found.qualified(_DEVICE_ALONE) if has_kernels and facts.is_gpu_alone else found
+    if not has_kernels or not facts.is_gpu_alone:
+        return found
+    return found.qualified(_LIGHT if facts.capture is not None and facts.capture.facts.is_light else _DEVICE_ALONE)
 
 
 def _with_sleep(facts: Facts, found: StepBound) -> StepBound:

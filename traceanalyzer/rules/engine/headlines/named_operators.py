@@ -65,9 +65,9 @@ _HOST_IN = Text(
     note="unit is in the genitive: each step; name is an operator such as aten::addmm, or a part of the program",
 )
 _HOST_OUTSIDE = Text(
-    "headline-cpu-host-outside-2",
-    "Limited by the CPU for {part:part} of {unit}, longest in no operator ({time:ns}).",
-    note="unit is in the genitive: each step; no operator: Python or a library outside of PyTorch",
+    "headline-cpu-host-outside-3",
+    "Limited by the CPU for {part:part} of {unit}, longest outside of operators ({time:ns}).",
+    note="unit is in the genitive: each step; outside of operators: in Python or a library outside of PyTorch",
 )
 _PAUSES = Text(
     "headline-cpu-pauses-2",

@@ -211,8 +211,8 @@ _CAUSES = {
         Text("headline-cpu-computes", "operators compute on it", "it is the CPU"),
     ),
     "synchronization": (
-        Text("headline-cause-waits", "the CPU waits for the GPU first", "after: mostly because"),
-        Text("headline-cpu-waits", "it waits for the GPU first", "it is the CPU"),
+        Text("headline-cause-waits-2", "the CPU waits for the GPU between launches", "after: mostly because"),
+        Text("headline-cpu-waits-2", "it waits for the GPU between launches", "it is the CPU"),
     ),
     "launch_bound": (
         Text("headline-cause-launches", "the CPU launches kernels too slowly", "after: mostly because"),
