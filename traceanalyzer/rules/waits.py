@@ -45,6 +45,8 @@ _PLACES = 3
 _LEAST_OF_LOCK = 0.8
 """Own choice: some of the other thread's work may stay."""
 
+_WHOLE = 0.9
+"""Share of a step from which on the operators between readings are the program, and not what it logs (own choice)."""
 _ENVIRONMENT = Text(
     "environment-advice",
     "The actions that the environment needs must be read. Read those of many environments at once (a vector "
@@ -171,7 +173,9 @@ def _without_reads(facts: Facts, reads: ValueReads, certain: float) -> HostTime:
     if program.steps_environment(facts):
         least, basis = 0.0, _ITEM.text("basis-environment")()
     claims = avoidable_waits.claims(certain, "aten::_local_scalar_dense")
-    return host_work.without_runs(facts, (least, most), basis, prints=False, exposed=reads.exposed, claims=claims)
+    is_program = facts.per_step(reads.time_ns) >= _WHOLE * facts.step_ns  # what launches too slowly is not only logging
+    exposed = () if is_program else reads.exposed
+    return host_work.without_runs(facts, (least, most), basis, prints=False, exposed=exposed, claims=claims)
 
 
 def _copied_back(facts: Facts, limits: Limits) -> Drafts:

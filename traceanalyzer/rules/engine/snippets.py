@@ -76,7 +76,9 @@ def action(rule: Rule, draft: Draft) -> Message | None:
     """What to do in a few words, by the advice of the finding; None where the rule has no such words."""
     if draft.advice is None:
         return rule.action() if rule.action and draft.title is None else None
-    said: Any = msgspec.to_builtins(draft.advice)
+    if found := rule.actions.get(draft.advice.id):
+        return found()
+    said: Any = msgspec.to_builtins(draft.params.get("advice"))
     while isinstance(said, dict):  # an advice may hold others: the first that says more is the one to begin with
         if found := rule.actions.get(said["id"]):
             return found()
