@@ -79,7 +79,7 @@ ANSWERS: dict[str, tuple[str, ...]] = {
     ),
     "21_index_backward_silent.txt": (
         "Replace x[index] by index_select or embedding",
-        "17.5 ms in each",
+        "18 ms in each",
         "index_select",
     ),
     "25_totals_with_one_row_in_prose.md": ("Waiting for data", "630 of 900 ms", "that is little"),

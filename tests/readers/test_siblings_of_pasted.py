@@ -136,7 +136,7 @@ KINDS: dict[str, tuple[Callable[[float], str], tuple[float, float, float], tuple
     "one operator on the CPU": (
         lambda part: printed([row("aten::mkldnn_convolution", part), row("aten::add", 1000 - part)], 1000),
         (600, 750, 900),
-        ("Limited by the CPU", "One operator takes most of the CPU's time", "channels_last"),
+        ("Limited by the CPU", "Compute this operator in bfloat16", "channels_last"),
         (),
     ),
     "a first call of seconds": (

@@ -62,8 +62,8 @@ def of_one_program(report: Report) -> tuple[PrintedRun, ...]:
 
 
 def named(report: Report) -> dict[str, str]:
-    """Short titles of the runs by their ids, where each of a few runs has one of its own."""
-    runs = report.result("runs", tuple[PrintedRun, ...]) or ()
+    """Short titles of the runs by their ids, where each of a few runs has one of its own; ranks keep their numbers."""
+    runs = [run for run in report.result("runs", tuple[PrintedRun, ...]) or () if run.id.startswith("run-")]
     titles = {run.id: clean(run.title or "") for run in runs}
     are_short = all(0 < len(title) <= _SHORT for title in titles.values())
     is_clear = 1 < len(set(titles.values())) == len(runs) <= MOST

@@ -60,7 +60,7 @@ def test_steps_are_those_of_the_program() -> None:
     assert by_rank(found)[0].wait_ns == 5_000_000
     (late,) = found.stragglers[:1]
     assert (late.rank, late.steps) == (1, 6)
-    assert "Rank 1 makes the others wait 5.0 of the 10 ms of each step" in report.headlines[0].text
+    assert "Rank 1 makes the others wait 5.0 of the 10.0 ms of each step" in report.headlines[0].text
 
 
 def test_a_rank_that_was_cut_off_is_compared_by_its_first_steps() -> None:

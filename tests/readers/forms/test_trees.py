@@ -55,4 +55,4 @@ def test_waits_for_batches_are_found_in_a_tree() -> None:
     text = examples.PYINSTRUMENT.replace(
         "7.000 collate  prepare.py:4", "7.000 _SingleProcessDataLoaderIter.__next__  torch/utils/data/dataloader.py:732"
     )
-    assert headlines(text) == ["Waiting for data: 7.0 of the 10 s, according to pyinstrument."]
+    assert headlines(text) == ["Waiting for data: 7.0 of the 10.0 s, according to pyinstrument."]

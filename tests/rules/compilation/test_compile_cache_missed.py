@@ -47,7 +47,7 @@ def only(situation: str, **limits: float) -> Finding:
 def test_misses_with_the_time_that_they_took() -> None:
     found = only(fires())
     assert found.summary.text == (
-        "Graphs that the cache fx_graph did not have: 2 of 3. Compiling them took 14.0 s, 47 % of all compilation."
+        "Graphs that the cache fx_graph did not have: 2 of 3. Compiling them took 14 s, 47 % of all compilation."
     )
     assert (found.severity, found.saving) == ("low", None)
     assert [place.name for place in found.evidence[0].where] == ["work/f.py:3", "work/f.py:3"]

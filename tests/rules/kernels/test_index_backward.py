@@ -77,7 +77,7 @@ def test_half_to_nearly_all_of_the_backward_pass_is_saved() -> None:
 def test_a_table_tells_it_by_the_names_of_its_rows() -> None:
     (finding,) = findings(printed("autograd::engine::evaluate_function: IndexBackward0"), RULE)
     assert finding.evidence[0].observed == pytest.approx(0.6)
-    assert "60 ms per step (60 %" in finding.summary.text
+    assert "60 ms in all (60 %" in finding.summary.text
     assert not findings(printed("IndexPutBackward0"), RULE)
 
 

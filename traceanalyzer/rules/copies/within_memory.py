@@ -184,7 +184,7 @@ def _cloned_in_a_row(facts: Facts, row: copies.Conversion, limits: Limits) -> Dr
         "time": OfEvents(time),
     }
     change = _cloned_once(facts, row, time)
-    return Draft((evidence,), change, params, confidence="C", summary=_MATERIALIZED.text("summary-run"))
+    return Draft((evidence,), change, params, confidence="C", summary=_MATERIALIZED.text("summary-row"))
 
 
 def _cloned_once(facts: Facts, row: copies.Conversion, time: float) -> DeviceWork | HostTime | None:
