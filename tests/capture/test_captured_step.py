@@ -39,7 +39,7 @@ def lines(told: Report) -> list[str]:
 def test_the_step_without_the_profiler_and_its_throughput_come_first() -> None:
     told = report(timing={"profiled": times(10), "after": times(8)}, loaders=[{"batch_size": 16}], batches_per_step=1.0)
     real, rate = lines(told)
-    assert real.startswith("A step takes 8.0 ms without the profiler: savings are of this step. Recording made it 10.0")
+    assert real.startswith("A step takes 8.0 ms without the profiler: savings are of this step. Recording made it 10")
     assert real.endswith("ms (25 % longer), and other times are of that.")
     assert rate == "2,000 samples per second in this process."
     screen = ta.render(told, "terminal")
@@ -109,7 +109,7 @@ def test_the_report_says_what_it_counts(block: dict[str, Any], told: str) -> Non
 def test_of_uneven_steps_savings_are_of_the_mean_and_not_of_the_median() -> None:
     (line,) = lines(report(*(10_000, 20_000, 10_000) * 3, timing={"profiled": times(10), "after": times(8)}))
     assert line == (
-        "A typical step would take 10.7 ms without the profiler: savings are of that. Steps took 8.0 ms in the median, "
+        "A typical step would take 11 ms without the profiler: savings are of that. Steps took 8.0 ms in the median, "
         "and recording made them 25 % longer; other times are of the recorded steps."
     )
 
@@ -145,13 +145,13 @@ def test_without_savings_there_is_one_sentence_about_the_step() -> None:
 def test_steps_that_compile_are_not_taken_for_the_cost_of_recording() -> None:
     told = report(timing={"profiled": times(10), "after": times(1)})
     (line,) = lines(told)
-    assert line.startswith("A step takes 1.0 ms without the profiler; the recorded steps took 10.0 ms. Recording")
+    assert line.startswith("A step takes 1.0 ms without the profiler; the recorded steps took 10 ms. Recording")
     assert {finding.saving.step_ns for finding in told.findings if finding.saving} == {None}
 
 
 def test_no_overhead_is_said_where_recorded_steps_are_as_long() -> None:
     (line,) = lines(report(timing={"profiled": times(10), "after": times(10)}))
-    assert line == "A step takes 10.0 ms without the profiler, and took 10.0 ms while it was recorded."
+    assert line == "A step takes 10 ms without the profiler, and took 10 ms while it was recorded."
 
 
 def test_calls_of_generate_are_tokens() -> None:

@@ -111,7 +111,7 @@ def test_bash_completes(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     registered, completions = done.stdout.splitlines()
     assert "-F _traceanalyzer_completion traceanalyzer" in registered
-    assert completions == "report render"
+    assert completions == "report render reproduce"
 
 
 def test_a_shell_that_is_not_known() -> None:
