@@ -27,7 +27,7 @@ def hung(ranks: int = 4) -> FlightRun:
 def test_a_folder_names_who_holds_up_the_run(command: str, form: str, tmp_path: Path) -> None:
     run = call(command, hung().write(tmp_path / "dumps", form=form))
     assert run.code == 0
-    assert "1 rank never came to all_to_all of default_pg (0): 2; 3 others wait." in run.out
+    assert "1 rank never came to all_to_all of default_pg (0): 2; ranks that wait: 3." in run.out
 
 
 def test_files_one_by_one_and_compressed(tmp_path: Path) -> None:

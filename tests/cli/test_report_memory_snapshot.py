@@ -27,7 +27,7 @@ def test_the_headline_says_what_was_asked_and_by_which_line(form: str, tmp_path:
     run = call("report", exhausted().write(tmp_path / f"snapshot.{form}", form))
     assert run.code == 0
     said = " ".join(run.out.split())
-    assert "Out of memory: me/model.py:30 asked for 15.0 MiB; 4.0 MiB were free, 0 B reserved but unused." in said
+    assert "Out of memory: me/model.py:30 asked for 15 MiB; 4.0 MiB were free, 0 B reserved but unused." in said
 
 
 def test_every_format_and_language(tmp_path: Path) -> None:

@@ -131,7 +131,7 @@ def test_saved_reports_and_documents_are_verified_like_traces(tmp_path: Path) ->
 def test_markdown_names_every_finding_and_nothing_twice() -> None:
     text = answer(checked(90.0, 2e6)).render("markdown")
     assert text.count("Confirmed: ") == 1
-    assert "Its events went from 20 to 2.0 ms per step. The step became 10.0 ms shorter, as predicted" in text
+    assert "Its events went from 20 to 2.0 ms per step. The step became 10 ms shorter, as predicted" in text
 
 
 @pytest.mark.parametrize("name", ["optimizer-single-tensor", "broadcast-blow-up", "checkpointing"])

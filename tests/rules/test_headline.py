@@ -226,7 +226,7 @@ NORMALIZATION = "void at::native::batch_norm_transform_input_channels_last_kerne
 def test_where_no_kind_that_moves_data_leads_all_kinds_are_named() -> None:
     trace = running({CONVOLUTION: 4200, NORMALIZATION: 3000, ELEMENTWISE: 2800})
     assert bound(trace) == "gpu-memory"
-    assert said(trace).startswith("Limited by the GPU, all 10.0 ms of each step: convolutions 42 %, moving data 58 %.")
+    assert said(trace).startswith("Limited by the GPU, all 10 ms of each step: convolutions 42 %, moving data 58 %.")
     assert "bandwidth" in said(running({CONVOLUTION: 3000, NORMALIZATION: 4200, ELEMENTWISE: 2800}))
 
 

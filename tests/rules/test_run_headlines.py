@@ -25,12 +25,12 @@ def headlines(*totals: str) -> tuple[Headline, ...]:
 def test_a_later_run_is_compared_with_the_first() -> None:
     first, second = headlines("1.000s", "100.000ms")
     assert "run-1" not in first.text
-    assert second.details[0].text == "A step takes 10.0 ms; in run-1 it takes 100 ms, 10 times as long."
+    assert second.details[0].text == "A step takes 10 ms; in run-1 it takes 100 ms, 10 times as long."
 
 
 def test_a_longer_step_is_said_as_well() -> None:
     _, second, third = headlines("100.000ms", "250.000ms", "101.000ms")
-    assert second.details[0].text == "A step takes 25 ms, 2.5 times as long as in run-1 (10.0 ms)."
+    assert second.details[0].text == "A step takes 25 ms, 2.5 times as long as in run-1 (10 ms)."
     assert "run-1" not in third.text, "one percent is nothing"
 
 

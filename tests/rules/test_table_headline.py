@@ -140,7 +140,7 @@ def test_without_a_gpu_a_range_is_named_if_what_it_does_outside_of_operators_tak
         for name, host in (("find indices", "80.000ms"), ("aten::cat", "15.000ms"), ("aten::add", "5.000ms"))
     ]
     (found,) = report(table(cells, cpu="100.000ms")).headlines
-    assert found.text.endswith("What takes most of it: find indices 80 ms, aten::cat 15.0 ms.")
+    assert found.text.endswith("What takes most of it: find indices 80 ms, aten::cat 15 ms.")
 
 
 def test_without_times_of_the_host_it_is_unknown_what_bounds_a_step() -> None:

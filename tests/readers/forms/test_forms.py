@@ -69,7 +69,7 @@ def figures_of(text: str) -> dict[str, tuple[str, int, float]]:
         (examples.DEEPSPEED_FLOPS, "Of 600 ms, according to DeepSpeed's flops profiler: update (`step`) 300 ms, back"),
         (examples.DEEPSPEED_TIMERS, "Of 600 ms per step, according to DeepSpeed's wall clock breakdown: update"),
         (examples.MEGATRON, "Of 1.5 s, according to Megatron's timers: `forward-backward` 1.2 s, backward"),
-        (examples.PADDLE_EVENTS, "Of 20 ms, according to Paddle's profiler: `conv2d` 12.0 ms, `fill_constant` 4.0 ms."),
+        (examples.PADDLE_EVENTS, "Of 20 ms, according to Paddle's profiler: `conv2d` 12 ms, `fill_constant` 4.0 ms."),
         (examples.LIGHTNING_OLD, "Waiting for data: 6.0 of the 10.0 s, according to Lightning's Sim"),
         (examples.DATA_TIME, "Waiting for data: 3.6 of the 4.0 s, according to a log with times of steps and of the"),
         (examples.PROGRAM_TIMES, "Of 3.0 s, according to times that a program prints, taken as seconds: backward (`Ba"),
