@@ -62,6 +62,7 @@ TODO: every false alarm that you can think of; each gets a situation `trap_...`.
 
 ```yaml
 title: {title}
+action: "TODO: what to do, in a few words"
 summary: "TODO: {{time:ns}} of a step, {{share:share}} of the time of the GPU."
 advice: "TODO: what to change, as you would tell a colleague."
 not-when: "TODO: when the advice does not apply."
