@@ -138,7 +138,7 @@ def _at_once(facts: Facts, row: tensor_loops.TensorLoop, host: float) -> HostTim
 
 
 def _not_fused_beside_device(facts: Facts, row: optimizers.Optimizer, limits: Limits) -> Drafts:
-    host = facts.per_step(row.host_ns)
+    host = facts.per_step(row.steady_ns)
     launches = row.launches / _updates(facts, row)
     share = host / facts.step_ns
     if launches < limits["launches"] or share <= limits["host_share"] or not _could_use_lists(row):
@@ -161,7 +161,7 @@ def _not_fused_beside_device(facts: Facts, row: optimizers.Optimizer, limits: Li
 
 def _fused(facts: Facts, row: optimizers.Optimizer) -> HostTime:
     """All parameters updated at once, beside a device."""
-    host = facts.per_step(row.host_ns - row.stalled_ns)
+    host = facts.per_step(row.steady_ns)
     least, most = _saved_beside_device(row)
     ended = idle_time.claims(facts, row.exposed)
     idle = fsum(ended.values())
@@ -196,7 +196,7 @@ def _could_use_lists(row: optimizers.Optimizer) -> bool:
 
 def _not_fused_on_cpu(facts: Facts, row: optimizers.Optimizer, limits: Limits) -> Drafts:
     """Without a GPU calls of operators take the time that launches take elsewhere."""
-    work = EventTimes.on_cpu(facts, ((row.events, row.host_ns),))
+    work = EventTimes.on_cpu(facts, ((row.events, row.steady_ns),))
     saved = _saved_on_cpu(facts, row, limits["launches"])
     if saved is None or work.share <= limits["host_share"]:
         return
@@ -207,13 +207,12 @@ def _not_fused_on_cpu(facts: Facts, row: optimizers.Optimizer, limits: Limits) -
         subject = _NOT_FUSED.text("subject-table")()
         evidence.insert(0, _NOT_FUSED.evidence(limits, "launches", each, where, subject=subject))
     least, most = saved
-    steady = EventTimes.on_cpu(facts, ((row.events, row.host_ns - row.stalled_ns),))
     is_refused = program.refuses_lists(facts)
     basis = _NOT_FUSED.text("basis-cpu")(least=least, most=most)
     at = optimizers.optimizers_at(rows=(row,))
     yield Draft(
         tuple(evidence),
-        steady.processor.less_work((least * steady.time, most * steady.time), basis, steady.claims(), at),
+        work.processor.less_work((least * work.time, most * work.time), basis, work.claims(), at),
         {
             "optimizer": row.name,
             "calls": round(each),
@@ -233,9 +232,9 @@ def _saved_on_cpu(facts: Facts, row: optimizers.Optimizer, fewest: float = FEWES
     short, long, longest = _measured(row)
     if row.in_place_ns > _LONG_CALL_NS * row.in_place:
         return longest
-    is_long = row.host_ns > _CALL_NS * row.in_place
+    is_long = row.steady_ns > _CALL_NS * row.in_place
     if row.in_place < (min(fewest, _FEWEST_LONG_CALLS) if is_long else fewest) * _updates(facts, row):
-        is_much = facts.per_step(row.host_ns) >= _MUCH * facts.step_ns
+        is_much = facts.per_step(row.steady_ns) >= _MUCH * facts.step_ns
         return (_LEAST, short[1]) if short and is_much and not is_long else None
     return long if is_long else short
 
@@ -370,7 +369,7 @@ def _least_share(facts: Facts, row: optimizers.Optimizer) -> str:
 
 def _of_its_host(facts: Facts, row: optimizers.Optimizer, limits: Limits) -> Draft:
     """The optimizer takes long on the host, and it is no loop over single parameters."""
-    host = facts.per_step(row.host_ns)
+    host = facts.per_step(row.steady_ns)
     is_second_order = _SECOND_ORDER.search(row.name) is not None
     is_fused = any("_fused_" in operator.name for operator in row.operators)
     return Draft(
@@ -390,9 +389,9 @@ def _at_most_all(facts: Facts, row: optimizers.Optimizer) -> DeviceWork | HostTi
     could = named is not None and _OPTION.get(named[1]) == "fused" and not row.list_operators and not _is_sparse(row)
     if not could or not program.computes_on_cpu(facts) or not program.has_torch(facts, _SINCE):
         return None
-    work = EventTimes.on_cpu(facts, ((row.events, row.host_ns),))
+    work = EventTimes.on_cpu(facts, ((row.events, row.steady_ns),))
     return work.removed(
-        (0.0, row.host_ns - row.stalled_ns), _EXPENSIVE.text("basis-fused")(), at=optimizers.optimizers_at(rows=(row,))
+        (0.0, row.steady_ns), _EXPENSIVE.text("basis-fused")(), at=optimizers.optimizers_at(rows=(row,))
     )
 
 
@@ -405,7 +404,7 @@ def _is_elsewhere(facts: Facts, row: optimizers.Optimizer) -> bool:
 
 def _on_the_cpu(facts: Facts, row: optimizers.Optimizer, limits: Limits) -> Draft:
     """The parameters are on the CPU, although a device computes the rest."""
-    host = facts.per_step(row.host_ns)
+    host = facts.per_step(row.steady_ns)
     idle = min(host, facts.idle_per_step("cpu_operators"))
     change = HostTime(
         (_ON_A_DEVICE * host, host),
