@@ -19,7 +19,7 @@ from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Combined, Headline, Resources
 from traceanalyzer.report.selection import Shares
 from traceanalyzer.report.warnings import OUTSIDE_KINDS, STEP_REASONS
-from traceanalyzer.rules.engine import host_owners, late_rank
+from traceanalyzer.rules.engine import host_owners, late_rank, program
 from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.rules.engine.headlines import compile_log, other_tools, printed, typical
 from traceanalyzer.rules.engine.headlines.held_memory import of_snapshot, of_text
@@ -327,6 +327,7 @@ def _with_sleep(facts: Facts, found: StepBound) -> StepBound:
 def _with_waiting(facts: Facts, found: StepBound) -> StepBound:
     """Add how much of the communication is waiting for other ranks, or that a single rank cannot show it."""
     alone = facts.summary is not None and facts.summary.world_size == 1
+    alone = alone or program.is_one_process_of_several_gpus(facts)
     if found.bound == "communication" and not alone and facts.find("ranks", Ranks) is None:
         return found.qualified(_ONE_RANK)
     own = facts.step_resources
