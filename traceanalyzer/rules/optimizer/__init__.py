@@ -324,11 +324,11 @@ def _fused_code(call: str) -> str:
 
 def _expensive(facts: Facts, limits: Limits) -> Drafts:
     for row in facts.need("optimizers", optimizers.Optimizers).rows:
-        share = facts.per_step(row.host_ns) / facts.step_ns
+        least, host = _least_and_host(facts, row)
         if _could_be_fused(facts, row) and facts.gpu_share(row.device_ns) > limits["gpu_share"]:
             yield _on_lists(facts, row, limits)
             continue
-        if row.kind != "step" or row.closures or share <= limits[_least_share(facts, row)]:
+        if row.kind != "step" or row.closures or host <= limits[least] * facts.step_ns:
             continue
         if _is_loop(facts, row) or _is_hidden(facts, row):
             continue
@@ -361,19 +361,20 @@ def _on_lists(facts: Facts, row: optimizers.Optimizer, limits: Limits) -> Draft:
     )
 
 
-def _least_share(facts: Facts, row: optimizers.Optimizer) -> str:
-    """The threshold for an optimizer: on a CPU any takes a good part of a step, so that only most of it tells much."""
-    is_plain = _SECOND_ORDER.search(row.name) is None and program.computes_on_cpu(facts)
-    return "cpu_share" if is_plain else "host_share"
+def _least_and_host(facts: Facts, row: optimizers.Optimizer) -> tuple[str, float]:
+    """The threshold for an optimizer, and its host time per step in ns, of a plain one on a CPU without stalls."""
+    if _SECOND_ORDER.search(row.name) is None and program.computes_on_cpu(facts):
+        return "cpu_share", facts.per_step(row.steady_ns)  # any takes a good part: only most of a step tells much
+    return "host_share", facts.per_step(row.host_ns)
 
 
 def _of_its_host(facts: Facts, row: optimizers.Optimizer, limits: Limits) -> Draft:
     """The optimizer takes long on the host, and it is no loop over single parameters."""
-    host = facts.per_step(row.steady_ns)
+    least, host = _least_and_host(facts, row)
     is_second_order = _SECOND_ORDER.search(row.name) is not None
     is_fused = any("_fused_" in operator.name for operator in row.operators)
     return Draft(
-        (_EXPENSIVE.evidence(limits, _least_share(facts, row), host / facts.step_ns, places(facts, (row,))),),
+        (_EXPENSIVE.evidence(limits, least, host / facts.step_ns, places(facts, (row,))),),
         None if is_second_order else _at_most_all(facts, row),
         {"optimizer": row.name, "host": OfEvents(host), "share": OfEvents(host, is_share=True)},
         severity="low",
