@@ -24,8 +24,8 @@ from traceanalyzer.structure.idle_times import IdleTime, ended_earlier, starvati
 from traceanalyzer.structure.sums import count_by, members, rows_by, sum_by
 from traceanalyzer.trace.distinct import ascending, ranked
 from traceanalyzer.trace.intervals import Intervals
-from traceanalyzer.trace.table import I64, Array, Bool, take_or
-from traceanalyzer.trace.tables import Category
+from traceanalyzer.trace.table import I32, I64, Array, Bool, take_or
+from traceanalyzer.trace.tables import Category, HostEvents
 from traceanalyzer.trace.tree import NO_PARENT
 
 IN_PLACE = frozenset(f"aten::{name}_" for name in ("add", "mul", "addcmul", "addcdiv", "sqrt", "lerp", "div", "sub"))
@@ -150,22 +150,24 @@ def _stalls(context: Context) -> _Stalls:
     host, calls = context.trace.host, context.cached(ranges)
     rows = ascending(context.host.row[np.flatnonzero(context.host.is_row)])
     rows = rows[host_activity.innermost(host, calls, host.thread[rows], host.start_ns[rows]) != NO_PARENT]
-    events = np.concatenate((calls, rows))
+    thread, start, end = _pieces(host, np.concatenate((calls, rows)))
+    call = host_activity.innermost(host, calls, thread, start)
+    dur = np.where(call == NO_PARENT, 0, end - start)
+    if not (dur >= _STALL_NS).any():
+        return _Stalls(call[:0], start[:0], end[:0])
+    usual = _usual(context, call, host_activity.innermost(host, rows, thread, start), dur)
+    stalled = (dur - usual >= _STALL_NS) & (dur >= _TIMES * usual)
+    return _Stalls(call[stalled], start[stalled] + usual[stalled], end[stalled])
+
+
+def _pieces(host: HostEvents, events: I64) -> tuple[I32, I64, I64]:
+    """Thread, start and end of the times between any two borders of some events of a thread."""
     times = np.concatenate((host.start_ns[events], host.end_ns[events]))
     threads = np.concatenate((host.thread[events], host.thread[events]))
     order = np.lexsort((times, threads))
     times, threads = times[order], threads[order]
     pieces = np.flatnonzero((np.diff(threads) == 0) & (np.diff(times) > 0))
-    start, end, thread = times[pieces], times[pieces + 1], threads[pieces]
-    call = host_activity.innermost(host, calls, thread, start)
-    inside = call != NO_PARENT
-    start, end, call = start[inside], end[inside], call[inside]
-    dur = end - start
-    if not (dur >= _STALL_NS).any():
-        return _Stalls(call[:0], start[:0], end[:0])
-    usual = _usual(context, call, host_activity.innermost(host, rows, thread[inside], start), dur)
-    stalled = (dur - usual >= _STALL_NS) & (dur >= _TIMES * usual)
-    return _Stalls(call[stalled], start[stalled] + usual[stalled], end[stalled])
+    return threads[pieces], times[pieces], times[pieces + 1]
 
 
 def _usual(context: Context, call: I64, operator: I64, dur: I64) -> I64:
@@ -175,7 +177,11 @@ def _usual(context: Context, call: I64, operator: I64, dur: I64) -> I64:
     in the same place of every call is the program's own. What has too few equals takes what it takes.
     """
     host = context.trace.host
-    mark, name, shapes = host.name[call], take_or(host.name, operator, -1), take_or(host.shapes, operator, 0)
+    mark, name, shapes = (
+        take_or(host.name, call, -1),
+        take_or(host.name, operator, -1),
+        take_or(host.shapes, operator, 0),
+    )
     place = np.zeros(len(call), np.int64)
     for _, rows in members(sums.group(call, name)[1]):
         place[rows] = np.arange(len(rows))

@@ -116,6 +116,11 @@ def with_outside(facts: Facts, found: StepBound) -> StepBound:
         return found
     if (silent := _between_requests(recording)) > MOST * fsum(part.duration_ns for part in worth):
         return found.qualified(_BETWEEN_REQUESTS, part=(silent, facts.summary.span_ns))
+    return _with_largest(recording, found, worth)
+
+
+def _with_largest(recording: Recording, found: StepBound, worth: Iterable[Outside]) -> StepBound:
+    """Add what takes most of some times outside of the typical steps."""
     parts = max(_by_what(worth), key=lambda parts: fsum(part.duration_ns for part in parts))
     whole = _together(parts)
     said = {"time": whole.duration_ns, "when": _when(recording, parts)}
