@@ -205,7 +205,7 @@ def test_a_shorter_step_is_not_what_lies_outside() -> None:
         return said(trace)
 
     assert "Not counted" not in of(13_000)
-    assert "Not counted, outside of the typical steps: 45 ms in a step unlike the others" in of(45_000)
+    assert "Not counted, outside of the typical steps: 90 ms in 2 steps unlike the others" in of(45_000)
 
 
 def test_long_pauses_without_a_name_are_not_the_programs_work() -> None:

@@ -406,6 +406,20 @@ def test_the_largest_time_outside_of_the_steps_is_named(trace: TraceBuilder, sen
     assert f" Not counted, outside of the typical steps: 900 us after the last step, {sentence}" in said(trace)
 
 
+def test_times_outside_of_the_steps_in_which_the_host_does_the_same_are_added_up() -> None:
+    """A program computes advantages for 2 ms before each of two rounds of steps, and once something else for 3 ms."""
+    trace, at = TraceBuilder(devices=()), 0
+    for _ in range(2):
+        trace.annotation("advantages", at, 2000)
+        at += 2000
+        for _ in range(4):
+            trace.annotation("Optimizer.step#SGD.step", at + 900, 90)
+            trace.op("aten::mm", at, 800)
+            at += 1000
+    trace.annotation("export", at, 3000)
+    assert " in 2 stretches, for 4.0 ms of it the CPU is in `advantages`." in said(trace)
+
+
 def test_a_device_that_does_earlier_work_outside_of_the_steps_does_not_wait() -> None:
     trace = TraceBuilder()
     trace.annotation("load", 0, 20_000)

@@ -308,8 +308,8 @@ def iterations(*, before: int = 0, marked: bool = False) -> TraceBuilder:
 
 def test_most_of_a_recording_may_lie_before_its_first_event() -> None:
     (headline,) = report(iterations(before=3_000_000)).headlines
-    assert (headline.bound, headline.message.id) == ("none", "headline-late-3")
-    assert "The program waited 3.0 s before the first event" in headline.text
+    assert (headline.bound, headline.message.id) == ("none", "headline-late-training")
+    assert "Nothing was recorded for 3.0 s before the first event" in headline.text, "a training serves no requests"
     assert "only 12 ms have events" in headline.text
     assert "DataLoader" not in headline.text
     assert "After that: Limited by GPU compute" in headline.text

@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 
 from tests.builders import TraceBuilder
+from tests.builders.hardware import A100
 from tests.rules.judging import findings, skipped
 from tests.rules.loader.test_dataloader_bound import fires_in_a_table
 
@@ -70,6 +71,33 @@ def test_more_communication_than_computation_cannot_all_be_hidden() -> None:
 def test_says_why_it_cannot_judge() -> None:
     assert "no kernels that communicate" in (skipped(trap_marks_on_the_host(), RULE) or "")
     assert "at the same time" in (skipped(fires_in_a_table(), RULE) or "")
+
+
+def one_process(*, training: bool) -> TraceBuilder:
+    """A program drives two GPUs by itself: it copies the model from one to the other before each product."""
+    trace = TraceBuilder(devices=(A100, A100))
+    for number in range(4):
+        start = number * 9000
+        trace.step(number, start, 9000)
+        trace.op("Broadcast", start + 5, 100)
+        for device in (0, 1):
+            name = "ncclDevKernel_Broadcast_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
+            trace.launch_kernel(name, start + 200, 2000, at=start + 20 + 10 * device, device=device)
+        trace.op("aten::mm", start + 150, 100)
+        for device in (0, 1):
+            trace.launch_kernel("gemm", start + 2300, 6000, at=start + 160 + 10 * device, device=device)
+        if training:
+            trace.annotation("Optimizer.step#SGD.step", start + 300, 10)
+    return trace
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_a_process_with_several_gpus_has_no_ranks_that_could_be_late(*, training: bool) -> None:
+    (finding,) = findings(one_process(training=training), RULE)
+    assert "late" not in finding.advice.text
+    assert "late rank" not in finding.saving.basis.text
+    assert finding.saving.decided_by is None or "ranks" not in finding.saving.decided_by.text
+    assert ("DistributedDataParallel with one process per GPU" in finding.advice.text) is training
 
 
 def test_inference_has_no_gradients_to_exchange() -> None:

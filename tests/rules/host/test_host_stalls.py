@@ -176,6 +176,23 @@ def test_without_it_communication_is_not_blamed() -> None:
     assert "comm-straggler" not in rules, "they take turns"
 
 
+def test_stalls_of_operators_that_call_themselves_are_told_in_full() -> None:
+    """Each operator is dispatched twice: the inner call has its name, and it is where the thread stands still."""
+
+    def step(host: Host, stream: Stream, number: int) -> None:
+        for turn in range(10):
+            for name in (VIEW, EMPTY):
+                with host.op(name, 5, 5), host.op(name, 5, 5):
+                    host.work(stalling(name, number, turn))
+            compute(host, stream, 100)
+
+    (finding,) = findings(looping(step), RULE)
+    assert finding.saving is not None
+    assert finding.saving.direct_ns_per_step[1] == pytest.approx(10_020_000, rel=0.001)
+    assert sum(entry.ns_per_step or 0 for entry in finding.where) == pytest.approx(10_020_000, rel=0.001)
+    assert ": 10 ms of a step" in finding.summary.text
+
+
 def test_edge_stalls() -> None:
     assert findings(fires(), RULE, {"stalls": 4})
     assert findings(fires(), RULE, {"stalls": 5, "alone_share": 1}) == []

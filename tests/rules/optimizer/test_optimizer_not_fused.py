@@ -263,6 +263,27 @@ def trap_first_update_on_a_cpu() -> TraceBuilder:
     return loop.finish()
 
 
+def standing_still(stalls: Sequence[tuple[int, bool]], *, calls: int = 200, shapes: bool = False) -> TraceBuilder:
+    """Updates of 8 us each, in one of which, or before which, the thread of each step loses its core for 12 ms."""
+    options = ("record_shapes",) if shapes else ()
+    loop = Training(trace=TraceBuilder(devices=(), options=options), gpu=False)
+    for stalled, is_inside in stalls:
+        with loop.iteration():
+            loop.backward(loop.forward())
+            loop.host.work(10_000)
+            with loop.host.annotation("Optimizer.step#AdamW.step"):
+                for call in range(calls):
+                    loop.host.work(12_000 if call == stalled and not is_inside else 1)
+                    own = 12_000 if call == stalled and is_inside else 8
+                    loop.host.leaf("aten::addcmul_", own, shapes=[[64, 64 + call % 4]] if shapes else None)
+    return loop.finish()
+
+
+def trap_threads_that_stand_still_on_a_cpu() -> TraceBuilder:
+    """A small model, in whose update a thread loses its core: between operators, and within one."""
+    return standing_still([(1, False), (2, True), (1, False), (3, True)], calls=12)
+
+
 def trap_memory_bound_on_a_cpu() -> TraceBuilder:
     """SGD without momentum reads and writes large parameters once, fused or not."""
     return on_a_cpu(100, each=100, name=STEP, operator="aten::add_")
@@ -376,6 +397,22 @@ def test_on_a_cpu_calls_cost_what_launches_cost_elsewhere() -> None:
     assert finding.saving.direct_ns_per_step == pytest.approx((0.72 * host, 0.97 * host))
     assert finding.code == "torch.optim.AdamW(parameters, **settings, fused=True)  # settings: as before"
     assert "GPU" not in finding.title.text + finding.summary.text + finding.advice.text + finding.not_when.text
+
+
+@pytest.mark.parametrize("shapes", [False, True])
+def test_on_a_cpu_only_the_updates_are_saved_and_not_the_stalls_between_and_within_them(*, shapes: bool) -> None:
+    trace = standing_still([(20, False), (30, True), (20, False), (40, True)], shapes=shapes)
+    (finding,) = findings(trace, RULE)
+    assert finding.saving is not None
+    host = 200 * 9_000 + 3_000
+    assert finding.saving.direct_ns_per_step == pytest.approx((0.72 * host, 0.97 * host), rel=0.01)
+    assert "1.8 ms" in finding.summary.text
+
+
+def test_on_a_cpu_a_single_update_with_a_stall_shows_what_updates_take() -> None:
+    (finding,) = findings(standing_still([(20, False)]), RULE)
+    assert finding.saving is not None
+    assert finding.saving.direct_ns_per_step[1] < 2_000_000
 
 
 def test_on_a_cpu_an_optimizer_for_each_tensor_is_a_loop_over_parameters() -> None:

@@ -428,7 +428,8 @@ def optimizer_not_fused(case: Case) -> Iterator[Figure]:
     marks = case.marks("^" + re.escape(case.params["optimizer"]) + "$")
     own = [kernel for kernel in case.raw.device if any(call in marks for call in kernel.above())]
     yield Figure("launches", case.params["launches"], len(own) / len(case.typical), 0.01)
-    yield Figure("host", case.params["host"], case.events_per_step(marks), 0.01)
+    # times in which a thread stands still are not counted
+    yield Figure("host", case.params["host"], case.events_per_step(marks), 0.1)
     yield Figure("device", case.params["device"], sum(k.ns for k in own) / len(case.typical), 0.01)
     yield case.stray([call.span for call in marks], "host")
 

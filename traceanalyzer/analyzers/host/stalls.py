@@ -119,8 +119,9 @@ def stalled_times(context: Context) -> Intervals:
 
 def _operators_at(context: Context, stalled: I64) -> Iterator[Occurrences]:
     """When operators stand still: without the operators and calls in them."""
-    tree, launches = context.host.tree, context.trace.launches
-    inner = np.flatnonzero(np.isin(tree.parent, stalled))
+    host, tree, launches = context.host, context.host.tree, context.trace.launches
+    inner = np.flatnonzero((tree.parent != NO_PARENT) & ~host.merged)  # a merged one is the operator itself
+    inner = inner[np.isin(host.top[tree.parent[inner]], stalled)]
     inside = rows_by(np.concatenate((tree.thread[inner], launches.thread)))
     start = np.concatenate((tree.start_ns[inner], launches.start_ns))
     end = np.concatenate((tree.end_ns[inner], launches.end_ns))

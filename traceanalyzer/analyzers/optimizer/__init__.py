@@ -7,7 +7,7 @@ on streams are not read, so nothing counts twice. Optimizers that wrap another c
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -18,13 +18,14 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.structure import host_activity, sums
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.autograd import has_closure, is_zero_grad, ranges
-from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.context import Context, cached
 from traceanalyzer.structure.events import EventSet, Occurrences, event_set
 from traceanalyzer.structure.idle_times import IdleTime, ended_earlier, starvation, summed
 from traceanalyzer.structure.sums import count_by, members, rows_by, sum_by
 from traceanalyzer.trace.distinct import ascending, ranked
-from traceanalyzer.trace.table import I64, Array, Bool, take_or
-from traceanalyzer.trace.tables import Category
+from traceanalyzer.trace.intervals import Intervals
+from traceanalyzer.trace.table import I32, I64, Array, Bool, take_or
+from traceanalyzer.trace.tables import Category, HostEvents
 from traceanalyzer.trace.tree import NO_PARENT
 
 IN_PLACE = frozenset(f"aten::{name}_" for name in ("add", "mul", "addcmul", "addcdiv", "sqrt", "lerp", "div", "sub"))
@@ -32,9 +33,9 @@ IN_PLACE = frozenset(f"aten::{name}_" for name in ("add", "mul", "addcmul", "add
 _STALL_NS = 3_000_000
 """Own choice: the scheduler gives the core of a thread to another one for some milliseconds."""
 _TIMES = 4
-"""A call is disturbed if it takes so many times as long as others with as many events (own choice)."""
-_FEWEST = 5
-"""Least number of such calls that show how long one takes as a rule (own choice)."""
+"""An operator or a pause is disturbed if it takes so many times as long as equal ones (own choice)."""
+_FEWEST = 3
+"""Least number of equal ones that show how long one takes as a rule (own choice)."""
 _OPERATORS_SHOWN = 12
 """Names per range (own choice: an optimizer's arithmetic has fewer)."""
 
@@ -83,11 +84,16 @@ class Optimizer(msgspec.Struct, frozen=True):
     in_place_ns: int = 0
     """Sum of the durations of these calls in ns without the longest of them, which something may have disturbed."""
     stalled_ns: int = 0
-    """Time in ns by which calls exceed the median of those with as many host events in them, where they take
-    milliseconds longer: threads lost their core."""
+    """Time in ns by which operators in the calls, or pauses between them, exceed the median of equal ones, where they
+    take milliseconds longer: threads lost their core."""
     closures: int = 0
     """Number of calls in which autograd runs: the program passed a closure that computes the loss and its gradients
     (LBFGS, PyTorch Lightning), so the time of the calls is mostly the program's and not the optimizer's."""
+
+    @property
+    def steady_ns(self) -> int:
+        """Duration of the calls on the host in ns without the stalls in them."""
+        return self.host_ns - self.stalled_ns
 
     @property
     def exposed_ns(self) -> int:
@@ -126,18 +132,71 @@ def analyze(context: Context) -> Optimizers:
     return Optimizers(tuple(sorted(rows, key=lambda row: (-row.host_ns, row.name))))
 
 
-def _stalled(context: Context, calls: I64, group: I64) -> I64:
-    """By how much each call exceeds the median of alike ones, if it is one of a few that take milliseconds longer."""
+class _Stalls(NamedTuple):
+    """Times within calls of optimizers in which their threads stand still."""
+
+    call: I64
+    """Row of the call in the host table."""
+    start_ns: I64
+    end_ns: I64
+
+
+@cached
+def _stalls(context: Context) -> _Stalls:
+    """What an operator takes beyond equal ones, or the program between two operators beyond what it takes as a rule.
+
+    Only where it takes milliseconds longer: the operators between which a thread lost its core take no longer.
+    """
+    host, calls = context.trace.host, context.cached(ranges)
+    rows = ascending(context.host.row[np.flatnonzero(context.host.is_row)])
+    rows = rows[host_activity.innermost(host, calls, host.thread[rows], host.start_ns[rows]) != NO_PARENT]
+    thread, start, end = _pieces(host, np.concatenate((calls, rows)))
+    call = host_activity.innermost(host, calls, thread, start)
+    dur = np.where(call == NO_PARENT, 0, end - start)
+    if not (dur >= _STALL_NS).any():
+        return _Stalls(call[:0], start[:0], end[:0])
+    usual = _usual(context, call, host_activity.innermost(host, rows, thread, start), dur)
+    stalled = (dur - usual >= _STALL_NS) & (dur >= _TIMES * usual)
+    return _Stalls(call[stalled], start[stalled] + usual[stalled], end[stalled])
+
+
+def _pieces(host: HostEvents, events: I64) -> tuple[I32, I64, I64]:
+    """Thread, start and end of the times between any two borders of some events of a thread."""
+    times = np.concatenate((host.start_ns[events], host.end_ns[events]))
+    threads = np.concatenate((host.thread[events], host.thread[events]))
+    order = np.lexsort((times, threads))
+    times, threads = times[order], threads[order]
+    pieces = np.flatnonzero((np.diff(threads) == 0) & (np.diff(times) > 0))
+    return threads[pieces], times[pieces], times[pieces + 1]
+
+
+def _usual(context: Context, call: I64, operator: I64, dur: I64) -> I64:
+    """What times in calls of optimizers take as a rule: operators on the same inputs, and pauses between operators.
+
+    Where inputs were not recorded, the same operators of several calls are those in the same place. A pause that comes
+    in the same place of every call is the program's own. What has too few equals takes what it takes.
+    """
     host = context.trace.host
-    start, dur = host.start_ns[calls], host.dur_ns[calls]
-    inside = np.diff(np.searchsorted(np.sort(host.start_ns), np.stack((start, start + dur))), axis=0)[0]
-    stalled = np.zeros(len(calls), np.int64)
-    for _, rows in members(sums.group(group, inside)[1]):
-        usual = int(np.median(dur[rows]))
-        excess = dur[rows] - usual
+    mark, name, shapes = (
+        take_or(host.name, call, -1),
+        take_or(host.name, operator, -1),
+        take_or(host.shapes, operator, 0),
+    )
+    place = np.zeros(len(call), np.int64)
+    for _, rows in members(sums.group(call, name)[1]):
+        place[rows] = np.arange(len(rows))
+    pauses = np.flatnonzero(operator == NO_PARENT)
+    is_known = shapes > 0
+    is_known[pauses] = True
+    usual = dur.copy()
+    for _, rows in members(sums.group(mark, name, shapes, np.where(is_known, 0, place))[1]):
         if len(rows) >= _FEWEST:
-            stalled[rows] = np.where((excess >= _STALL_NS) & (dur[rows] >= _TIMES * usual), excess, 0)
-    return stalled
+            usual[rows] = int(np.median(dur[rows]))
+    for _, rows in members(sums.group(mark[pauses], place[pauses])[1]):
+        alike = pauses[rows]
+        if len(alike) > 1:
+            usual[alike] = np.maximum(usual[alike], dur[alike].min())
+    return usual
 
 
 def _figures(context: Context, calls: I64, group: I64, count: int) -> list[dict[str, Any]]:
@@ -145,10 +204,11 @@ def _figures(context: Context, calls: I64, group: I64, count: int) -> list[dict[
     host = context.trace.host
     of_row = np.full(len(host) + 1, -1, np.int64)
     of_row[calls] = group
+    stalls = _of_calls(context.cached(_stalls), calls)
     columns = {
         "calls": count_by(group, count),
         "host_ns": sum_by(group, host.dur_ns[calls], count),
-        "stalled_ns": sum_by(group, _stalled(context, calls, group), count),
+        "stalled_ns": sum_by(of_row[stalls.call], stalls.end_ns - stalls.start_ns, count),
         "starved_ns": _starved(context, calls, of_row, count),
         "closures": count_by(group[has_closure(context, calls)], count),
         **_device_columns(context, calls, of_row, count),
@@ -173,11 +233,27 @@ def _device_columns(context: Context, calls: I64, of_row: I64, count: int) -> di
 
 @event_set
 def optimizers_at(context: Context, rows: tuple[Optimizer, ...]) -> Iterator[Occurrences]:
-    """When some optimizers are called."""
+    """When some optimizers are called, without the stalls in their calls."""
     calls = context.cached(ranges)
     host = context.trace.host
     is_named = context.trace.names.where({row.name for row in rows}.__contains__)
-    yield Occurrences.of_host(context, rows[0].name, calls[is_named[host.name[calls]]])
+    calls = calls[is_named[host.name[calls]]]
+    stalls = _of_calls(context.cached(_stalls), calls)
+    if not len(stalls.call):
+        yield Occurrences.of_host(context, rows[0].name, calls)
+        return
+    stalled = rows_by(host.thread[stalls.call])
+    for thread, own in members(host.thread[calls]):
+        inside = stalled(thread)
+        times = Intervals.union(host.start_ns[calls[own]], host.end_ns[calls[own]])
+        times -= Intervals.union(stalls.start_ns[inside], stalls.end_ns[inside])
+        yield Occurrences("host", rows[0].name, np.full(len(times), thread, np.int64), times.start, times.end)
+
+
+def _of_calls(stalls: _Stalls, calls: I64) -> _Stalls:
+    """The stalls in some calls."""
+    own = np.isin(stalls.call, calls)
+    return _Stalls(stalls.call[own], stalls.start_ns[own], stalls.end_ns[own])
 
 
 def _kind(name: str) -> str:

@@ -244,11 +244,19 @@ def _exposed(facts: Facts, limits: Limits) -> Drafts:
     hideable = min(exposed, max(0.0, resources.gpu_ns - (resources.communication_ns or 0.0)))
     change = changes.CollectivesShorter(
         (0.0, exposed),
-        _EXPOSED.text("basis")() if ranks is None else _EXPOSED.text("basis-ranks")(),
+        _basis(facts, ranks),
         (0.0, hideable),
         {COMMUNICATION: exposed},
     )
     yield _hideable(facts, Draft((evidence,), change, params), _kinds(rows), are_ranks_known=ranks is not None)
+
+
+def _basis(facts: Facts, ranks: Ranks | None) -> Message:
+    if ranks is not None:
+        return _EXPOSED.text("basis-ranks")()
+    return (
+        _EXPOSED.text("basis-process") if program.is_one_process_of_several_gpus(facts) else _EXPOSED.text("basis")
+    )()
 
 
 def _is_waiting(facts: Facts, ranks: Ranks, exposed: float) -> bool:
@@ -272,7 +280,9 @@ def _hideable(facts: Facts, draft: Draft, kinds: Mapping[str, int], *, are_ranks
         params["kinds"] = tuple(_EXPOSED.text("kind")(kind=kind, time=facts.per_step(ns)) for kind, ns in shown)
         summary = _EXPOSED.text("summary-kinds")
     cure = _cure(facts, kinds)
-    if cure is None:  # no gradients to exchange
+    if program.is_one_process_of_several_gpus(facts):
+        advice = _EXPOSED.text("advice-process" if program.trains(facts) else "advice-inference-ranks")
+    elif cure is None:  # no gradients to exchange
         advice = _EXPOSED.text("advice-inference-ranks") if are_ranks_known else _EXPOSED.text("advice-inference")
     else:
         advice = _EXPOSED.text("advice") if are_ranks_known else _EXPOSED.text("advice-late")

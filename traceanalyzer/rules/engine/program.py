@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from traceanalyzer.analyzers.communication import Communication
 from traceanalyzer.analyzers.compilation import CompiledCode
 from traceanalyzer.analyzers.idle.step_idle import DeviceInSteps
 from traceanalyzer.analyzers.kernels.stretched_kernels import StretchedKernels
@@ -11,6 +12,7 @@ from traceanalyzer.analyzers.launches import LaunchFigures
 from traceanalyzer.analyzers.loader import DataLoader, in_workers
 from traceanalyzer.analyzers.modules.python_lines import PythonLines
 from traceanalyzer.analyzers.optimizer.autograd_passes import Passes
+from traceanalyzer.analyzers.ranks.model import Ranks
 from traceanalyzer.analyzers.waits.distribution_checks import DistributionChecks
 from traceanalyzer.knowledge.frameworks import FRAMEWORKS
 from traceanalyzer.knowledge.loaders import LoaderMaker, maker_named
@@ -66,6 +68,11 @@ def may_train(facts: Facts) -> bool:
     if workload(facts) == "start-up" and if_known(lambda: facts.operators) and facts.find("passes", Passes) is None:
         return False  # its operators have no numbers of autograd
     return workload(facts) != "inference" or bool(roles(facts) & {"parallel", "training"})
+
+
+def trains(facts: Facts) -> bool:
+    """Whether something shows that the program trains."""
+    return (workload(facts) or "").startswith("training") or "training" in roles(facts)
 
 
 def steps_may_train(facts: Facts) -> bool:
@@ -216,6 +223,13 @@ def waited_before_ns(facts: Facts) -> int:
     before = (recording and recording.window and recording.window.before_first_event_ns) or 0
     whole = before + (facts.summary.span_ns if facts.summary else before)
     return before if 2 * before >= whole and before >= _LATE_NS else 0
+
+
+def is_one_process_of_several_gpus(facts: Facts) -> bool:
+    """Whether one process drives all GPUs that communicate, as in nn.DataParallel: it has no other ranks."""
+    world = facts.summary.world_size if facts.summary is not None else None
+    found = facts.find("communication", Communication)
+    return found is not None and len(found.devices) > 1 and (world or 1) == 1 and facts.find("ranks", Ranks) is None
 
 
 def shares_gpu(facts: Facts, found: StretchedKernels, runs: float = 10, share: float = 0.03) -> bool:

@@ -79,7 +79,8 @@ def _underfilled(facts: Facts, limits: Limits) -> Drafts:
     if program.serves(facts):
         advice = _UNDERFILLED.text("advice-serving")
     severity = None if change else "info"
-    yield Draft((evidence,), change, {**work.figures(), "fill": fill}, severity, ceiling="high", advice=advice)
+    params = {"time": work.time, "share": work.share, "fill": fill}  # of all, also of those that gain nothing
+    yield Draft((evidence,), change, params, severity, ceiling="high", advice=advice)
 
 
 def _spread(facts: Facts, rows: Iterable[sm_fill.UnfilledKernel]) -> StepChange | None:

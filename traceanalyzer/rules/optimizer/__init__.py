@@ -138,7 +138,7 @@ def _at_once(facts: Facts, row: tensor_loops.TensorLoop, host: float) -> HostTim
 
 
 def _not_fused_beside_device(facts: Facts, row: optimizers.Optimizer, limits: Limits) -> Drafts:
-    host = facts.per_step(row.host_ns)
+    host = facts.per_step(row.steady_ns)
     launches = row.launches / _updates(facts, row)
     share = host / facts.step_ns
     if launches < limits["launches"] or share <= limits["host_share"] or not _could_use_lists(row):
@@ -161,7 +161,7 @@ def _not_fused_beside_device(facts: Facts, row: optimizers.Optimizer, limits: Li
 
 def _fused(facts: Facts, row: optimizers.Optimizer) -> HostTime:
     """All parameters updated at once, beside a device."""
-    host = facts.per_step(row.host_ns - row.stalled_ns)
+    host = facts.per_step(row.steady_ns)
     least, most = _saved_beside_device(row)
     ended = idle_time.claims(facts, row.exposed)
     idle = fsum(ended.values())
@@ -196,7 +196,7 @@ def _could_use_lists(row: optimizers.Optimizer) -> bool:
 
 def _not_fused_on_cpu(facts: Facts, row: optimizers.Optimizer, limits: Limits) -> Drafts:
     """Without a GPU calls of operators take the time that launches take elsewhere."""
-    work = EventTimes.on_cpu(facts, ((row.events, row.host_ns),))
+    work = EventTimes.on_cpu(facts, ((row.events, row.steady_ns),))
     saved = _saved_on_cpu(facts, row, limits["launches"])
     if saved is None or work.share <= limits["host_share"]:
         return
@@ -207,13 +207,12 @@ def _not_fused_on_cpu(facts: Facts, row: optimizers.Optimizer, limits: Limits) -
         subject = _NOT_FUSED.text("subject-table")()
         evidence.insert(0, _NOT_FUSED.evidence(limits, "launches", each, where, subject=subject))
     least, most = saved
-    steady = EventTimes.on_cpu(facts, ((row.events, row.host_ns - row.stalled_ns),))
     is_refused = program.refuses_lists(facts)
     basis = _NOT_FUSED.text("basis-cpu")(least=least, most=most)
     at = optimizers.optimizers_at(rows=(row,))
     yield Draft(
         tuple(evidence),
-        steady.processor.less_work((least * steady.time, most * steady.time), basis, steady.claims(), at),
+        work.processor.less_work((least * work.time, most * work.time), basis, work.claims(), at),
         {
             "optimizer": row.name,
             "calls": round(each),
@@ -233,9 +232,9 @@ def _saved_on_cpu(facts: Facts, row: optimizers.Optimizer, fewest: float = FEWES
     short, long, longest = _measured(row)
     if row.in_place_ns > _LONG_CALL_NS * row.in_place:
         return longest
-    is_long = row.host_ns > _CALL_NS * row.in_place
+    is_long = row.steady_ns > _CALL_NS * row.in_place
     if row.in_place < (min(fewest, _FEWEST_LONG_CALLS) if is_long else fewest) * _updates(facts, row):
-        is_much = facts.per_step(row.host_ns) >= _MUCH * facts.step_ns
+        is_much = facts.per_step(row.steady_ns) >= _MUCH * facts.step_ns
         return (_LEAST, short[1]) if short and is_much and not is_long else None
     return long if is_long else short
 
@@ -325,11 +324,11 @@ def _fused_code(call: str) -> str:
 
 def _expensive(facts: Facts, limits: Limits) -> Drafts:
     for row in facts.need("optimizers", optimizers.Optimizers).rows:
-        share = facts.per_step(row.host_ns) / facts.step_ns
+        least, host = _least_and_host(facts, row)
         if _could_be_fused(facts, row) and facts.gpu_share(row.device_ns) > limits["gpu_share"]:
             yield _on_lists(facts, row, limits)
             continue
-        if row.kind != "step" or row.closures or share <= limits[_least_share(facts, row)]:
+        if row.kind != "step" or row.closures or host <= limits[least] * facts.step_ns:
             continue
         if _is_loop(facts, row) or _is_hidden(facts, row):
             continue
@@ -362,19 +361,20 @@ def _on_lists(facts: Facts, row: optimizers.Optimizer, limits: Limits) -> Draft:
     )
 
 
-def _least_share(facts: Facts, row: optimizers.Optimizer) -> str:
-    """The threshold for an optimizer: on a CPU any takes a good part of a step, so that only most of it tells much."""
-    is_plain = _SECOND_ORDER.search(row.name) is None and program.computes_on_cpu(facts)
-    return "cpu_share" if is_plain else "host_share"
+def _least_and_host(facts: Facts, row: optimizers.Optimizer) -> tuple[str, float]:
+    """The threshold for an optimizer, and its host time per step in ns, of a plain one on a CPU without stalls."""
+    if _SECOND_ORDER.search(row.name) is None and program.computes_on_cpu(facts):
+        return "cpu_share", facts.per_step(row.steady_ns)  # any takes a good part: only most of a step tells much
+    return "host_share", facts.per_step(row.host_ns)
 
 
 def _of_its_host(facts: Facts, row: optimizers.Optimizer, limits: Limits) -> Draft:
     """The optimizer takes long on the host, and it is no loop over single parameters."""
-    host = facts.per_step(row.host_ns)
+    least, host = _least_and_host(facts, row)
     is_second_order = _SECOND_ORDER.search(row.name) is not None
     is_fused = any("_fused_" in operator.name for operator in row.operators)
     return Draft(
-        (_EXPENSIVE.evidence(limits, _least_share(facts, row), host / facts.step_ns, places(facts, (row,))),),
+        (_EXPENSIVE.evidence(limits, least, host / facts.step_ns, places(facts, (row,))),),
         None if is_second_order else _at_most_all(facts, row),
         {"optimizer": row.name, "host": OfEvents(host), "share": OfEvents(host, is_share=True)},
         severity="low",
@@ -390,9 +390,9 @@ def _at_most_all(facts: Facts, row: optimizers.Optimizer) -> DeviceWork | HostTi
     could = named is not None and _OPTION.get(named[1]) == "fused" and not row.list_operators and not _is_sparse(row)
     if not could or not program.computes_on_cpu(facts) or not program.has_torch(facts, _SINCE):
         return None
-    work = EventTimes.on_cpu(facts, ((row.events, row.host_ns),))
+    work = EventTimes.on_cpu(facts, ((row.events, row.steady_ns),))
     return work.removed(
-        (0.0, row.host_ns - row.stalled_ns), _EXPENSIVE.text("basis-fused")(), at=optimizers.optimizers_at(rows=(row,))
+        (0.0, row.steady_ns), _EXPENSIVE.text("basis-fused")(), at=optimizers.optimizers_at(rows=(row,))
     )
 
 
@@ -405,7 +405,7 @@ def _is_elsewhere(facts: Facts, row: optimizers.Optimizer) -> bool:
 
 def _on_the_cpu(facts: Facts, row: optimizers.Optimizer, limits: Limits) -> Draft:
     """The parameters are on the CPU, although a device computes the rest."""
-    host = facts.per_step(row.host_ns)
+    host = facts.per_step(row.steady_ns)
     idle = min(host, facts.idle_per_step("cpu_operators"))
     change = HostTime(
         (_ON_A_DEVICE * host, host),

@@ -30,7 +30,7 @@ def _zero_grad(facts: Facts, limits: Limits) -> Drafts:
     if program.launches_graphs(facts):
         return
     rows = _zeroing(facts)
-    host = facts.per_step(fsum(row.host_ns for row in rows))
+    host = facts.per_step(fsum(row.steady_ns for row in rows))
     share = host / facts.step_ns
     if share <= limits["host_share"]:
         return
@@ -100,7 +100,7 @@ def _zeroing(facts: Facts) -> tuple[optimizers.Optimizer, ...]:
 
 def _zero_grad_on_cpu(facts: Facts, rows: Sequence[optimizers.Optimizer], limits: Limits) -> Draft:
     """Without a GPU the fills take their full time, and so does adding to them."""
-    work = EventTimes.on_cpu(facts, ((row.events, row.host_ns) for row in rows))
+    work = EventTimes.on_cpu(facts, ((row.events, row.steady_ns) for row in rows))
     added = work.processor.per_step(_added_ns(facts, rows)[0])
     least, most = (1 - _LOOP) * (work.time + added), _MOST_ON_CPU * (work.time + added)
     basis = _PAGE.text("basis-cpu")(least=1 - _LOOP, most=_MOST_ON_CPU)

@@ -13,27 +13,23 @@ from traceanalyzer.analyzers.kernels.classes import KernelClasses
 from traceanalyzer.analyzers.launches.runtime_calls import RuntimeCalls
 from traceanalyzer.analyzers.memory.snapshots import MemorySnapshotUse
 from traceanalyzer.analyzers.ranks.model import Ranks
-from traceanalyzer.analyzers.steps.outside import NO_STEP
 from traceanalyzer.analyzers.tables.printed_memory import PrintedMemory
-from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Combined, Headline, Resources
 from traceanalyzer.report.selection import Shares
-from traceanalyzer.report.warnings import OUTSIDE_KINDS, STEP_REASONS
-from traceanalyzer.rules.engine import host_owners, late_rank
+from traceanalyzer.rules.engine import late_rank, program
 from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.rules.engine.headlines import compile_log, other_tools, printed, typical
 from traceanalyzer.rules.engine.headlines.held_memory import of_snapshot, of_text
 from traceanalyzer.rules.engine.headlines.kind_of_work import MOST, gpu_bound
+from traceanalyzer.rules.engine.headlines.outside import with_outside
 from traceanalyzer.rules.engine.headlines.standing import of_dumps
 from traceanalyzer.rules.engine.headlines.step_bound import StepBound
 from traceanalyzer.rules.engine.headlines.typical import WORTH_BESIDE
 from traceanalyzer.rules.engine.headlines.unusual import of_launches_alone, unusual, with_late_start, with_sharing
 from traceanalyzer.simulation.critical_path import CriticalPath
-from traceanalyzer.structure.recording import Outside, Recording, requests
-from traceanalyzer.structure.recording.left_out import OTHER_PHASE, UNKNOWN
-from traceanalyzer.structure.recording.program_steps import WHOLE
+from traceanalyzer.structure.recording import Recording
 from traceanalyzer.structure.recording.repetition import FOUND_BY
-from traceanalyzer.structure.recording.workload import PASSES_ALONE
 
 _UNEVEN_RATIO = 2.0
 """Longest over shortest step from which on a mean over them is said to be of uneven steps (own choice)."""
@@ -42,14 +38,6 @@ _SKEW, _MANY_STEPS = 1.25, 5
 _WARM_UP = 1.5
 """A first step longer than this factor times the median of the others is still warming up; the warning uses the same
 limit."""
-_WORTH_OUTSIDE = 0.2
-"""Share of the recording from which on the headline mentions what lies outside of the typical steps."""
-_WAITS = 0.05
-"""The device waits if it works for less than this share of the time (own choice: copies of results remain)."""
-_HARDLY_ANY = 0.1
-"""Share of a time below which the host was hardly recorded in it (own choice)."""
-_NO_REASON = frozenset({NO_STEP, OTHER_PHASE, UNKNOWN})
-"""Reasons that say less than what the host does."""
 
 _NOTHING = Text("headline-none-2", "Nothing dominates the {step:ns} of a step: the GPU works {busy:share} of it.")
 _NO_GPU = Text("headline-no-gpu-2", "No verdict: no GPU activity was recorded.")
@@ -117,71 +105,6 @@ _COMMUNICATES_AT_LEAST = Text(
     "rows that are not printed.",
     note="it is the GPU's time",
 )
-_ALSO_OUTSIDE = Text(
-    "detail-outside-2",
-    "Not counted, outside of the typical steps: {time:rounded_ns} {when}, {what}.",
-    note="of the trace; when: before the first step; what is a clause, such as: in which the GPU waits",
-)
-_OUTSIDE_TIME = Text(
-    "detail-outside-time-2",
-    "Not counted, outside of the typical steps: {time:rounded_ns} {when}.",
-    note="of the trace; when: before the first step",
-)
-_BETWEEN_REQUESTS = Text(
-    "detail-between-requests",
-    "Not counted: {part:part} between the steps, in which nothing was recorded, as where a service waits for requests.",
-    note="part reads: 35 of the 152 ms",
-)
-_SEVERAL = Text(
-    "outside-left-out-steps",
-    "in {count:count} steps unlike the others",
-    one="in a step unlike the others",
-    note="after a time",
-)
-_OF_PHASE = Text(
-    "outside-steps-of-another-phase",
-    "in {count:count} steps of another phase",
-    one="in a step of another phase",
-    note="after a time",
-)
-_NO_TRAINING = Text("detail-passes-alone", "These steps do not train: they have no backward pass.")
-_BECAUSE = Text(
-    "outside-because", "because of {reason}", note="reason is a noun, such as: allocation of memory; ends a sentence"
-)
-_HOST_IN = Text(
-    "outside-cpu",
-    "for {part:rounded_ns} of it the CPU is in {owner}",
-    note="after a time; owner is a function, mark, module or operator; ends a sentence",
-)
-_HOST_WAITS = Text(
-    "outside-cpu-waits",
-    "for {part:rounded_ns} of it the CPU is in {owner}, while the GPU waits",
-    note="after a time; owner is a function, mark, module or operator; ends a sentence",
-)
-_HOST_WORKS = Text(
-    "outside-cpu-works",
-    "for {part:rounded_ns} of it the CPU is in {owner}, and the GPU works {busy:percent}",
-    note="after a time; owner is a function, mark, module or operator; busy is a share of the time; ends a sentence",
-)
-_GPU_WAITS = Text("outside-gpu-waits", "in which the GPU waits", note="after a time; ends a sentence")
-_GPU_WORKS = Text(
-    "outside-gpu-works",
-    "in which the GPU works for {busy:percent}",
-    note="after a time; busy is a share of that time; ends a sentence",
-)
-_SILENT = Text(
-    "outside-silent", "in which hardly anything of the CPU was recorded", note="after a time; ends a sentence"
-)
-_SILENT_WAITS = Text(
-    "outside-silent-waits",
-    "in which hardly anything of the CPU was recorded and the GPU waits",
-    note="after a time; ends a sentence",
-)
-_SILENT_WORKS = Text(
-    "outside-silent-works",
-    "in which hardly anything of the CPU was recorded and the GPU works for {busy:percent}",
-    note="after a time; busy is a share of that time; ends a sentence",
-)
 
 
 def headline(facts: Facts, combined: Combined | None) -> Headline:
@@ -199,7 +122,7 @@ def headline(facts: Facts, combined: Combined | None) -> Headline:
         return _headline(facts, other_tools.verdict(facts, facts.table), facts.resources, combined)
     found = unusual(facts) or _with_device_alone(facts, _usual(facts))
     found = with_late_start(facts, with_sharing(facts, found))
-    found = _with_cut(facts, _with_outside(facts, _with_communication(facts, found)))
+    found = _with_cut(facts, with_outside(facts, _with_communication(facts, found)))
     return _headline(facts, found, facts.resources, combined, shares(facts))
 
 
@@ -334,6 +257,7 @@ def _with_sleep(facts: Facts, found: StepBound) -> StepBound:
 def _with_waiting(facts: Facts, found: StepBound) -> StepBound:
     """Add how much of the communication is waiting for other ranks, or that a single rank cannot show it."""
     alone = facts.summary is not None and facts.summary.world_size == 1
+    alone = alone or program.is_one_process_of_several_gpus(facts)
     if found.bound == "communication" and not alone and facts.find("ranks", Ranks) is None:
         return found.qualified(_ONE_RANK)
     own = facts.step_resources
@@ -391,65 +315,3 @@ def _with_communication(facts: Facts, found: StepBound) -> StepBound:
     hidden = run.device_hidden_share or 0.0
     text = _COMMUNICATES if hidden < printed.UNSEEN else _COMMUNICATES_AT_LEAST
     return found.and_says(text, time=time, share=share, hidden=hidden)
-
-
-def _with_outside(facts: Facts, found: StepBound) -> StepBound:
-    """Add the largest time outside of the typical steps if all of them are a fifth of the recording."""
-    recording = facts.find("recording", Recording)
-    if recording is None or facts.summary is None or recording.steps_from == WHOLE or not recording.outside:
-        return found
-    if any(evidence.kind == PASSES_ALONE for evidence in recording.evidence):
-        found = found.and_says(_NO_TRAINING)
-    if (recording.outside_ns or 0) < _WORTH_OUTSIDE * facts.summary.span_ns:
-        return found
-    # a step that is only shorter than others says nothing of what the program does besides
-    worth = [part for part in recording.outside if not _is_short_step(recording, part)]
-    if not worth:
-        return found
-    if (silent := _between_requests(recording)) > MOST * fsum(part.duration_ns for part in worth):
-        return found.qualified(_BETWEEN_REQUESTS, part=(silent, facts.summary.span_ns))
-    part = max(worth, key=lambda part: part.duration_ns)
-    said = {"time": part.duration_ns, "when": _when(recording, part)}
-    what = _what(part)
-    return found.qualified(_OUTSIDE_TIME, **said) if what is None else found.qualified(_ALSO_OUTSIDE, **said, what=what)
-
-
-def _between_requests(recording: Recording) -> float:
-    """Time between marked steps of an inference in which nothing was recorded; 0 where there are few such pauses."""
-    silent = [part.duration_ns for part in recording.outside if _is_pause(part)]
-    is_of_requests = recording.workload == "inference" and len(silent) >= requests.FEWEST
-    return fsum(silent) if is_of_requests else 0.0
-
-
-def _is_pause(part: Outside) -> bool:
-    return part.kind == "between" and part.reason == NO_STEP and not part.host_ns and not part.device_busy_ns
-
-
-def _is_short_step(recording: Recording, part: Outside) -> bool:
-    """Whether a time is a step unlike the others for no known reason, and shorter than them."""
-    is_alone = part.kind == "left-out-step" and part.reason == UNKNOWN
-    return is_alone and part.duration_ns < (recording.typical_step_ns or 0.0)
-
-
-def _when(recording: Recording, part: Outside) -> Message:
-    """Where a time lies that is outside of the typical steps, with how many steps it is if it is several."""
-    end = part.start_ns + part.duration_ns
-    count = sum(not step.is_typical and part.start_ns <= step.start_ns < end for step in recording.steps)
-    if part.kind != "left-out-step":
-        return OUTSIDE_KINDS[part.kind]()
-    return (_OF_PHASE if part.reason == OTHER_PHASE else _SEVERAL)(count=count)
-
-
-def _what(part: Outside) -> Message | None:
-    """Why a time is outside, or what host and device do in it; None if nothing leads."""
-    if part.reason not in _NO_REASON:
-        return _BECAUSE(reason=STEP_REASONS[part.reason]())
-    busy = None if part.device_busy_ns is None else part.device_busy_ns / part.duration_ns
-    if part.owner is None and part.host_ns >= _HARDLY_ANY * part.duration_ns:
-        return None if busy is None else _GPU_WAITS() if busy < _WAITS else _GPU_WORKS(busy=busy)
-    said = {} if part.owner is None else {"owner": host_owners.name(part.owner), "part": part.owner.time_ns}
-    if busy is None:
-        return _HOST_IN(**said) if said else _SILENT()
-    if busy < _WAITS:
-        return _HOST_WAITS(**said) if said else _SILENT_WAITS()
-    return _HOST_WORKS(**said, busy=busy) if said else _SILENT_WORKS(busy=busy)

@@ -96,6 +96,11 @@ _LATE_WITH_LOADER = Text(
     "{rest:rounded_ns} have events.",
     note="before and rest are times; most likely for something that starts",
 )
+_LATE_IN_TRAINING = Text(
+    "headline-late-training",
+    "Nothing was recorded for {before:rounded_ns} before the first event; only {rest:rounded_ns} have events.",
+    note="before and rest are times",
+)
 _AFTER_THAT = Text("detail-after-that", "After that: {headline}", note="headline is a sentence")
 _WAITS_FOR_UNSEEN = Text(
     "headline-waits-for-unseen-2",
@@ -193,7 +198,8 @@ def with_late_start(facts: Facts, found: StepBound) -> StepBound:
     before = program.waited_before_ns(facts)
     if not before or facts.summary is None:
         return found
-    text = _LATE_WITH_LOADER if program.has_loader(facts) else _LATE
+    text = _LATE_IN_TRAINING if program.trains(facts) else _LATE
+    text = _LATE_WITH_LOADER if program.has_loader(facts) else text
     late = StepBound("none", text(before=before, rest=facts.summary.span_ns), None, found.qualifier)
     late = late.and_says(_AFTER_THAT, headline=found.message)
     return replace(late, details=(*late.details, *found.details))
