@@ -73,6 +73,7 @@ def test_the_compiled_network_is_known_as_such() -> None:
 
 FOUND = {
     "autocast_stacks": {"optimizer-not-fused"},
+    "command_compiled": {"optimizer-not-fused"},
     "command_rank0": {"ddp-sync-in-accumulation"},
     "command_rank1": {"ddp-sync-in-accumulation"},
     "command_stacks": {"dataloader-bound", "optimizer-not-fused"},

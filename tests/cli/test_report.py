@@ -30,7 +30,9 @@ def steps_of(report: Any) -> list[str]:
 
 def section(screen: str, title: str) -> str:
     """One section of the screen: from its title to the next empty line."""
-    return re.split(rf"\n{title}(?:  \d+ of \d+)?(?:  \d+ more in the other formats)?\n", screen)[1].partition("\n\n")[0]
+    return re.split(rf"\n{title}(?:  \d+ of \d+)?(?:  \d+ more in the other formats)?\n", screen)[1].partition("\n\n")[
+        0
+    ]
 
 
 @pytest.fixture(scope="module")

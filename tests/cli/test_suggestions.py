@@ -161,7 +161,9 @@ def test_a_saved_difference_is_for_render(tmp_path: Path) -> None:
 
 def test_an_unknown_suffix_lists_every_one_of_the_command() -> None:
     line = assert_one_line(call("report", TRAINING, "-o", "x.foo"))
-    assert "x.foo: no format here has the suffix .foo; use one of .md, .markdown, .html, .htm, .brief.json, .json" in line
+    assert (
+        "x.foo: no format here has the suffix .foo; use one of .md, .markdown, .html, .htm, .brief.json, .json" in line
+    )
     assert ".txt" in line
     assert ".txt" not in assert_one_line(call("render", "report.json", "-o", "x.foo"))
     assert "use one of .md, .markdown, .html, .htm, .json, or" in assert_one_line(call("diff", "a", "b", "-o", "x.foo"))

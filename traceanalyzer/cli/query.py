@@ -81,9 +81,9 @@ def command(
     \b
     Examples:
       traceanalyzer query trace.json.gz
-      traceanalyzer query trace.json.gz "select name, sum(dur_ns) from kernels group by 1 order by 2 desc limit 5"
+      traceanalyzer query trace.json.gz "select name, dur_ns from kernels limit 5"
       traceanalyzer query trace.json.gz "select * from gaps" -o gaps.csv
-      traceanalyzer query traces/ "select rank, sum(dur_ns) from kernels group by 1" --format json
+      traceanalyzer query traces/ "select rank, name from kernels" --format json
 
     \b
     Exit codes:

@@ -71,6 +71,20 @@ def by_records(context: Context, calls: Calls, events: StreamEvents, source: I64
     waits = _RecordedWaits.of(context)
     if not len(waits.called_ns):
         return source, delay_ns
+    first, second = _held(context, calls, events, waits)
+    known = np.flatnonzero((first != NOTHING) & (second != NOTHING))
+    late = events.start_ns[second[known]] - events.end_ns[first[known]]
+    known, late = known[late >= 0], late[late >= 0]
+    usual = np.minimum(typical(late, late <= _JUST_NS, (np.zeros(len(known), np.int64),)), late)
+    order = np.argsort(events.end_ns[first[known]], kind="stable")  # the last to end is written last
+    source, delay_ns = source.copy(), delay_ns.copy()
+    source[second[known[order]]] = first[known[order]]
+    delay_ns[second[known[order]]] = usual[order]
+    return source, delay_ns
+
+
+def _held(context: Context, calls: Calls, events: StreamEvents, waits: _RecordedWaits) -> tuple[I64, I64]:
+    """For each recorded wait, the last work before its event and the first work after it; `NOTHING` for none."""
     first, second = (np.full(len(waits.called_ns), NOTHING) for _ in range(2))
     for _, on_stream in members(events.stream):
         row = events.row[on_stream[0]]
@@ -83,15 +97,7 @@ def by_records(context: Context, calls: Calls, events: StreamEvents, source: I64
         number = np.searchsorted(launched, waits.called_ns[held], side="right")
         is_followed = number < len(on_stream)
         second[held[is_followed]] = on_stream[number[is_followed]]
-    known = np.flatnonzero((first != NOTHING) & (second != NOTHING))
-    late = events.start_ns[second[known]] - events.end_ns[first[known]]
-    known, late = known[late >= 0], late[late >= 0]
-    usual = np.minimum(typical(late, late <= _JUST_NS, (np.zeros(len(known), np.int64),)), late)
-    order = np.argsort(events.end_ns[first[known]], kind="stable")  # the last to end is written last
-    source, delay_ns = source.copy(), delay_ns.copy()
-    source[second[known[order]]] = first[known[order]]
-    delay_ns[second[known[order]]] = usual[order]
-    return source, delay_ns
+    return first, second
 
 
 class _RecordedWaits(NamedTuple):

@@ -34,6 +34,7 @@ _SAYS_MEAN = Text(
 )
 _SAYS_BUSY = Text("strip-says-busy-2", "{step}. The GPU is never idle.", "step is such as: Step 8")
 _SAYS_HOST = Text("strip-says-host", "{step}. {parts}.", note="parts is a list of parts of the program")
+_PART = Text("strip-part", "{name}", "name is that of a part of the program")
 _STEP = Text("strip-step-3", "Step {name}")
 _WHOLE = Text("strip-whole", "The whole trace")
 _IDLE = Text("strip-idle", "{time:ns}: {cause}", "cause is why the GPU is idle")
@@ -144,8 +145,12 @@ def _of_program(slices: RecordedSlices, one: SliceTime, step: str, language: Lan
         if lane.kind == "owners":
             for name, length in zip(lane.name, lane.duration, strict=True):
                 times[name] += length
-    parts = [short(slices.names[name]) for name, ns in times.most_common(_MOST_PARTS) if ns >= _LEAST * one.duration_ns]
-    return language.text(_SAYS_HOST, step=step, parts=language.sentence(language.list(parts))) if parts else step
+    parts = [
+        language.text(_PART, name=short(slices.names[name]))
+        for name, ns in times.most_common(_MOST_PARTS)
+        if ns >= _LEAST * one.duration_ns
+    ]
+    return language.text(_SAYS_HOST, step=step, parts=language.list(parts)) if parts else step
 
 
 def _idle(shown: TimelineTimes, one: SliceTime, mean: TypicalStep | None, language: Language) -> list[IdleArea]:
