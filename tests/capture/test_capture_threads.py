@@ -97,7 +97,8 @@ def test_the_lock_is_waited_for_where_another_thread_computes() -> None:
                 break
     alone = OtherThreads(HERE)
     alone.ask_for_lock()
-    assert alone.facts()["lock_wait_ns"] is None, "nobody could have it"
+    waited = alone.facts()["lock_wait_ns"]
+    assert waited is None or waited < 1_000_000, "nobody computes: what else has threads here only sleeps"
     if held.facts()["lock_wait_ns"] is not None:  # where the system counts
         assert max(held._waits) > 1_000_000
         assert min(free._waits) < 1_000_000

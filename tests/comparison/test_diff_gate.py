@@ -89,6 +89,20 @@ def test_one_recording_a_side_on_a_cpu_tells_what_no_noise_explains() -> None:
     assert gated(recordings([100]), recordings([450])).outcome == "regression"
 
 
+@pytest.mark.parametrize(
+    ("after", "outcome"),
+    [
+        ((110, 112, 115, 111), "passed"),
+        ((110, 112, 149, 111), "inconclusive"),
+        ((110, 112), "inconclusive"),
+    ],
+)
+def test_few_steps_that_are_all_shorter_are_no_regression(after: tuple[int, ...], outcome: str) -> None:
+    """Too few for a rank test: of 5 and 4 steps all are in this order in one of 126 pairs, of 5 and 2 in one of 21."""
+    before = [1e6 * ms for ms in (150, 148, 155, 160, 149.5)]
+    assert gated([before], [[1e6 * ms for ms in after]], has_gpu=True).outcome == outcome
+
+
 def test_a_drift_within_recordings_is_no_regression() -> None:
     """Steps of both sides grow by 10 %; the second side went on where the first one ended."""
     base, head = ([1e8 * (start + 0.005 * number) for number in range(20)] for start in (1.0, 1.1))

@@ -16,6 +16,7 @@ import traceanalyzer as ta
 from tests.builders import TraceBuilder
 from tests.formats.html.pages import VOID
 from traceanalyzer import sections
+from traceanalyzer.analyzers.idle.gpu import GpuMetrics
 from traceanalyzer.formats import cards, html, language, markdown, sarif, terminal
 from traceanalyzer.formats.html.summary import verdict
 from traceanalyzer.report import units
@@ -59,6 +60,8 @@ def test_a_terminal_of_100_columns_shows_at_most_40_lines(path: Path) -> None:
 def test_a_terminal_shows_how_busy_the_gpu_is(path: Path) -> None:
     report = report_of(path)
     tables = [table for section in sections.build(report, 5) if section.id == "gpu" for table in section.tables]
+    metrics = report.result("gpu", GpuMetrics)
+    assert len(tables) == (1 if metrics is not None and metrics.devices else 0)
     for code, width, table in itertools.product(LANGUAGES, (80, 160), tables):
         spoken = language.of(code)
         busy = next(n for n, column in enumerate(table.columns) if column.title.id == "gpu-busy")

@@ -59,7 +59,9 @@ def test_the_best_findings_have_their_saving_and_their_place() -> None:
     assert 1 <= len(shown) <= comment.SHOWN
     assert shown[0].startswith("1. **Pin the input memory: pin\\_memory=True** Saves ")
     assert "pin_memory=True" in text.partition(shown[0])[2].split("\n")[1]
-    assert shown[2].startswith("3. **Steps wait for the DataLoader** May save up to "), "a question after prices"
+    assert shown[2].startswith("3. **Add workers, or make a batch cheaper to load** May save up to "), (
+        "a question after prices"
+    )
     assert "workers" in text.partition(shown[2])[2].split("\n")[1]
 
 

@@ -25,7 +25,9 @@ SCHEMA = json.loads((ROOT / "docs" / "finding.schema.json").read_text("utf-8"))
 @pytest.mark.parametrize("path", SOUND, ids=lambda path: path.name)
 def test_every_finding_is_whole_in_every_format(path: Path) -> None:
     report = report_of(path)
-    for asked, finding in zip(finding_ids(report), report.findings, strict=True):
+    ids = finding_ids(report)
+    assert len(ids) == len(report.findings)
+    for asked, finding in zip(ids, report.findings, strict=True):
         texts = {form: answer(report, asked).render(form) for form in FORMATS}
         document = json.loads(texts["json"])
         jsonschema.Draft202012Validator(SCHEMA).validate(document)
@@ -61,7 +63,9 @@ def test_people_read_it_in_their_language(code: str, words: str) -> None:
 @pytest.mark.parametrize("name", HOSTILE, ids=ascii)
 def test_hostile_names_are_only_shown(name: str) -> None:
     report = marked(name)
-    for asked in finding_ids(report):
+    ids = finding_ids(report)
+    assert ids
+    for asked in ids:
         text = answer(report, asked).render("terminal")
         assert "\x1b" not in text
         assert "\x9b" not in text

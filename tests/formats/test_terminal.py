@@ -134,7 +134,7 @@ def test_bars_are_as_long_as_the_shares() -> None:
     assert found.keys() == shares.keys()
     assert len(found) == 6
     for label, (percents, length) in found.items():
-        assert length == round(shares[label] * 36)
+        assert length == round(shares[label] * 35)
         assert abs(percents - 100 * shares[label]) < 1
     assert sum(percents for percents, _ in found.values()) == 100
 

@@ -24,8 +24,8 @@ ANSWERS: dict[str, tuple[str, ...]] = {
     ),
     "02_bold_totals.md": ("host 1,235 s, device 1,200 s", "at most 97 % of it", "-does not show the CPU"),
     "03_loader_with_operators_inside.txt": (
-        "Waiting for data: at least 6.0 of 10.0 ms per step (60 %)",
-        "6.0 of 10.0 ms per step",
+        "Waiting for data: at least 6.0 of 10 ms per step (60 %)",
+        "6.0 of 10 ms per step",
     ),
     "04_step_row_counted_as_gpu_work.txt": (
         "Typical step: 400.0 ms",

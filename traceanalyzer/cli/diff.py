@@ -82,7 +82,7 @@ def command(
       traceanalyzer diff base.json head.json -o diff.html --card diff.png
       traceanalyzer diff base.json head.json -o diff.md --fail-on-regression 3%
       traceanalyzer diff runs/main/ runs/branch/ --format json -o -
-      traceanalyzer diff main/ branch/ --fail-on-regression 3% --noise unchanged/
+      traceanalyzer diff runs/main/ runs/branch/ --noise runs/unchanged/
       traceanalyzer diff base.json head.json -o writeup.md --story
       traceanalyzer diff profiling.md#run-1 profiling.md#run-2
       traceanalyzer diff before.pickle after.pickle

@@ -52,14 +52,14 @@ def command(
     \b
     Examples:
       traceanalyzer reproduce trace.json.gz --op aten::addmm
-      traceanalyzer reproduce trace.json.gz --op "aten::mm[[64,1000],[1000,128]]" -o mm.py
+      traceanalyzer reproduce trace.json.gz --op "aten::mm[[64,1000],[1000,128]]"
       traceanalyzer reproduce trace.json.gz --op "aten::convolution -> aten::relu"
       traceanalyzer reproduce trace.json.gz --finding mixed-precision-unused
 
     \b
     Exit codes:
       0    done
-      2    unusable input or usage; no such operator or finding, or no shapes recorded
+      2    unusable input or usage; no such operator or finding; no shapes
       130  interrupted
     """  # noqa: D301 - \b is click's mark for "do not rewrap"
     if (operator is None) == (finding is None):

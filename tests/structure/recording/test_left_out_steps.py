@@ -345,7 +345,7 @@ def test_of_a_training_and_an_evaluation_one_is_left_out(
     assert {reason for reason in found if reason} <= {"other-phase"}
 
 
-def test_the_last_call_of_a_loader_that_only_ends_an_epoch_is_no_step_unlike_the_others() -> None:
+def test_the_last_call_of_a_loader_that_only_ends_an_epoch_begins_no_step() -> None:
     trace = TraceBuilder(devices=())
     for number in range(6):
         trace.annotation(LOADER, 10_000 * number, 300)
@@ -354,4 +354,4 @@ def test_the_last_call_of_a_loader_that_only_ends_an_epoch_is_no_step_unlike_the
                 trace.op("aten::mm", 10_000 * number + 400 + 800 * call, 700)
     found = recorded(trace)
     assert found.steps_from == "enumerate(DataLoader)"
-    assert [step.reason for step in found.steps] == [*[None] * 5, "recording-end"]
+    assert [step.reason for step in found.steps] == [None] * 5

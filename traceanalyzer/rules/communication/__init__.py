@@ -281,7 +281,7 @@ def _hideable(facts: Facts, draft: Draft, kinds: Mapping[str, int], *, are_ranks
         summary = _EXPOSED.text("summary-kinds")
     cure = _cure(facts, kinds)
     if program.is_one_process_of_several_gpus(facts):
-        advice = _EXPOSED.text("advice-process" if program.trains(facts) else "advice-inference-ranks")
+        advice = _EXPOSED.text("advice-process") if program.trains(facts) else _EXPOSED.text("advice-inference-ranks")
     elif cure is None:  # no gradients to exchange
         advice = _EXPOSED.text("advice-inference-ranks") if are_ranks_known else _EXPOSED.text("advice-inference")
     else:

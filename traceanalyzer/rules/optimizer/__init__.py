@@ -328,7 +328,7 @@ def _expensive(facts: Facts, limits: Limits) -> Drafts:
         if _could_be_fused(facts, row) and facts.gpu_share(row.device_ns) > limits["gpu_share"]:
             yield _on_lists(facts, row, limits)
             continue
-        if row.kind != "step" or row.closures or host <= limits[least] * facts.step_ns:
+        if row.kind != "step" or row.closures or host / facts.step_ns <= limits[least]:
             continue
         if _is_loop(facts, row) or _is_hidden(facts, row):
             continue
