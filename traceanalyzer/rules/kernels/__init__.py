@@ -70,25 +70,28 @@ def _underfilled(facts: Facts, limits: Limits) -> Drafts:
     lost = EventTimes.on_device(facts, ((row.events, _lost(row)) for row in rows))
     if lost.share <= limits["lost_share"]:
         return
-    work = EventTimes.on_device(facts, ((row.events, row.total_ns) for row in rows))
-    fill = fsum(row.fill * row.total_ns for row in rows) / work.total_ns
     where = tuple(CodePlace("kernel", row.kernel, None, row.blocks_per_sm, "number") for row in rows)
     evidence = _UNDERFILLED.evidence(limits, "lost_share", lost.share, where)
-    change = _spread(facts, rows)
+    gaining = _gaining(facts, rows)
+    change = _spread(facts, gaining) if gaining else None
+    said = gaining or rows  # one set of kernels for the time, its share and how much of the GPU they fill
+    work = EventTimes.on_device(facts, ((row.events, row.total_ns) for row in said))
+    fill = fsum(row.fill * row.total_ns for row in said) / work.total_ns
     advice = None if change else _UNDERFILLED.text("advice-throughput")
     if program.serves(facts):
         advice = _UNDERFILLED.text("advice-serving")
     severity = None if change else "info"
-    params = {"time": work.time, "share": work.share, "fill": fill}  # of all, also of those that gain nothing
-    yield Draft((evidence,), change, params, severity, ceiling="high", advice=advice)
+    yield Draft((evidence,), change, {**work.figures(), "fill": fill}, severity, ceiling="high", advice=advice)
 
 
-def _spread(facts: Facts, rows: Iterable[sm_fill.UnfilledKernel]) -> StepChange | None:
-    """The change if the kernels that memory does not bound were spread over all multiprocessors; None without any."""
+def _gaining(facts: Facts, rows: Iterable[sm_fill.UnfilledKernel]) -> tuple[sm_fill.UnfilledKernel, ...]:
+    """The kernels that memory does not bound."""
     of_memory = _operators_of_memory(facts)
-    gaining = tuple(row for row in rows if row.operator not in of_memory and not _waits_for_memory(row.kernel))
-    if not gaining:
-        return None
+    return tuple(row for row in rows if row.operator not in of_memory and not _waits_for_memory(row.kernel))
+
+
+def _spread(facts: Facts, gaining: tuple[sm_fill.UnfilledKernel, ...]) -> StepChange:
+    """The change if these kernels were spread over all multiprocessors."""
     saved = EventTimes.on_device(facts, ((row.events, _lost(row)) for row in gaining))
     return saved.shorter((0.0, 1.0), _UNDERFILLED.text("basis")(), at=sm_fill.unfilled_at(rows=gaining))
 
