@@ -74,6 +74,7 @@ def namespace() -> dict[str, Any]:
         "conv": nn.Conv2d(3, 8, 3).eval(),
         "bn": nn.BatchNorm2d(8).eval(),
         "tensors": [torch.rand(3), torch.rand(2, 2)],
+        "factor": 0.9,
         "array": torch.rand(3).double().numpy(),
         "rank": None,
         "local_rank": None,
