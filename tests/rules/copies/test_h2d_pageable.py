@@ -145,6 +145,27 @@ def test_what_the_next_kernel_needs_still_crosses_the_bus() -> None:
     assert found.wall_ns_per_step[1] == pytest.approx(2_256_000 + 500_000, rel=0.03)
 
 
+def test_a_saving_above_the_time_of_the_copies_says_what_else_it_counts() -> None:
+    def step(host: Host, stream: Stream, number: int) -> None:
+        compute(host, stream, 10_000)
+        with host.op("aten::copy_"):
+            host.copy("HtoD", BATCH, stream, dur=4000, wait=True)
+        host.work(6000)
+        compute(host, stream, 20_000)
+        host.wait(stream)
+
+    (finding,) = findings(looping(step), RULE)
+    assert finding.saving is not None
+    assert finding.saving.point_ns_per_step is not None
+    # Without the wait, the host's 6 ms pass behind the first kernel; 24 MB at 27.52 GB/s are still copied.
+    later = finding.saving.point_ns_per_step - 4_000_000
+    assert later == pytest.approx(6_000_000 - 24e6 / 27.52, rel=0.01)
+    assert finding.summary.params["later"] == pytest.approx(later)
+    assert "launches what follows" in finding.summary.text
+    (plain,) = findings(fires(), RULE)
+    assert "launches what follows" not in plain.summary.text
+
+
 def test_pinned_copies_of_the_trace_tell_the_bandwidth() -> None:
     def step(host: Host, stream: Stream, number: int) -> None:
         for pinned, dur in ((False, 4000), (True, 1000)):

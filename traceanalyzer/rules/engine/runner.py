@@ -303,7 +303,7 @@ def _finding(facts: Facts, prices: Prices | None, rule: Rule, draft: Draft) -> _
         latent=latent,
         blocked_by=_blocker(facts, prices, change) if latent and change else None,
         title=title,
-        summary=summary,
+        summary=where.explained(summary, saving, found),
         advice=advice,
         not_when=not_when,
         code=code,

@@ -14,7 +14,8 @@ from operator import or_
 import numpy as np
 from msgspec.structs import replace
 
-from traceanalyzer.report.model import Finding
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.model import Finding, Saving
 from traceanalyzer.report.selection import CallingLine, Once, Selection
 from traceanalyzer.rules.engine.change import (
     ON_DEVICE,
@@ -44,6 +45,13 @@ LINES = 3
 """Most lines of a place."""
 SPANS = 200
 """Most times of a finding in a report (own choice: more than a timeline shows)."""
+_BEYOND = 1.1
+"""A saving of so many times the time that its sentence says needs a reason (own choice)."""
+_LATER = Text(
+    "finding-later-launches",
+    "{summary} The CPU is held up by them, too: without them it launches what follows {later:ns} earlier.",
+    note="summary is a sentence about events of the GPU, such as copies, and what they take per step",
+)
 
 
 def selections(resolver: Resolver, change: StepChange) -> tuple[Selection, ...]:
@@ -75,6 +83,15 @@ def _with_times(entry: Selection, start: I64, length: I64, least: int, left: int
         omitted=len(length) - len(rows),
         omitted_ns=int(length.sum()) - int(length[rows].sum()),
     )
+
+
+def explained(summary: Message, saving: Saving | None, found: Sequence[Selection]) -> Message:
+    """The sentence of a finding; with what else is saved where events of a device save more than they take."""
+    taken = fsum(each.ns_per_step or 0.0 for each in found if each.kind == "device")
+    if saving is None or saving.resource != "gpu" or saving.point_ns_per_step is None or not taken:
+        return summary
+    later = saving.point_ns_per_step - taken
+    return _LATER(summary=summary, later=later) if later > (_BEYOND - 1) * taken else summary
 
 
 def once(context: Context, change: StepChange, found: Sequence[Selection]) -> Once | None:
