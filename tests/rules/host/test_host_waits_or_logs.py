@@ -70,6 +70,19 @@ def fires_in_a_function() -> TraceBuilder:
     return on_cpu(body, options=("with_stack",))
 
 
+def trap_in_a_module_of_torch() -> TraceBuilder:
+    """Where torch's own layer prepares its arguments nothing sleeps: another program had the core."""
+
+    def body(host: Host, number: int) -> None:
+        with (
+            host.frame("nn.Module: TransformerEncoderLayer_0", module=0, before=0, after=0),
+            host.frame("torch/nn/modules/transformer.py(690): forward", before=0, after=0),
+        ):
+            host.work(2000)
+
+    return on_cpu(body, options=("with_stack",))
+
+
 def quiet() -> TraceBuilder:
     """One operator after the other, with a little Python between them."""
     return pausing(50)

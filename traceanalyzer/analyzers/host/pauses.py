@@ -3,10 +3,10 @@
 A pause is time of a typical step in which nothing was recorded on any thread but marks of steps and Python frames: no
 operator, no loader, optimizer, collective or range. In a pause, Python code computes, sleeps, or waits for a file, the
 network or another process. Between two functions of autograd no code of the program runs: there a thread that lost its
-core stands still, which is no pause. Neither is time in which a mark or function of the program prepares inputs, nor
-that of checkpoints and collections of garbage in most steps of a training, which `beside_training` has. Stacks, if
-recorded, name the owner. Recordings with device work are left out, because time costs nothing there while the device
-works (see `step_idle`).
+core stands still, which is no pause. Neither is time of torch's own modules, whose code neither sleeps nor waits, nor
+time in which a mark or function of the program prepares inputs, nor that of checkpoints and collections of garbage in
+most steps of a training, which `beside_training` has. Stacks, if recorded, name the owner. Recordings with device work
+are left out, because time costs nothing there while the device works (see `step_idle`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.events import Occurrences, event_set
 from traceanalyzer.structure.gaps import times_of
 from traceanalyzer.structure.host_tree import NodeKind
-from traceanalyzer.structure.owners import EVALUATION, owner_index
+from traceanalyzer.structure.owners import EVALUATION, Owner, owner_index
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.sums import rows_by, sum_by
 from traceanalyzer.trace.distinct import ascending, distinct
@@ -43,6 +43,8 @@ _JUDGED = 100
 _OWNERS = 5
 _FIRST_GRADIENT = "aten::ones_like"
 """What `backward` calls before it evaluates the first function."""
+_MODULES = "/torch/nn/modules/"
+"""Where the files of torch's own modules are."""
 _LEAVES = frozenset({"operator", "call"})
 
 
@@ -159,7 +161,7 @@ def _working(context: Context) -> int | None:
 def _gaps(context: Context) -> Intervals:
     """All intervals of each typical step in which nothing was recorded."""
     steps = program_steps(context).typical
-    free = Intervals.union(steps.start_ns, steps.end_ns) - _busy(context) - _of_inputs(context)
+    free = Intervals.union(steps.start_ns, steps.end_ns) - _busy(context) - _of_others(context)
     free = free - beside_training.silent_times(context)
     bounds = ascending(np.concatenate((free.start, free.end, steps.start_ns, steps.end_ns)))
     start = bounds[:-1]
@@ -169,13 +171,17 @@ def _gaps(context: Context) -> Intervals:
     return Intervals(start[kept], end[kept])
 
 
-def _of_inputs(context: Context) -> Intervals:
-    """When marks and functions prepare inputs on the program's thread, which is judged by itself."""
+def _of_others(context: Context) -> Intervals:
+    """When the program's thread is in torch's own modules, or prepares inputs, which is judged by itself."""
     index = context.cached(owner_index)
     parts = index.timeline
-    prepares = np.array([own.role in INPUTS for own in index.owners] + [False], np.bool_)
-    rows = prepares[parts.owner]
+    is_other = np.array([own.role in INPUTS or _is_module_of_torch(own) for own in index.owners] + [False], np.bool_)
+    rows = is_other[parts.owner]
     return Intervals.union(parts.start_ns[rows], parts.end_ns[rows])
+
+
+def _is_module_of_torch(own: Owner) -> bool:
+    return own.file is not None and _MODULES in f"/{own.file}"
 
 
 def _within_backward(context: Context, start: I64, end: I64) -> Bool:

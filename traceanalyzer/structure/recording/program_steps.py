@@ -73,7 +73,6 @@ class ProgramSteps(msgspec.Struct, frozen=True):
     """The content of a framework's mark for each step, which is this mark or contains it; empty without any."""
     mark_ns: tuple[I64, I64] | None = None
     """Starts and ends of the marks, before the device's work moved the steps; None where the steps are not moved."""
-
     is_cut: bool = False
     """Whether the recording ended soon after the last step began."""
 
@@ -333,8 +332,8 @@ def _and_passes_after(context: Context, start: I64, end_ns: int) -> I64:
 def _between_graphs(context: Context) -> Steps | None:
     """Steps from launch to launch of one graph, if graphs repeat."""
     start = step_signs.graph_starts(context)
-    last = int(context.trace.launches.end_ns.max(initial=0))
-    return None if start is None else _from_starts(context, start, last, "graph launch")
+    end_ns = int(context.trace.launches.end_ns.max(initial=0))
+    return None if start is None else _from_starts(context, start, end_ns, "graph launch")
 
 
 def _between_forwards(context: Context) -> Steps | None:
@@ -346,8 +345,10 @@ def _between_forwards(context: Context) -> Steps | None:
 
 
 def _between_repetitions(context: Context) -> Steps | None:
-    """Steps from where operators that repeat begin to where they begin again."""
-    return _from_pass_to_pass(context, repetition.operator_starts(context), repetition.OPERATORS)
+    """Steps from where operators that repeat, or calls of the same modules, begin to where they begin again."""
+    start = repetition.operator_starts(context)
+    start = step_signs.module_starts(context) if start is None else start
+    return _from_pass_to_pass(context, start, repetition.OPERATORS)
 
 
 def _between_repeated_kernels(context: Context) -> Steps | None:
@@ -359,9 +360,8 @@ def _from_pass_to_pass(context: Context, start: I64 | None, found_by: str) -> St
     """Steps from start to start, and until the device has done its work; a host that runs ahead begins none earlier."""
     if start is None:
         return None
-    trace = context.trace
-    last_ns = max(int(t.end_ns.max(initial=0)) for t in (trace.host, trace.launches, trace.accelerator))
-    end = np.append(start[1:], last_ns)
+    tables = context.trace.host, context.trace.launches, context.trace.accelerator
+    end = np.append(start[1:], max(int(table.end_ns.max(initial=0)) for table in tables))
     raw = Steps(tuple(map(str, range(len(start)))), start, end, found_by, mark_ns=(start, end))
     return extend(context.trace, context.links, raw, drop_tail=False)
 

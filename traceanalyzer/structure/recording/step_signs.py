@@ -6,6 +6,8 @@ A validation every few updates evaluates nothing and changes no turn.
 
 A program may be cut into several graphs, such as one for each layer, which it launches in the same order in each step.
 Graphs are distinguished by the names of what runs in them.
+
+A program that calls the same modules again and again makes a pass each time.
 """
 
 from __future__ import annotations
@@ -18,8 +20,9 @@ from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.launch_calls import graph_calls
 from traceanalyzer.structure.module_calls import evaluations
 from traceanalyzer.structure.recording.frameworks import main_framework
+from traceanalyzer.structure.recording.periods import LEAST, longest_run
 from traceanalyzer.structure.steps import Steps
-from traceanalyzer.structure.sums import count_by, sum_by
+from traceanalyzer.structure.sums import count_by, group, sum_by
 from traceanalyzer.trace.distinct import distinct, ranked
 from traceanalyzer.trace.table import I64, Bool, take_or
 from traceanalyzer.trace.tables import Category
@@ -31,6 +34,8 @@ _OVERLAP = 0.1
 flight."""
 _MOST_OPTIMIZERS = 4
 """Greatest number of optimizers in turn that is recognized (own choice: losses of every eighth step are no turn)."""
+_CALLED = 0.5
+"""Least share of the time from the first pass on in which its modules are called (own choice)."""
 _EXAMINED = 1000
 """Number of calls that are examined (own choice), so that many updates and functions make no large table."""
 _REPEATS = 3
@@ -195,3 +200,43 @@ def _opens(start: I64, end: I64, kernels: I64, period: int) -> int:
     offset = np.arange(1, len(start)) % period
     pauses = sum_by(offset, start[1:] - end[:-1], period) // np.maximum(count_by(offset, period), 1)
     return int(np.lexsort((-np.arange(period), kernels[:period], pauses))[-1])
+
+
+def module_starts(context: Context) -> I64 | None:
+    """When each pass begins that calls the same modules as the pass before; None where none were recorded or repeat.
+
+    The layers of a model are objects of their own, which its passes call again, whatever the shapes are: these grow
+    where a sequence does. Modules that are called by others are no passes, so a cell that a model calls for each point
+    in time is none.
+    """
+    calls, frames = _outermost_modules(context), context.trace.frames
+    run = longest_run(group(frames.name[calls].astype(np.int64))[1], 1)
+    if run is None:
+        return None
+    first, period, end = run
+    stop = end if first else end - end % period  # a recording may end in the middle of a pass
+    begins = np.arange(stop - (stop - first) // period * period, stop, period)
+    are_models = _are_models(context, calls[begins[0] : stop], int(frames.end_ns[calls[-1]]), len(begins))
+    return frames.start_ns[calls[begins]] if are_models else None
+
+
+def _are_models(context: Context, calls: I64, end_ns: int, passes: int) -> bool:
+    """Whether calls of modules are much of the time until an end, and compute something in each pass."""
+    frames, host = context.trace.frames, context.trace.host
+    start_ns = int(frames.start_ns[calls[0]])
+    operators = host.start_ns[host.category == Category.OPERATOR]
+    inside = np.diff(np.searchsorted(operators, [start_ns, frames.end_ns[calls[-1]]]))[0]
+    return bool(inside >= LEAST * passes and frames.dur_ns[calls].sum() >= _CALLED * (end_ns - start_ns))
+
+
+def _outermost_modules(context: Context) -> I64:
+    """Calls of modules that no other module calls, on the thread with most of their time: rows of the frames."""
+    host, frames = context.host, context.trace.frames
+    is_module = host.kind == NodeKind.MODULE
+    is_inner = take_or(host.tree.nearest(is_module), host.tree.parent, NO_PARENT) != NO_PARENT
+    calls: I64 = host.row[is_module & ~is_inner].astype(np.int64)
+    if not len(calls):
+        return calls
+    threads, thread = np.unique(frames.thread[calls], return_inverse=True)
+    calls = calls[thread == np.argmax(sum_by(thread, frames.dur_ns[calls], len(threads)))]
+    return calls[np.argsort(frames.start_ns[calls], kind="stable")]
