@@ -44,6 +44,30 @@ def fires() -> TraceBuilder:
     return linears(WEIGHT)
 
 
+def on_a_cpu(*, shape: Sequence[int] = WEIGHT) -> TraceBuilder:
+    """Three steps of four layers without a device, which cast a tensor for 300 us each, and multiply for 900 us."""
+    trace = TraceBuilder(devices=(), options=("record_shapes",))
+    host = Host(trace, at=10)
+    for number in range(3):
+        with host.annotation(f"ProfilerStep#{number}"):
+            for _ in range(4):
+                with host.op("aten::linear", shapes=[INPUT, WEIGHT, [1024]], types=[FULL, FULL, FULL]):
+                    with host.op("aten::to", shapes=[shape], types=[FULL]):
+                        host.leaf("aten::copy_", 300, shapes=[shape, shape, []], types=[HALF, FULL, ""])
+                    host.leaf("aten::addmm", 900, shapes=[[1024], INPUT, [512, 1024]], types=[HALF, HALF, HALF])
+    return finish(trace)
+
+
+def fires_on_a_cpu() -> TraceBuilder:
+    """Each layer casts its weight: 300 of 1200 us."""
+    return on_a_cpu()
+
+
+def trap_activations_on_a_cpu() -> TraceBuilder:
+    """Inputs arrive in fp32."""
+    return on_a_cpu(shape=INPUT)
+
+
 def quiet() -> TraceBuilder:
     """The model was cast once."""
     return linears()
@@ -77,6 +101,13 @@ def test_the_casts_go_away() -> None:
     assert finding.saving.direct_ns_per_step == pytest.approx((100e3, 200e3))
     assert "4 casts of weights per step from float to BFloat16" in finding.summary.text
     assert "aten::linear" in finding.summary.text
+
+
+def test_on_a_cpu_the_casts_go_away_as_well() -> None:
+    (finding,) = findings(on_a_cpu(), RULE)
+    assert finding.saving is not None
+    assert finding.saving.direct_ns_per_step == pytest.approx((600e3, 1200e3), rel=0.02)
+    assert "of the step), most of them in aten::linear" in finding.summary.text
 
 
 def test_only_weights_count() -> None:

@@ -24,6 +24,7 @@ from traceanalyzer.structure.events import ITS_OWN
 _MATERIALIZED = page("copies-materialized")
 _CASTS = page("dtype-cast-churn")
 _WEIGHTS = page("weights-cast-in-step")
+_CODE_BF16 = "model = model.to(torch.bfloat16)  # once, before the first call"
 
 _COPY, _CLONE = "aten::copy_", "aten::clone"
 _LEAST = 0.5
@@ -314,25 +315,36 @@ def _there_and_back(rows: Sequence[copies.Conversion]) -> list[copies.Conversion
 
 
 def _weights_in_trace(facts: Facts, limits: Limits) -> Drafts:
-    if Processor.of(facts).is_cpu or program.may_train(facts):
+    if program.may_train(facts):
         return
-    recorded = [row for row in facts.need("conversions", copies.Conversions).rows if row.on_device]
+    rows = _casts_of_weights(facts)
+    work = _work(facts, rows)
+    if not rows or _share(work) <= work.processor.limit(limits):
+        return
+    is_cpu, places = work.processor.is_cpu, _places(facts, rows)
+    subject = _WEIGHTS.text("subject-cpu") if is_cpu else _WEIGHTS.text("subject")
+    basis, at, calls = _WEIGHTS.text("basis"), copies.copies_at(rows=tuple(rows)), copies.calls_at(rows=tuple(rows))
+    yield Draft(
+        (_WEIGHTS.evidence(limits, work.processor.limit_key, _share(work), places, subject=subject()),),
+        work.shorter((_LEAST, 1.0), basis(least=_LEAST), at=at, host=calls),
+        _of_casts(facts, work, rows, caller=rows[0].caller),
+        summary=_WEIGHTS.text("summary-cpu") if is_cpu else None,
+        code=_CODE_BF16 if rows[0].to_type == "c10::BFloat16" else None,
+    )
+
+
+def _casts_of_weights(facts: Facts) -> list[copies.Conversion]:
+    """Casts to 16 bits that operators make of their weights and biases.
+
+    Raises:
+        Missing: The types of tensors were not recorded.
+    """
+    is_cpu = Processor.of(facts).is_cpu
+    recorded = [row for row in facts.need("conversions", copies.Conversions).rows if row.on_device != is_cpu]
     if recorded and all(row.to_type is None for row in recorded):
         raise Missing(_WEIGHTS.text("no-types")())
     shapes = _weight_shapes(facts)
-    rows = [row for row in recorded if _is_narrowed(row) and (row.caller or "", row.shape or ()) in shapes]
-    work = _work(facts, rows)
-    share = _share(work)
-    if not rows or share <= limits["gpu_share"]:
-        return
-    evidence = _WEIGHTS.evidence(limits, "gpu_share", share, _places(facts, rows))
-    change = work.shorter(
-        (_LEAST, 1.0),
-        _WEIGHTS.text("basis")(least=_LEAST),
-        at=copies.copies_at(rows=tuple(rows)),
-        host=copies.calls_at(rows=tuple(rows)),
-    )
-    yield Draft((evidence,), change, _of_casts(facts, work, rows, caller=rows[0].caller))
+    return [row for row in recorded if _is_narrowed(row) and (row.caller or "", row.shape or ()) in shapes]
 
 
 def _is_narrowed(row: copies.Conversion) -> bool:

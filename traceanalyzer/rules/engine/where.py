@@ -91,7 +91,10 @@ def explained(summary: Message, saving: Saving | None, found: Sequence[Selection
     if saving is None or saving.resource != "gpu" or saving.point_ns_per_step is None or not taken:
         return summary
     later = saving.point_ns_per_step - taken
-    return _LATER(summary=summary, later=later) if later > (_BEYOND - 1) * taken else summary
+    if later <= (_BEYOND - 1) * taken:
+        return summary
+    said = _LATER(summary=summary, later=later)
+    return replace(said, params={**summary.params, **said.params})  # programs read the figures of the first sentence
 
 
 def once(context: Context, change: StepChange, found: Sequence[Selection]) -> Once | None:
