@@ -241,3 +241,40 @@ def test_operators_are_also_told_with_what_they_call() -> None:
         trace.op("aten::sort", at + 1, 500)
         trace.op("aten::copy_", at + 510, 380)
     assert "With what they call: aten::argsort 900 us." in said(trace)
+
+
+def test_arithmetic_of_a_cpu_is_named_by_its_kind_with_its_sum() -> None:
+    """Four operators of a pass multiply matrices for 88 of 138 ms, of which the longest takes 31 ms."""
+    calls = {"aten::mm": 31, "aten::addmm": 29, "aten::bmm": 20, "mkldnn::_linear_pointwise": 8, "aten::copy_": 27}
+    trace, at = TraceBuilder(devices=()), 0
+    for name, time in calls.items():
+        trace.op(name, at, 1000 * time)
+        at += 1000 * time
+    for _ in range(2):
+        trace.op("aten::_softmax", at, 11_500)
+        at += 11_500
+    told = said(trace)
+    assert told.startswith("Limited by the CPU: mostly matrix multiplications, 88 of the 138 ms of the trace.")
+    assert "What takes most of it: aten::mm 31 ms, aten::addmm 29 ms, aten::copy_ 27 ms." in told
+
+
+def test_a_kind_of_arithmetic_is_named_only_where_it_takes_longest() -> None:
+    def told(sort: int) -> str:
+        trace, at = TraceBuilder(devices=()), 0
+        for name, time in (("mkldnn_convolution", 200), ("slow_conv3d_forward", 200), ("sort", sort), ("add_", 100)):
+            trace.op(f"aten::{name}", at, 1000 * time)
+            at += 1000 * time
+        return said(trace)
+
+    assert told(390).startswith("Limited by the CPU for all 890 ms of the trace, most of all convolutions (400 ms).")
+    assert told(410).startswith("Limited by the CPU for all 910 ms of the trace, longest in aten::sort (410 ms).")
+
+
+def test_the_sentence_names_marks_rather_than_little_arithmetic() -> None:
+    trace = TraceBuilder(devices=())
+    for number in range(3):
+        at = 1000 * number
+        trace.step(number, at, 1000)
+        trace.annotation("tokenize", at, 700)
+        trace.op("aten::mm", at + 710, 280)
+    assert "longest in tokenize (700 us)" in said(trace)
