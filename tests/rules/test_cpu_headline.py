@@ -278,3 +278,37 @@ def test_the_sentence_names_marks_rather_than_little_arithmetic() -> None:
         trace.annotation("tokenize", at, 700)
         trace.op("aten::mm", at + 710, 280)
     assert "longest in tokenize (700 us)" in said(trace)
+
+
+def _only_cpu_recorded(read: int) -> TraceBuilder:
+    """Steps of 1 ms with an operator of cuDNN, without any call of its runtime; the loss is read once."""
+    trace = TraceBuilder()
+    for number in range(4):
+        at = 1000 * number
+        trace.step(number, at, 1000)
+        trace.op("aten::cudnn_convolution", at + 10, 100)
+        trace.op("aten::item", at + 300, read)
+        trace.op("aten::_local_scalar_dense", at + 301, read - 2)
+    return trace
+
+
+def test_a_gpu_that_was_not_recorded_is_said_with_the_waits_for_it() -> None:
+    assert said(_only_cpu_recorded(600)) == (
+        "The GPU was not recorded: the CPU waits for it 0.60 of the 1.0 ms of each step, mostly in `aten::item`. "
+        "Kernels were not recorded: add ProfilerActivity.CUDA."
+    )
+    assert said(_only_cpu_recorded(20)) == (
+        "No verdict: `aten::cudnn_convolution` shows that a GPU works, but the GPU was not recorded. Kernels were not "
+        "recorded: add ProfilerActivity.CUDA."
+    )
+
+
+def test_copies_wait_for_a_gpu_that_was_not_recorded_where_they_take_long() -> None:
+    def told(copy: int) -> str:
+        trace = _only_cpu_recorded(20)
+        for number in range(4):
+            trace.op("aten::copy_", 1000 * number + 400, copy)
+        return said(trace)
+
+    assert "the CPU waits for it 0.57 of the 1.0 ms of each step, mostly in `aten::copy_`." in told(550)
+    assert told(190).startswith("No verdict: ")

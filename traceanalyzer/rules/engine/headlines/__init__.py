@@ -26,7 +26,13 @@ from traceanalyzer.rules.engine.headlines.outside import with_outside
 from traceanalyzer.rules.engine.headlines.standing import of_dumps
 from traceanalyzer.rules.engine.headlines.step_bound import StepBound
 from traceanalyzer.rules.engine.headlines.typical import WORTH_BESIDE
-from traceanalyzer.rules.engine.headlines.unusual import of_launches_alone, unusual, with_late_start, with_sharing
+from traceanalyzer.rules.engine.headlines.unusual import (
+    of_launches_alone,
+    of_operators_alone,
+    unusual,
+    with_late_start,
+    with_sharing,
+)
 from traceanalyzer.simulation.critical_path import CriticalPath
 from traceanalyzer.structure.recording import Recording
 from traceanalyzer.structure.recording.repetition import FOUND_BY
@@ -202,7 +208,7 @@ def _of_nothing(facts: Facts, largest_ns: float) -> StepBound:
     share = largest_ns / step if step else None
     if facts.is_startup:
         return _of_startup(facts, share)
-    if (found := of_launches_alone(facts)) is not None:
+    if (found := of_launches_alone(facts) or (None if facts.is_cut else of_operators_alone(facts))) is not None:
         return found
     if (unseen := printed.unseen(facts)) is not None:
         return replace(unseen, share=share)
