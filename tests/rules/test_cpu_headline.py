@@ -312,3 +312,24 @@ def test_copies_wait_for_a_gpu_that_was_not_recorded_where_they_take_long() -> N
 
     assert "the CPU waits for it 0.57 of the 1.0 ms of each step, mostly in `aten::copy_`." in told(550)
     assert told(190).startswith("No verdict: ")
+
+
+def _layers(first: int, *, calls: int = 10, other: int = 0) -> TraceBuilder:
+    """One pass of layers of 4 ms with equal inputs, the first of which takes so many ms."""
+    trace, at = TraceBuilder(devices=(), options=("record_shapes",)), 0
+    for number in range(calls):
+        time = 1000 * (first if not number else 4)
+        width = other if other and not number else 512
+        trace.op("aten::addmm", at, time, shapes=[[512], [64, width], [width, 512]])
+        at += time
+    return trace
+
+
+def test_a_pass_whose_first_layer_takes_far_longer_is_cold() -> None:
+    """The first of ten equal layers takes 50 of 86 ms: 46 ms more than the others."""
+    told = said(_layers(50))
+    assert told.count("This is one cold pass: record a warm one.") == 1
+    assert "First calls of operators take 46 ms longer than later ones with equal shapes." in told
+    assert "cold pass" not in said(_layers(19))
+    assert "cold pass" not in said(_layers(50, other=8192))
+    assert "cold pass" not in said(_layers(50, calls=2))

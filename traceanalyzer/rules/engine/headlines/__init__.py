@@ -80,6 +80,15 @@ _LIGHT = Text(
     "Only the GPU was recorded (--light): record without it to see which operator or line it is.",
     note="--light is code",
 )
+_COLD = Text(
+    "detail-cold-pass",
+    "This is one cold pass: record a warm one.",
+    note="a pass of the program that comes first, so that code is loaded or compiled in it",
+)
+_FIRST_CALLS = Text(
+    "detail-first-calls",
+    "First calls of operators take {time:rounded_ns} longer than later ones with equal shapes.",
+)
 _FIRST_STEP = Text(
     "detail-first-step",
     "This mean includes the first step of {first:ns}; the others take {median:ns} in the median.",
@@ -279,9 +288,19 @@ def _qualified(facts: Facts, found: StepBound) -> StepBound:
         found = found.and_says(_UNEVEN, shortest=min(first, *others), longest=max(first, *others))
     elif (half := _median_of_skewed(facts)) is not None:
         found = found.and_says(_SKEWED, median=half)
+    if not facts.is_startup and program.is_cold_pass(facts):
+        found = _of_cold_pass(facts, found)
     own = facts.step_resources
     outside = own.outside_device_ns / own.recorded_device_ns if own and own.recorded_device_ns else 0.0
     return found.qualified(_OUTSIDE, share=outside) if outside > MOST else found
+
+
+def _of_cold_pass(facts: Facts, found: StepBound) -> StepBound:
+    """Add that the only step is a cold one, and what its first calls of operators take if that is what shows it."""
+    recording = facts.find("recording", Recording)
+    time = recording.first_calls_ns if recording else 0
+    found = found.qualified(_COLD)
+    return found.and_says(_FIRST_CALLS, time=time) if time >= WORTH_BESIDE * facts.step_ns else found
 
 
 def _durations(facts: Facts) -> list[float]:
