@@ -333,3 +333,19 @@ def test_a_pass_whose_first_layer_takes_far_longer_is_cold() -> None:
     assert "cold pass" not in said(_layers(19))
     assert "cold pass" not in said(_layers(50, other=8192))
     assert "cold pass" not in said(_layers(50, calls=2))
+
+
+def test_two_marks_that_take_turns_are_one_iteration() -> None:
+    """K-means: 12 iterations of 3.3 ms in `assign` and 0.9 ms in `update_centers`, over other numbers of rows."""
+    trace, at = TraceBuilder(devices=(), options=("record_shapes",)), 0
+    for number in range(12):
+        trace.annotation("assign", at, 3300)
+        trace.op("aten::cdist", at, 3000, shapes=[[1000, 2], [10, 2]])
+        trace.op("aten::argmin", at + 3000, 300, shapes=[[1000, 10]])
+        trace.annotation("update_centers", at + 3300, 900)
+        for center in range(5):
+            trace.op("aten::mean", at + 3300 + 180 * center, 180, shapes=[[100 + 7 * number + center, 2]])
+        at += 4200
+    told = said(trace)
+    assert told.startswith("Limited by the CPU for all 4.2 ms of each step, longest in aten::cdist (3.0 ms).")
+    assert "Not counted" not in told
