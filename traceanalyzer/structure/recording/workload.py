@@ -51,7 +51,10 @@ end of a program frees what is left)."""
 _REQUESTS = 10
 _IN_FLIGHT = 0.2
 _is_backward = finds(r"^autograd::engine::evaluate_function|Backward\d*$|^## backward ##$|^aten::\w+_backward$")
-_trains_by_kernel = finds(r"(?i)backward|bwd|bn_bw_|wgrad|bprop|grad_input|multi_tensor_apply")
+_trains_by_kernel = finds(
+    r"(?i)backward|bwd|bn_bw_|wgrad|_wrw_|bprop|grad_input|multi_tensor_apply|fused_?(adam|sgd|adagrad|lamb|lion)"
+    r"|\badamw?_\w*kernel|kOptimizer"
+)
 """Kernels of backward passes and of optimizers on lists, by names of torch, cuDNN, MIOpen and FlashAttention."""
 
 
