@@ -241,3 +241,111 @@ def test_operators_are_also_told_with_what_they_call() -> None:
         trace.op("aten::sort", at + 1, 500)
         trace.op("aten::copy_", at + 510, 380)
     assert "With what they call: aten::argsort 900 us." in said(trace)
+
+
+def test_arithmetic_of_a_cpu_is_named_by_its_kind_with_its_sum() -> None:
+    """Four operators of a pass multiply matrices for 88 of 138 ms, of which the longest takes 31 ms."""
+    calls = {"aten::mm": 31, "aten::addmm": 29, "aten::bmm": 20, "mkldnn::_linear_pointwise": 8, "aten::copy_": 27}
+    trace, at = TraceBuilder(devices=()), 0
+    for name, time in calls.items():
+        trace.op(name, at, 1000 * time)
+        at += 1000 * time
+    for _ in range(2):
+        trace.op("aten::_softmax", at, 11_500)
+        at += 11_500
+    told = said(trace)
+    assert told.startswith("Limited by the CPU: mostly matrix multiplications, 88 of the 138 ms of the trace.")
+    assert "What takes most of it: aten::mm 31 ms, aten::addmm 29 ms, aten::copy_ 27 ms." in told
+
+
+def test_a_kind_of_arithmetic_is_named_only_where_it_takes_longest() -> None:
+    def told(sort: int) -> str:
+        trace, at = TraceBuilder(devices=()), 0
+        for name, time in (("mkldnn_convolution", 200), ("slow_conv3d_forward", 200), ("sort", sort), ("add_", 100)):
+            trace.op(f"aten::{name}", at, 1000 * time)
+            at += 1000 * time
+        return said(trace)
+
+    assert told(390).startswith("Limited by the CPU for all 890 ms of the trace, most of all convolutions (400 ms).")
+    assert told(410).startswith("Limited by the CPU for all 910 ms of the trace, longest in aten::sort (410 ms).")
+
+
+def test_the_sentence_names_marks_rather_than_little_arithmetic() -> None:
+    trace = TraceBuilder(devices=())
+    for number in range(3):
+        at = 1000 * number
+        trace.step(number, at, 1000)
+        trace.annotation("tokenize", at, 700)
+        trace.op("aten::mm", at + 710, 280)
+    assert "longest in tokenize (700 us)" in said(trace)
+
+
+def _only_cpu_recorded(read: int) -> TraceBuilder:
+    """Steps of 1 ms with an operator of cuDNN, without any call of its runtime; the loss is read once."""
+    trace = TraceBuilder()
+    for number in range(4):
+        at = 1000 * number
+        trace.step(number, at, 1000)
+        trace.op("aten::cudnn_convolution", at + 10, 100)
+        trace.op("aten::item", at + 300, read)
+        trace.op("aten::_local_scalar_dense", at + 301, read - 2)
+    return trace
+
+
+def test_a_gpu_that_was_not_recorded_is_said_with_the_waits_for_it() -> None:
+    assert said(_only_cpu_recorded(600)) == (
+        "The GPU was not recorded: the CPU waits for it 0.60 of the 1.0 ms of each step, mostly in `aten::item`. "
+        "Kernels were not recorded: add ProfilerActivity.CUDA."
+    )
+    assert said(_only_cpu_recorded(20)) == (
+        "No verdict: `aten::cudnn_convolution` shows that a GPU works, but the GPU was not recorded. Kernels were not "
+        "recorded: add ProfilerActivity.CUDA."
+    )
+
+
+def test_copies_wait_for_a_gpu_that_was_not_recorded_where_they_take_long() -> None:
+    def told(copy: int) -> str:
+        trace = _only_cpu_recorded(20)
+        for number in range(4):
+            trace.op("aten::copy_", 1000 * number + 400, copy)
+        return said(trace)
+
+    assert "the CPU waits for it 0.57 of the 1.0 ms of each step, mostly in `aten::copy_`." in told(550)
+    assert told(190).startswith("No verdict: ")
+
+
+def _layers(first: int, *, calls: int = 10, other: int = 0) -> TraceBuilder:
+    """One pass of layers of 4 ms with equal inputs, the first of which takes so many ms."""
+    trace, at = TraceBuilder(devices=(), options=("record_shapes",)), 0
+    for number in range(calls):
+        time = 1000 * (first if not number else 4)
+        width = other if other and not number else 512
+        trace.op("aten::addmm", at, time, shapes=[[512], [64, width], [width, 512]])
+        at += time
+    return trace
+
+
+def test_a_pass_whose_first_layer_takes_far_longer_is_cold() -> None:
+    """The first of ten equal layers takes 50 of 86 ms: 46 ms more than the others."""
+    told = said(_layers(50))
+    assert told.count("This is one cold pass: record a warm one.") == 1
+    assert "First calls of operators take 46 ms longer than later ones with equal shapes." in told
+    assert "cold pass" not in said(_layers(19))
+    assert "cold pass" not in said(_layers(50, other=8192))
+    assert "cold pass" not in said(_layers(50, calls=2))
+
+
+def test_two_marks_that_take_turns_are_one_iteration() -> None:
+    """K-means: 12 iterations of 3.3 ms in `assign` and 0.9 ms in `update_centers`, over other numbers of rows."""
+    trace, at = TraceBuilder(devices=(), options=("record_shapes",)), 0
+    for number in range(12):
+        trace.annotation("assign", at, 3300)
+        trace.op("aten::cdist", at, 3000, shapes=[[1000, 2], [10, 2]])
+        trace.op("aten::argmin", at + 3000, 300, shapes=[[1000, 10]])
+        trace.annotation("update_centers", at + 3300, 900)
+        for center in range(5):
+            trace.op("aten::mean", at + 3300 + 180 * center, 180, shapes=[[100 + 7 * number + center, 2]])
+        at += 4200
+    told = said(trace)
+    assert told.startswith("Limited by the CPU for all 4.2 ms of each step, longest in aten::cdist (3.0 ms).")
+    assert "Not counted" not in told

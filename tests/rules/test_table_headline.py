@@ -189,4 +189,4 @@ def test_a_headline_of_a_whole_run_is_short(text: Text) -> None:
 def test_without_a_gpu_a_table_without_steps_is_of_the_run() -> None:
     cells = [{"Name": "aten::mm", "Self CPU": "50.000ms", "CPU total": "50.000ms", "# of Calls": 1}]
     (found,) = report(table(cells, cpu="50.000ms")).headlines
-    assert found.message.text == "Limited by the CPU for all 50 ms of the run, longest in aten::mm (50 ms)."
+    assert found.message.text == "Limited by the CPU: mostly matrix multiplications, all 50 ms of the run."

@@ -328,6 +328,16 @@ masked_select repeat roll scatter_ scatter_add_ slice_backward stack take
 """
 _OPERATORS_THAT_MOVE = frozenset(_MOVING_OPERATORS.split())
 """Operators that move elements without a model of how many."""
+_ON_A_CPU = FirstMatch(
+    (
+        (
+            r"(^|::)_?(mkldnn_)?linear(_|$)",
+            KernelClass.GEMM,
+        ),  # of oneDNN, and of quantized layers with their activation
+        (r"rnn_layer", KernelClass.RECURRENT),
+    )
+)
+"""Operators of libraries for CPUs, of which none has a model."""
 
 
 def operator_class(name: str) -> KernelClass:
@@ -338,4 +348,6 @@ def operator_class(name: str) -> KernelClass:
     known = family(f"aten::{base}")
     if known is not None:
         return _OF_FAMILY[known]
-    return KernelClass.COPY if base in _OPERATORS_THAT_MOVE else kernel_class(name)
+    if base in _OPERATORS_THAT_MOVE:
+        return KernelClass.COPY
+    return _ON_A_CPU.find(base[:READ]) or kernel_class(name)

@@ -144,10 +144,8 @@ def cold_calls(context: Context) -> FirstUses:
 
     Libraries are loaded, handles created and kernels chosen at the first use; of much of that nothing is recorded.
     """
-    host, tree = context.host, context.host.tree
-    own_ns = tree.dur_ns - tree.child_sums(tree.dur_ns)
+    host, tree, own_ns = context.host, context.host.tree, own_times(context)
     calls = np.flatnonzero(context.links.node != NO_PARENT)
-    np.subtract.at(own_ns, context.links.node[calls], context.trace.launches.dur_ns[calls])
     launches = tree.sums(np.bincount(context.links.node[calls], minlength=len(tree)))
     is_operator = (host.category == Category.OPERATOR) & ~host.merged
     slow = np.flatnonzero(is_operator & (launches > 0) & (own_ns >= _FIRST_USE_NS))
@@ -168,6 +166,15 @@ def cold_calls(context: Context) -> FirstUses:
             found.append((code, since, length, thread))
     name, start, duration, thread_codes = np.array(sorted(found, key=lambda use: use[1]), np.int64).reshape(-1, 4).T
     return FirstUses(name.astype(np.int32), start, duration, thread_codes.astype(np.int32))
+
+
+def own_times(context: Context) -> I64:
+    """Time in ns of each node of the host tree, without its children and without calls of a device's runtime."""
+    tree = context.host.tree
+    own_ns: I64 = tree.dur_ns - tree.child_sums(tree.dur_ns)
+    calls = np.flatnonzero(context.links.node != NO_PARENT)
+    np.subtract.at(own_ns, context.links.node[calls], context.trace.launches.dur_ns[calls])
+    return own_ns
 
 
 def _first_use(context: Context, row: int, start: int, moments: I64) -> tuple[int, int, int, int] | None:

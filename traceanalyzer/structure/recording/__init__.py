@@ -177,6 +177,9 @@ class Recording(msgspec.Struct, frozen=True):
     """Whether device events were recorded, and neither operators nor Python frames."""
     outside_omitted: int = 0
     """Number of times of a hundredth of a typical step or more that `outside` leaves out."""
+    first_calls_ns: int = 0
+    """Time in ns of a single step that first calls of operators take beyond later ones with inputs of the same shapes;
+    0 for several steps."""
 
     @property
     def has_more(self) -> bool:
@@ -213,6 +216,7 @@ def analyze(context: Context) -> Recording:
         device_busy_ns=workload.device_busy_ns(context),
         startup_ns=startup,
         is_device_alone=_is_device_alone(context),
+        first_calls_ns=workload.first_calls_ns(context),
     )
 
 

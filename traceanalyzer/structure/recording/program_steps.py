@@ -26,6 +26,7 @@ from traceanalyzer.structure.recording.frameworks import main_framework
 from traceanalyzer.structure.recording.left_out import FEWEST, MARKED
 from traceanalyzer.structure.recording.step_signs import (
     are_in_flight,
+    launched_work,
     marks_within,
     outermost,
     step_marks,
@@ -36,7 +37,7 @@ from traceanalyzer.structure.steps import Steps, extend, launched_in
 from traceanalyzer.structure.sums import count_by, members, rows_by
 from traceanalyzer.structure.unrecorded_work import unrecorded_work
 from traceanalyzer.trace.distinct import ascending, distinct, ranked
-from traceanalyzer.trace.table import I32, I64, Bool, take_or
+from traceanalyzer.trace.table import I32, I64, Bool
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -227,6 +228,14 @@ def _of_marks(context: Context, rows: I64, names: tuple[str, ...], found_by: str
     return extend(context.trace, context.links, raw, drop_tail=False)
 
 
+def _between_turns(context: Context) -> Steps | None:
+    """Steps from the first of several marks that take turns to the next such one."""
+    host, thread = context.trace.host, _main_thread(context)
+    rows = np.empty(0, np.int64) if thread is None else step_signs.turns(context, thread)
+    name = context.trace.names[int(host.name[rows[0]])] if len(rows) else ""
+    return _from_starts(context, host.start_ns[rows], int(host.end_ns.max(initial=0)), name)
+
+
 def _repeated_annotation(context: Context) -> Steps | None:
     """The annotation that fills most of the main thread, if it repeats and contains the work.
 
@@ -278,28 +287,13 @@ def _holds_the_work(context: Context, marks: I64) -> bool:
     launched = context.links.launch != NO_PARENT
     if int(trace.device.dur_ns[launched].sum()):
         called = trace.launches.start_ns[context.links.launch[launched]]
-        inside, between = _launched_work(called, trace.device.dur_ns[launched], start, end)
+        inside, between = launched_work(called, trace.device.dur_ns[launched], start, end)
     else:
         operators = times_of(trace.host, trace.host.category == Category.OPERATOR)
         inside = int(operators.within(start, end).sum())
         between = int(operators.within(end[:-1], start[1:]).sum())
     pauses = len(marks) - 1
     return between * len(marks) < _BETWEEN * inside * pauses or not between
-
-
-def _launched_work(called: I64, times: I64, start: I64, end: I64) -> tuple[int, int]:
-    """How much device time is launched within marks and between them.
-
-    Args:
-        called: When each device event was launched.
-        times: How long each takes.
-        start: Starts of the marks, which do not overlap; ascending.
-        end: Ends of the marks.
-    """
-    mark = np.searchsorted(start, called, side="right") - 1
-    is_inside = called < take_or(end, mark, 0)
-    is_between = ~is_inside & (mark >= 0) & (mark < len(start) - 1)
-    return int(times[is_inside & (mark >= 0)].sum()), int(times[is_between].sum())
 
 
 def _main_thread(context: Context) -> int | None:
@@ -439,6 +433,7 @@ def _after_earlier_work(context: Context, steps: Steps) -> Steps:
 
 
 _FINDERS = (
+    _between_turns,
     _repeated_annotation,
     _between_loads,
     _between_optimizer_steps,

@@ -79,6 +79,43 @@ def _works_after(context: Context, time_ns: int) -> bool:
     return max(int(calls.max(initial=0)), int(operators.max(initial=0))) >= time_ns
 
 
+def turns(context: Context, thread: int) -> I64:
+    """The marks of a thread that begin a turn: two or more of other names follow one another in the same order.
+
+    Only of programs that neither train nor load data, whose marks follow something else; none where there are no turns.
+    """
+    host, kind = context.trace.host, context.kind
+    is_other = (kind == NodeKind.OPTIMIZER) | (kind == NodeKind.DATALOADER)
+    plain = (host.category == Category.ANNOTATION) & (kind == NodeKind.NONE)
+    rows = outermost(context, np.flatnonzero(plain & (host.thread == thread)))
+    names = ranked(host.name[rows])[1]
+    is_plain = len(rows) > 0 and not is_other.any() and not context.cached(evaluations).any()
+    period = _period(names) if is_plain else 0
+    is_turn = 1 < period == len(distinct(names))
+    return rows[::period] if is_turn and _fill(context, rows) else rows[:0]
+
+
+def _fill(context: Context, rows: I64) -> bool:
+    """Whether marks take most of the time from the first to the last one."""
+    host = context.trace.host
+    return 2 * int(host.dur_ns[rows].sum()) >= int(host.end_ns[rows].max() - host.start_ns[rows].min())
+
+
+def launched_work(called: I64, times: I64, start: I64, end: I64) -> tuple[int, int]:
+    """How much device time is launched within marks and between them.
+
+    Args:
+        called: When each device event was launched.
+        times: How long each takes.
+        start: Starts of the marks, which do not overlap; ascending.
+        end: Ends of the marks.
+    """
+    mark = np.searchsorted(start, called, side="right") - 1
+    is_inside = called < take_or(end, mark, 0)
+    is_between = ~is_inside & (mark >= 0) & (mark < len(start) - 1)
+    return int(times[is_inside & (mark >= 0)].sum()), int(times[is_between].sum())
+
+
 def are_in_flight(context: Context, rows: I64) -> bool:
     """Whether many of some host rows start in an earlier one and outlast it: requests that are served together."""
     start, end = context.trace.host.start_ns[rows], context.trace.host.end_ns[rows]

@@ -10,7 +10,7 @@ import numpy as np
 from traceanalyzer.knowledge import marks
 from traceanalyzer.knowledge.first_match import finds
 from traceanalyzer.knowledge.frameworks import FRAMEWORKS
-from traceanalyzer.structure import gap_causes, gaps, unrecorded_work
+from traceanalyzer.structure import gap_causes, gaps, host_activity, unrecorded_work
 from traceanalyzer.structure.autograd import backward
 from traceanalyzer.structure.context import Context, cached
 from traceanalyzer.structure.host_activity import first_uses, is_free, is_taking
@@ -19,7 +19,7 @@ from traceanalyzer.structure.launch_calls import graph_capture
 from traceanalyzer.structure.recording import left_out, repetition
 from traceanalyzer.structure.recording.frameworks import FrameworkEvidence, frameworks
 from traceanalyzer.structure.recording.program_steps import WHOLE, is_foreign, program_steps
-from traceanalyzer.structure.sums import rows_by
+from traceanalyzer.structure.sums import group, members, rows_by
 from traceanalyzer.structure.unrecorded_work import holes
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.table import I64
@@ -34,6 +34,9 @@ HARDLY_ANY_NS = 1_000_000
 """With less device work than this in total, no bound is named."""
 FEW_KERNELS = 50
 """Own choice: a marked step with this many kernels is a real step, however small the model."""
+_LATER, _TIMES_LATER, _FIRST_CALL_NS = 2, 5, 1_000_000
+"""A first call is cold if it is at least so long, and at least so many times as long as each of so many later ones (own
+choice)."""
 STARTUP_SHARE = 0.5
 """A recording is start-up if loading or compiling code and allocating memory take at least this share of it."""
 _HOLES_SHARE = 0.5
@@ -48,7 +51,10 @@ end of a program frees what is left)."""
 _REQUESTS = 10
 _IN_FLIGHT = 0.2
 _is_backward = finds(r"^autograd::engine::evaluate_function|Backward\d*$|^## backward ##$|^aten::\w+_backward$")
-_trains_by_kernel = finds(r"(?i)backward|bwd|bn_bw_|wgrad|bprop|grad_input|multi_tensor_apply")
+_trains_by_kernel = finds(
+    r"(?i)backward|bwd|bn_bw_|wgrad|_wrw_|bprop|grad_input|multi_tensor_apply|fused_?(adam|sgd|adagrad|lamb|lion)"
+    r"|\badamw?_\w*kernel|kOptimizer"
+)
 """Kernels of backward passes and of optimizers on lists, by names of torch, cuDNN, MIOpen and FlashAttention."""
 
 
@@ -96,6 +102,27 @@ def _is_step(context: Context, kernels: int) -> bool:
 def device_busy_ns(context: Context) -> int:
     """Time in which something runs on some device, in ns."""
     return gaps.any_busy(context).length
+
+
+@cached
+def first_calls_ns(context: Context) -> int:
+    """Time of a single step that first calls of operators take beyond later ones with inputs of the same shapes.
+
+    Libraries are loaded, memory is touched and code is generated in them, of which nothing else is recorded.
+    """
+    host, shapes, found = context.host, context.trace.host.shapes, program_steps(context)
+    if len(found) != 1 or unrecorded_work.unread_device(context) is not None:
+        return 0  # it may be waited for
+    rows = np.flatnonzero((host.category == Category.OPERATOR) & ~host.merged & (host.row != NO_PARENT))
+    rows = rows[context.trace.shapes.where(bool)[shapes[host.row[rows]]]]
+    rows = rows[np.argsort(host.tree.start_ns[rows], kind="stable")]
+    own_ns = host_activity.own_times(context)[rows]
+    time = 0
+    for _, same in members(group(host.name[rows], shapes[host.row[rows]])[1]):
+        first, *later = own_ns[same].tolist()
+        if len(later) >= _LATER and first >= max(_FIRST_CALL_NS, _TIMES_LATER * max(later)):
+            time += first - int(np.median(later))
+    return time
 
 
 def mostly_startup_ns(context: Context) -> int | None:

@@ -26,7 +26,13 @@ from traceanalyzer.rules.engine.headlines.outside import with_outside
 from traceanalyzer.rules.engine.headlines.standing import of_dumps
 from traceanalyzer.rules.engine.headlines.step_bound import StepBound
 from traceanalyzer.rules.engine.headlines.typical import WORTH_BESIDE
-from traceanalyzer.rules.engine.headlines.unusual import of_launches_alone, unusual, with_late_start, with_sharing
+from traceanalyzer.rules.engine.headlines.unusual import (
+    of_launches_alone,
+    of_operators_alone,
+    unusual,
+    with_late_start,
+    with_sharing,
+)
 from traceanalyzer.simulation.critical_path import CriticalPath
 from traceanalyzer.structure.recording import Recording
 from traceanalyzer.structure.recording.repetition import FOUND_BY
@@ -73,6 +79,15 @@ _LIGHT = Text(
     "detail-device-alone-light",
     "Only the GPU was recorded (--light): record without it to see which operator or line it is.",
     note="--light is code",
+)
+_COLD = Text(
+    "detail-cold-pass",
+    "This is one cold pass: record a warm one.",
+    note="a pass of the program that comes first, so that code is loaded or compiled in it",
+)
+_FIRST_CALLS = Text(
+    "detail-first-calls",
+    "First calls of operators take {time:rounded_ns} longer than later ones with equal shapes.",
 )
 _FIRST_STEP = Text(
     "detail-first-step",
@@ -202,7 +217,7 @@ def _of_nothing(facts: Facts, largest_ns: float) -> StepBound:
     share = largest_ns / step if step else None
     if facts.is_startup:
         return _of_startup(facts, share)
-    if (found := of_launches_alone(facts)) is not None:
+    if (found := of_launches_alone(facts) or (None if facts.is_cut else of_operators_alone(facts))) is not None:
         return found
     if (unseen := printed.unseen(facts)) is not None:
         return replace(unseen, share=share)
@@ -273,9 +288,19 @@ def _qualified(facts: Facts, found: StepBound) -> StepBound:
         found = found.and_says(_UNEVEN, shortest=min(first, *others), longest=max(first, *others))
     elif (half := _median_of_skewed(facts)) is not None:
         found = found.and_says(_SKEWED, median=half)
+    if not facts.is_startup and program.is_cold_pass(facts):
+        found = _of_cold_pass(facts, found)
     own = facts.step_resources
     outside = own.outside_device_ns / own.recorded_device_ns if own and own.recorded_device_ns else 0.0
     return found.qualified(_OUTSIDE, share=outside) if outside > MOST else found
+
+
+def _of_cold_pass(facts: Facts, found: StepBound) -> StepBound:
+    """Add that the only step is a cold one, and what its first calls of operators take if that is what shows it."""
+    recording = facts.find("recording", Recording)
+    time = recording.first_calls_ns if recording else 0
+    found = found.qualified(_COLD)
+    return found.and_says(_FIRST_CALLS, time=time) if time >= WORTH_BESIDE * facts.step_ns else found
 
 
 def _durations(facts: Facts) -> list[float]:

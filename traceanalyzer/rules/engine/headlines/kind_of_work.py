@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Iterable
 
 from traceanalyzer.analyzers.kernels.classes import KernelClasses
 from traceanalyzer.analyzers.kernels.sm_fill import SmFill
-from traceanalyzer.knowledge.kernel_classes import KernelClass, kernel_class
+from traceanalyzer.knowledge.kernel_classes import KernelClass, kernel_class, operator_class
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.rules.engine import program
 from traceanalyzer.rules.engine.facts import Facts
@@ -54,6 +55,8 @@ _KINDS = {
     "moe": Text("headline-kind-experts", "matrix multiplications of experts", note="part of a list: attention 54 %"),
     "triton": Text("headline-kind-generated", "generated kernels", note="part of a list: attention 54 %"),
 }
+_OF_CPU = ("gemm", "convolution", "attention", "recurrent")
+"""Kinds of arithmetic that a CPU may spend its time on in several operators."""
 _WORTH_KIND, _KINDS_SHOWN = 0.05, 4
 """Least share of the kernels' time of a kind that is told, and how many are (own choice)."""
 _ALL_OF_IT = 0.95
@@ -116,6 +119,22 @@ def other_work(facts: Facts) -> Message | None:
     """The class with most of the GPU's time, if it is bound neither by arithmetic nor by memory as a rule."""
     times, total = _by_class(facts)
     return next((text() for name, text in _OTHER_WORK.items() if times[name] >= MOST * total > 0), None)
+
+
+def longest_of_operators(own: Iterable[tuple[str, float]]) -> tuple[Message, float] | None:
+    """What the operators of a CPU compute longest, and for how long: a kind of arithmetic; None without any.
+
+    Args:
+        own: Names of operators, and the time in ns that each takes by itself.
+    """
+    times: defaultdict[str, float] = defaultdict(float)
+    for name, time in own:
+        times[operator_class(name).value] += time
+    kinds = {kind: times[kind] for kind in _OF_CPU if times.get(kind)}
+    if not kinds:
+        return None
+    first = max(kinds, key=lambda kind: kinds[kind])
+    return _KINDS[first](), kinds[first]
 
 
 def is_mixed(facts: Facts) -> bool:

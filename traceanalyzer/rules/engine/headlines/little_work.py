@@ -26,6 +26,8 @@ _READING = (
     *("aten::_unique", "aten::_unique2", "aten::bincount", "aten::repeat_interleave", "aten::equal"),
 )
 """Operators that wait for a value or for the size of their result; none of them calls another one."""
+_COPY, _WAITING_COPY_NS = "aten::copy_", 200_000
+"""A copy, and the mean time from which on it is not only launched but waited for (own choice: ten times a launch)."""
 _FEW = 5
 """Least number of such calls (own choice: fewer may be those at the beginning and the end of a recording)."""
 
@@ -88,6 +90,20 @@ def _waits(facts: Facts, said: Mapping[str, int]) -> StepBound | None:
     name = max(times, key=lambda each: (times[each], each))
     message = _WAITS(part=(time, step), name=f"`{name}`")
     return StepBound("host", message, time / step).and_says(_LITTLE, **said)
+
+
+def unseen_wait(facts: Facts) -> tuple[str, float] | None:
+    """The operator in which the host waits longest for a device of which nothing was recorded, and time in ns in all.
+
+    None if there are no such operators.
+    """
+    times = {name: time for name, (time, _) in _waiting(facts).items()}
+    for row in if_known(lambda: facts.operators):
+        if row.name == _COPY and row.host_self_ns >= _WAITING_COPY_NS * row.calls:
+            times[_COPY] = facts.per_step(row.host_self_ns)
+    if not times:
+        return None
+    return max(times, key=lambda name: (times[name], name)), min(fsum(times.values()), facts.step_ns)
 
 
 def _waiting(facts: Facts) -> dict[str, tuple[float, float]]:

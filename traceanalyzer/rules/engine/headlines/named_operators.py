@@ -14,11 +14,11 @@ from traceanalyzer.analyzers.optimizer import Optimizers
 from traceanalyzer.analyzers.tables.kinds import RowKind
 from traceanalyzer.analyzers.tables.printed_times import is_waiting
 from traceanalyzer.knowledge import marks
-from traceanalyzer.report.message import Text
+from traceanalyzer.report.message import Message, Text
 from traceanalyzer.rules.engine.facts import Facts, if_known
-from traceanalyzer.rules.engine.headlines.kind_of_work import MOST
+from traceanalyzer.rules.engine.headlines.kind_of_work import MOST, longest_of_operators
 from traceanalyzer.rules.engine.headlines.step_bound import StepBound, first_short
-from traceanalyzer.rules.engine.headlines.typical import WORTH_BESIDE
+from traceanalyzer.rules.engine.headlines.typical import WORTH, WORTH_BESIDE
 from traceanalyzer.simulation.critical_path import CriticalPath
 from traceanalyzer.structure.recording.left_out import MARKED
 
@@ -68,6 +68,16 @@ _HOST_OUTSIDE = Text(
     "headline-cpu-host-outside-3",
     "Limited by the CPU for {part:part} of {unit}, longest outside of operators ({time:ns}).",
     note="unit is in the genitive: each step; outside of operators: in Python or a library outside of PyTorch",
+)
+_OF_KIND = Text(
+    "headline-cpu-kind",
+    "Limited by the CPU: mostly {work}, {part:part} of {unit}.",
+    note="unit is in the genitive: each step; work: matrix multiplications",
+)
+_MOST_OF_KIND = Text(
+    "headline-cpu-most-of-kind",
+    "Limited by the CPU for {part:part} of {unit}, most of all {work} ({time:ns}).",
+    note="unit is in the genitive: each step; work: matrix multiplications",
 )
 _PAUSES = Text(
     "headline-cpu-pauses-2",
@@ -123,10 +133,14 @@ def with_operators(facts: Facts, found: StepBound, said: Mapping[str, Any]) -> S
     """
     path = None if facts.view else facts.find("critical_path", CriticalPath)
     found = found if path is None else _with_calls(facts, path, found, said)
-    own = _worth_telling(_own_times(facts, path), facts.step_ns)
+    every = _own_times(facts, path)
+    own = _worth_telling(every, facts.step_ns)
     own = _within_step(sorted(own, key=lambda entry: (-entry[1], entry[0])), facts.step_ns)[:_SHOWN]
     if path is not None and own and not own[0][0]:
         own = _parts(path) or own
+    of_kind = _of_kind(facts, every, own, said)
+    if found.message.id == HOST.id and of_kind is not None:
+        found = replace(found, message=of_kind)
     if not own:
         return found
     told = tuple(_OPERATOR(name=name, time=time) if name else _NO_OPERATOR(time=time) for name, time in own)
@@ -136,6 +150,28 @@ def with_operators(facts: Facts, found: StepBound, said: Mapping[str, Any]) -> S
         found = replace(found, message=first_short((longest, found.message)))
     found = found.and_says(_OPERATORS, operators=told)
     return found if path is None else _with_owners(path, own, found)
+
+
+def _of_kind(
+    facts: Facts, every: list[tuple[str, float]], own: list[tuple[str, float]], said: Mapping[str, Any]
+) -> Message | None:
+    """The sentence about one kind of arithmetic that takes longer than all else which takes a good part of a step.
+
+    Args:
+        facts: Of the run.
+        every: What takes time in a step, and how much in ns.
+        own: What takes a good part of it.
+        said: The figures of the sentence.
+    """
+    found = longest_of_operators((name, time) for name, time in every if name)
+    if found is None:
+        return None
+    work, time = found[0], min(found[1], facts.step_ns)
+    if time < max(WORTH * facts.step_ns, *(ns for _, ns in own), 0.0):
+        return None
+    if time >= MOST * facts.step_ns:
+        return _OF_KIND(work=work, part=(time, facts.step_ns), unit=said["unit"])
+    return _MOST_OF_KIND(**said, work=work, time=time)
 
 
 def _with_owners(path: CriticalPath, own: list[tuple[str, float]], found: StepBound) -> StepBound:

@@ -17,7 +17,7 @@ from traceanalyzer.analyzers.host import HostOwner, HostOwners
 from traceanalyzer.analyzers.launches import LaunchFigures
 from traceanalyzer.report import units
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.rules.engine import host_owners, idle_time, program
+from traceanalyzer.rules.engine import host_owners, idle_time
 from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.rules.engine.headlines.kind_of_work import (
     MOST,
@@ -189,11 +189,6 @@ _GRAPHS = Text(
     "Launching is not the problem: {kernels:count} of {all:count} kernels are launched by graphs.",
     note="graphs are CUDA graphs or HIP graphs",
 )
-_COLD = Text(
-    "detail-cold-pass",
-    "This is one cold pass: record a warm one.",
-    note="a pass of the program that comes first, so that code is loaded or compiled in it",
-)
 _OF_LOSS = {"input": _INPUT, "host": _HOST, "communication": _COMMUNICATION, "start-up": _LOADING}
 _SHOWN = (_EARLIER, "unrecorded_work"), (_PAUSES, "device_gap"), (_LATE, "pending"), (_UNEXPLAINED, "unknown pending")
 """Texts about idle time that no resource causes, with the causes; of equal times the first."""
@@ -265,8 +260,7 @@ def verdict(facts: Facts) -> StepBound | None:
         return None
     # between the kernels of a graph it starts the next one, and waits for nobody
     is_busy = own.gpu_ns + facts.idle_per_step("device_gap") >= BUSY * own.step_ns
-    found = _of_copies(facts, recording, own) or (_of_busy_gpu if is_busy else _of_waiting_gpu)(facts, recording, own)
-    return found.qualified(_COLD) if found.bound == "start-up" and program.is_cold_pass(facts) else found
+    return _of_copies(facts, recording, own) or (_of_busy_gpu if is_busy else _of_waiting_gpu)(facts, recording, own)
 
 
 def _of_copies(facts: Facts, recording: Recording, own: StepResources) -> StepBound | None:

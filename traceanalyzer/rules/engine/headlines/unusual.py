@@ -8,14 +8,15 @@ from traceanalyzer.analyzers.kernels.accelerators import Accelerators, Accelerat
 from traceanalyzer.analyzers.kernels.stretched_kernels import StretchedKernels
 from traceanalyzer.analyzers.launches import LaunchFigures
 from traceanalyzer.analyzers.waits import Synchronizations
+from traceanalyzer.knowledge import marks
 from traceanalyzer.knowledge.first_match import finds
 from traceanalyzer.report.message import Text
 from traceanalyzer.rules.engine import program
-from traceanalyzer.rules.engine.facts import Facts
+from traceanalyzer.rules.engine.facts import Facts, if_known
 from traceanalyzer.rules.engine.headlines import little_work, printed
 from traceanalyzer.rules.engine.headlines.kind_of_work import MOST
 from traceanalyzer.rules.engine.headlines.step_bound import StepBound, unit
-from traceanalyzer.rules.engine.headlines.typical import BUSY
+from traceanalyzer.rules.engine.headlines.typical import BUSY, WORTH
 from traceanalyzer.structure.recording import Recording
 
 _is_call = finds(r"^(cuda|hip|cu|musa)[A-Z]")
@@ -111,6 +112,16 @@ _HARDLY_WAITS = Text(
     "headline-hardly-waits-2",
     "Most likely limited by the CPU: it waits for the GPU only {time:rounded_ns} of {step:rounded_ns}.",
 )
+_UNSEEN = Text(
+    "headline-gpu-not-recorded",
+    "No verdict: {sign} shows that a GPU works, but the GPU was not recorded.",
+    note="sign is the name of an operator",
+)
+_UNSEEN_WAITED_FOR = Text(
+    "headline-gpu-not-recorded-waits",
+    "The GPU was not recorded: the CPU waits for it {part:part} of {unit}, mostly in {call}.",
+    note="call is an operator, such as aten::item; unit is in the genitive: each step; part reads: 7 of the 10 s",
+)
 _NOT_RECORDED = Text("detail-no-kernels", "Kernels were not recorded: add ProfilerActivity.CUDA.")
 
 
@@ -191,6 +202,20 @@ def of_launches_alone(facts: Facts) -> StepBound | None:
         message = _HARDLY_WAITS(step=step, time=waiting)
         return StepBound("host", message, 1 - waiting / step).qualified(_NOT_RECORDED)
     return None
+
+
+def of_operators_alone(facts: Facts) -> StepBound | None:
+    """The headline of operators of a device of which nothing was recorded, with the host's waits for it; else None."""
+    sign = printed.sign(facts)
+    recording = facts.find("recording", Recording)
+    is_operator = any(row.name == sign for row in if_known(lambda: facts.operators))
+    if recording is None or sign is None or facts.table is not None or not is_operator or marks.is_of_mac(sign):
+        return None
+    name, time = little_work.unseen_wait(facts) or ("", 0.0)
+    if time < WORTH * facts.step_ns or not facts.step_ns:
+        return StepBound("none", _UNSEEN(sign=f"`{sign}`"), None).qualified(_NOT_RECORDED)
+    message = _UNSEEN_WAITED_FOR(part=(time, facts.step_ns), unit=unit(recording), call=f"`{name}`")
+    return StepBound("none", message, None).qualified(_NOT_RECORDED)
 
 
 def with_late_start(facts: Facts, found: StepBound) -> StepBound:
