@@ -25,7 +25,7 @@ _AGAIN = page("recompilations")
 _MISSED = page("compile-cache-missed")
 _SHOWN = 5
 
-_EACH_STEP, _FEWEST = 0.75, 3
+_EACH_STEP, _FEWEST = 0.5, 3
 """Share and number of later steps from which on compiling comes back in each (own choice)."""
 _LEAST, _MOST = 0.9, 1.03
 """Own choice: code for sizes that change costs a little more than code for one size; new code costs more at first."""

@@ -34,12 +34,12 @@ def found(built: TraceBuilder) -> CacheClears:
 def test_frames_name_the_calls() -> None:
     """The function of torch takes 120 us; the built-in function in it is no second call."""
     line = ClearingLine("train.py(3): run", 2, 240_000)
-    assert found(trace(frames=True)) == CacheClears(2, True, 2, 2, 240_000, 4, 2, 1, 40_000, (line,))
+    assert found(trace(frames=True)) == CacheClears(2, True, 2, 2, 240_000, 4, 4, 2, 1, 40_000, (line,))
 
 
 def test_without_frames_calls_in_a_row_count() -> None:
     """From the first cudaFree to the end of the second one: 90 us; a wait between them is a part of it."""
-    assert found(trace(frames=False)) == CacheClears(2, False, 2, 2, 180_000, 4, 2, 1, 40_000, ())
+    assert found(trace(frames=False)) == CacheClears(2, False, 2, 2, 180_000, 4, 4, 2, 1, 40_000, ())
 
 
 def test_a_launch_between_them_makes_two_of_one_each() -> None:

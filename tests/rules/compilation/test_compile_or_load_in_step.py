@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.builders import TraceBuilder
-from tests.builders.timeline import Host, Stream
+from tests.builders.timeline import Host, Stream, finish
 from tests.rules.host.test_host_waits_or_logs import on_cpu
 from tests.rules.host_work import compute, looping
 from tests.rules.judging import findings, skipped, varied
@@ -91,6 +91,33 @@ def test_compiling_in_each_step_goes_away() -> None:
     # each step compiles for 20 ms and 4 us; new code may cost a little more than that at first
     assert finding.saving.direct_ns_per_step == pytest.approx((0.9 * 20_004_000, 1.03 * 20_004_000))
     assert "4 of 4 later steps" in finding.saving.basis.text
+
+
+def unmarked(range_or_frame: str) -> TraceBuilder:
+    """Six passes without marks, of which the first, second, fourth and sixth compile for 200 ms."""
+    trace = TraceBuilder()
+    host, stream = Host(trace, at=10), Stream()
+    for number in range(6):
+        if number in (0, 1, 3, 5):
+            around = host.frame if ".py" in range_or_frame else host.op
+            with around(range_or_frame):
+                host.work(200_000)
+        with host.op(f"Torch-Compiled Region: 0/{number}", 5, 5):
+            for _ in range(12):
+                compute(host, stream, 300)
+        host.leaf("aten::mean")
+        host.wait(stream)
+    return finish(trace)
+
+
+@pytest.mark.parametrize("name", ["entire_frame_compile (dynamo_timed)", COMPILE])
+def test_compiling_in_most_passes_without_marks_has_a_price(name: str) -> None:
+    (finding,) = findings(unmarked(name), RULE)
+    assert "600 ms in all" in finding.summary.text, "of all passes but the first"
+    assert "mark_dynamic" in finding.advice.text
+    assert finding.saving is not None
+    low, high = finding.saving.wall_ns_per_step
+    assert 140e6 < low <= high < 205e6
 
 
 def test_compiling_in_each_step_of_a_program_on_the_cpu() -> None:

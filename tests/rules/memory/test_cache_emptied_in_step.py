@@ -87,8 +87,8 @@ def trap_first_step() -> TraceBuilder:
     return emptying(lambda number: number == 0, _FUNCTION)
 
 
-def trap_allocator_is_off() -> TraceBuilder:
-    """Each tensor is taken from the driver; those of a step are given back one after the other."""
+def fires_where_each_tensor_is_taken_again() -> TraceBuilder:
+    """A burst gives all blocks back at the end of a step, and each tensor of the next one is taken from the driver."""
 
     def step(host: Host, stream: Stream, number: int) -> None:
         for _ in range(5):
@@ -97,6 +97,21 @@ def trap_allocator_is_off() -> TraceBuilder:
         compute(host, stream, 4000)
         host.wait(stream)
         empty_cache(host, frees=5)
+
+    return looping(step, steps=4)
+
+
+def trap_allocator_is_off() -> TraceBuilder:
+    """Each tensor is taken from the driver, and given back in twos between the others."""
+
+    def step(host: Host, stream: Stream, number: int) -> None:
+        for _ in range(5):
+            for _ in range(2):
+                with host.op("aten::empty"):
+                    host.call("cudaMalloc", 100)
+            compute(host, stream, 1000)
+            empty_cache(host, frees=2)
+        host.wait(stream)
 
     return looping(step, steps=4)
 
@@ -142,10 +157,15 @@ def test_without_frames_it_is_a_guess() -> None:
 
 
 def test_it_is_told_instead_of_calls_that_allocate() -> None:
-    for situation in (fires(), fires_without_frames()):
+    for situation in (fires(), fires_without_frames(), fires_where_each_tensor_is_taken_again()):
         rules = [finding.rule for finding in report(situation).findings]
         assert RULE in rules
         assert "allocator-malloc-in-step" not in rules
+
+
+def test_an_allocator_that_is_off_is_told_apart_by_single_frees() -> None:
+    (finding,) = findings(trap_allocator_is_off(), "allocator-malloc-in-step")
+    assert "caching allocator seems to be off" in finding.summary.text
 
 
 def test_one_step_may_be_the_end_of_an_epoch() -> None:

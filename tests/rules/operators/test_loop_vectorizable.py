@@ -69,6 +69,11 @@ def fires_on_the_largest_of_rows() -> TraceBuilder:
     return iterating(64, ("aten::select", "aten::mul", "aten::max"))
 
 
+def fires_on_sums_of_clusters() -> TraceBuilder:
+    """The mean of the rows of each cluster is found by itself."""
+    return iterating(16, ("aten::eq", "aten::index", "aten::mean"))
+
+
 def quiet() -> TraceBuilder:
     """Four pieces are taken."""
     return iterating(4)
@@ -199,3 +204,10 @@ def test_on_a_cpu_large_pieces_still_have_to_be_computed() -> None:
     assert finding.saving is not None
     removed = 63 * 3 * 100_000
     assert finding.saving.direct_ns_per_step == pytest.approx((0.5 * removed, removed))
+
+
+def test_sums_of_clusters_are_one_index_add() -> None:
+    (finding,) = findings(fires_on_sums_of_clusters(), "loop-vectorizable")
+    assert "index_add_" in finding.advice.text
+    assert "index_add_" in (finding.code or "")
+    assert "vmap" not in finding.advice.text

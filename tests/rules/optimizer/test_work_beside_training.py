@@ -174,6 +174,23 @@ def in_a_table() -> str:
 
 
 @pytest.mark.parametrize(
+    ("trace", "shown"),
+    [
+        (fires(), "validate(model)"),
+        (fires_on_a_checkpoint(), "torch.save("),
+        (fires_on_a_copy(), "torch._foreach_lerp_("),
+        (fires_on_histograms(), ""),
+        (fires_on_a_collection(), ""),
+    ],
+)
+def test_the_code_is_of_the_same_kind_of_work(trace: TraceBuilder, shown: str) -> None:
+    (finding,) = findings(trace, RULE)
+    assert bool(finding.code) == bool(shown)
+    assert shown in (finding.code or "")
+    assert bool(finding.code_before) == ("foreach" in shown)
+
+
+@pytest.mark.parametrize(
     ("build", "what", "time_us"),
     [
         (fires, "validation", 8 * 5 * 110 - 10),

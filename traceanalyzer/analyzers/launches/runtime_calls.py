@@ -96,7 +96,7 @@ def analyze(context: Context) -> RuntimeCalls:
     allocations = _allocations(context)
     code = [*_loading(context), *_compiling(context)]
     rows = [row for kind, events in (*allocations, *code) for row in _grouped(context, kind, events)]
-    steps = context.steps
+    steps = context.cached(_steps)
     within = _times(code).within(steps.start_ns, steps.end_ns)
     usual = program_steps(context).typical
     compiling = _compiling_times(context)
@@ -109,6 +109,15 @@ def analyze(context: Context) -> RuntimeCalls:
         usual_compiling_ns_per_step=int(compiling.within(usual.start_ns, usual.end_ns).sum()) / max(1, len(usual)),
         usual_steps=int(_usual(context).sum()),
     )
+
+
+def _steps(context: Context) -> Steps:
+    """The recorded steps; without marks those of the program, if it compiles in later ones again and again."""
+    every = program_steps(context).every
+    if len(context.steps) > 1 or len(every) <= 1:
+        return context.steps
+    compiling = _compiling_times(context).within(every.start_ns[1:], every.end_ns[1:])
+    return every if (compiling > 0).sum() > 1 else context.steps
 
 
 def _usual(context: Context) -> Bool:
@@ -233,7 +242,7 @@ def _lower_median(by_step: I64) -> int:
 
 def _grouped(context: Context, kind: str, events: _Events) -> list[SetUp]:
     """Calls that start within a step, by name and Python line."""
-    events = events.take(context.steps.at(events.start) >= 0)
+    events = events.take(context.cached(_steps).at(events.start) >= 0)
     if not len(events.start):
         return []
     line = host_activity.python_lines(context, events.thread, events.start)
@@ -248,7 +257,7 @@ def _grouped(context: Context, kind: str, events: _Events) -> list[SetUp]:
 
 def _set_up(context: Context, kind: str, events: _Events, python_line: str | None) -> SetUp:
     """Calls of one name from one line: all of them, those after the first step, and those in usual steps."""
-    step = context.steps.at(events.start)
+    step = context.cached(_steps).at(events.start)
     is_later = step > 0
     every = program_steps(context).every
     number_of_step = every.at(events.start)

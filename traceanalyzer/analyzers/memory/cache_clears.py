@@ -60,6 +60,8 @@ class CacheClears(msgspec.Struct, frozen=True):
     """Time of the clearings in ns, waits for the device included."""
     frees: int
     """Calls in the clearings that give memory back to the driver."""
+    all_frees: int
+    """Calls in the typical steps that do so, also outside of the clearings."""
     takes: int
     """Calls in the typical steps that take device memory from the driver."""
     takes_again: int
@@ -84,6 +86,7 @@ def analyze(context: Context) -> CacheClears:
     clears, launches = context.cached(_in_steps), context.trace.launches
     again = context.cached(_takes_again)
     frees = np.flatnonzero(context.trace.names.where(host_activity.is_free)[launches.name])
+    frees = frees[steps.at(launches.start_ns[frees]) >= 0]
     times = Intervals.union(clears.start_ns, clears.end_ns)
     return CacheClears(
         steps=len(steps),
@@ -92,6 +95,7 @@ def analyze(context: Context) -> CacheClears:
         cleared_steps=len(distinct(steps.at(clears.start_ns))),
         time_ns=times.length,
         frees=int(times.contains(launches.start_ns[frees]).sum()),
+        all_frees=len(frees),
         takes=len(context.cached(_takes)),
         takes_again=len(again),
         taking_ns=int(launches.dur_ns[again].sum()),

@@ -72,6 +72,10 @@ _REACHED = 0.5
 _COMMUTATIVE = frozenset({"mul", "add"})
 _NO_SHAPES = Text("rule-gaps-no-shapes", "no table is grouped by input shapes: use group_by_input_shape=True")
 
+_GROUPING, _ADDING = frozenset({"aten::eq", "aten::index"}), frozenset({"aten::sum", "aten::mean"})
+"""What a turn does that adds up the rows of one group: `x[labels == k].mean(0)`."""
+_CODE_GROUPS = "sums = torch.zeros(k, x.shape[1], device=x.device).index_add_(0, labels, x)  # of all k groups at once"
+
 
 class _Gap(msgspec.Struct, frozen=True):
     """Calls that cost too much; times are sums over the typical steps."""
@@ -102,7 +106,14 @@ def _loop(facts: Facts, row: loops.Repeat, limits: Limits) -> Drafts:
     params = {"turns": row.most_turns, "operators": operators, "time": OfEvents(per_step(taken))}
     evidence = _LOOP.evidence(limits, "turns", row.most_turns, (where,))
     summary = None if row.backward_ns else _LOOP.text("summary-forward")
-    yield Draft((evidence,), _without_loop(processor, row, removed), params, ceiling="high", summary=summary)
+    change, in_groups = _without_loop(processor, row, removed), _GROUPING.issubset(row.operators)
+    advice, code = (_LOOP.text("advice-groups"), _CODE_GROUPS) if in_groups and _adds_up(row) else (None, None)
+    yield Draft((evidence,), change, params, ceiling="high", summary=summary, advice=advice, code=code)
+
+
+def _adds_up(row: loops.Repeat) -> bool:
+    """Whether a turn adds up what it takes."""
+    return not _ADDING.isdisjoint(row.operators)
 
 
 def _without_loop(processor: Processor, row: loops.Repeat, removed: float) -> HostTime:

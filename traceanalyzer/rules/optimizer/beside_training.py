@@ -47,6 +47,12 @@ _TEXTS: Mapping[str, tuple[Text, Text, Text]] = {
     ),
 }
 """What is done, what was measured, and what to change, by kind."""
+_CODE: Mapping[str, str | None] = {
+    "evaluation": "if step % 500 == 0: validate(model)  # a function of the program",
+    "checkpoint": "if step % 1000 == 0: torch.save(model.state_dict(), path)",
+    "copy": None,  # the code of the page
+}
+"""Code by kind; the other kinds have none."""
 
 
 def _beside(facts: Facts, limits: Limits) -> Drafts:
@@ -75,7 +81,7 @@ def _garbage(facts: Facts, limits: Limits) -> Drafts:
     interval = _LEAST * time, host_work.most(facts, 0.0, time / host_work.on_core(facts))
     change = HostTime(interval, _PAGE.text("basis")(least=_LEAST), at=pauses_at())
     params = {"time": time, "step": facts.step_ns, "share": share, "what": what()}
-    yield Draft((evidence,), change, params, ceiling="high", advice=advice)
+    yield Draft((evidence,), change, params, ceiling="high", advice=advice, code="")
 
 
 def _draft(facts: Facts, row: beside_training.WorkBeside, limits: Limits) -> Draft:
@@ -88,7 +94,7 @@ def _draft(facts: Facts, row: beside_training.WorkBeside, limits: Limits) -> Dra
     interval = least, host_work.most(facts, time - silent, silent / host_work.on_core(facts))
     change = HostTime(interval, _PAGE.text("basis")(least=_LEAST), at=beside_training.beside_at(row.kind))
     params = {**host_work.figures(facts, time), "what": what()}
-    return Draft((evidence,), change, params, ceiling="high", advice=advice)
+    return Draft((evidence,), change, params, ceiling="high", advice=advice, code=_CODE.get(row.kind, ""))
 
 
 RULES = (_PAGE.rule(trace=_beside),)

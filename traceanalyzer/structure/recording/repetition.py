@@ -17,7 +17,7 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
-from traceanalyzer.knowledge import marks
+from traceanalyzer.knowledge import compiled_code, marks
 from traceanalyzer.knowledge.inputs import Inputs
 from traceanalyzer.knowledge.kernel_classes import KernelClass, kernel_class
 from traceanalyzer.structure import host_activity
@@ -96,11 +96,37 @@ def operator_starts(context: Context, after_ns: int = 0) -> I64 | None:
     host = context.trace.host
     rows = np.flatnonzero((host.category == Category.OPERATOR) & (host.thread == thread) & (host.start_ns >= after_ns))
     rows = rows[np.argsort(host.start_ns[rows], kind="stable")]
-    rows = outermost(context, rows)
-    _, kind = group(host.name[rows].astype(np.int64), host.shapes[rows].astype(np.int64))
+    compiles = context.trace.names.where(host_activity.is_compiling)[host.name[rows]]
+    compiling, rows = rows[compiles], outermost(context, rows[~compiles])
+    _, kind = _alike(context, rows)
     items = _with_waits(context, [thread], kind, host.start_ns[rows], host.end_ns[rows], after_ns)
     run = _repeated(context, items)
-    return None if run is None else _begins_of(context, thread, rows, items, run)
+    starts = None if run is None else _begins_of(context, thread, rows, items, run)
+    return None if starts is None else _with_compiling(context, starts, compiling, rows)
+
+
+def _alike(context: Context, rows: I64) -> tuple[I64, I64]:
+    """First row of each kind of operator, by name and shapes, and the kind of each.
+
+    Calls of compiled code are one kind: a function that is compiled again has another number each time.
+    """
+    host = context.trace.host
+    is_region = context.trace.names.where(compiled_code.is_region)[host.name[rows]]
+    name, shapes = host.name[rows].astype(np.int64), host.shapes[rows].astype(np.int64)
+    name[is_region], shapes[is_region] = NO_PARENT, NO_PARENT
+    return group(name, shapes)
+
+
+def _with_compiling(context: Context, starts_ns: I64, compiling: I64, rows: I64) -> I64:
+    """Where passes begin whose first operator had to be compiled: when that began, after the operator before it."""
+    host, frames = context.trace.host, context.trace.frames
+    of_frames = frames.start_ns[context.trace.names.where(host_activity.is_compiling)[frames.name]]
+    begun_ns = np.append(np.sort(np.append(host.start_ns[compiling], of_frames)), starts_ns.max())
+    ends_ns = np.append(0, host.end_ns[rows])
+    before_ns = ends_ns[np.searchsorted(host.start_ns[rows], starts_ns)]
+    first_ns = begun_ns[np.searchsorted(begun_ns[:-1], before_ns)]
+    begins_ns: I64 = np.minimum(starts_ns, first_ns)
+    return begins_ns
 
 
 def _begins_of(context: Context, thread: int | None, rows: I64, items: _Items, run: _Run) -> I64 | None:
