@@ -65,7 +65,7 @@ def test_the_peak_and_who_holds_it() -> None:
     assert device.peak_older_bytes == 0
     assert device.start_requested_bytes == 0
     kinds = {row.kind: row.held_bytes // MIB for row in device.kinds}
-    assert kinds == {"optimizer": 80, "gradients": 40, "unknown": 40, "activations": 32}
+    assert kinds == {"optimizer": 80, "gradients": 40, "parameters": 40, "activations": 32}
     lines = {row.line: row.held_bytes // MIB for row in device.lines}
     assert lines["/home/me/model.py(30): forward"] == 32
     assert lines["/home/me/train.py(20): step"] == 80
