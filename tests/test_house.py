@@ -43,6 +43,7 @@ MIRRORED = {
 """Pairs of structs with fields that both declare alike (`file:Class = file:Class`), and why they share no base."""
 
 OTHER_JSON = {
+    "structure/graph_events.py": "what programs say of kernels of graphs, which any text may be",
     "knowledge/profiler_overhead.py": "a file of the package",
     "rules/engine/rule.py": "the compiled pages of rules",
     "rules/engine/checks.py": "a finding, to check its types",

@@ -38,7 +38,7 @@ _OPTIMIZER = re.compile(  # from the last `optim` of a file's name on, so that e
 )
 _FORWARD = re.compile(rf":forward$|{_NN}(?:modules[/\\]module\.py:_call_impl$|functional\.py:)")
 _SETUP = re.compile(
-    rf"{_NN}init\.py:|{_NN}modules[/\\]\w+\.py:(?:_apply|reset_parameters|_load_from_state_dict)$"
+    rf"{_NN}(?:init|parameter)\.py:|{_NN}modules[/\\]\w+\.py:(?:_apply|reset_parameters|_load_from_state_dict)$"
     r"|:(?:from_pretrained|load_state_dict|__init__|init_weights|_init_weights)$"
 )
 _RUNNING = (

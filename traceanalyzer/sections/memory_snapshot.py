@@ -53,6 +53,8 @@ _RETRIES = Text(
     "{count:count} times segments were given back right before one was taken, which waits for the device.",
     one="{count:count} time segments were given back right before one was taken, which waits for the device.",
 )
+_BEFORE = Text("snapshot-before", "from before the history", "in place of the line of code that holds memory")
+_NO_LINE = Text("snapshot-no-line", "no line of the program", "in place of the line of code that holds memory")
 _MUCH, _DEEPEST = 0.05, 4
 """Share of the peak that a stack must hold to be named, and most of its innermost lines (own choice)."""
 _WORTH = 0.01
@@ -132,7 +134,7 @@ _BLOCKS = Column(Text("snapshot-blocks", "Blocks"), "count", "part.blocks")
 _HELD = Column(Text("snapshot-held", "Held"), "bytes", "part.held_bytes")
 _OLDER_COLUMN = Column(Text("snapshot-older-column", "From before"), "bytes", "part.older_bytes", if_any=bool)
 _LARGEST = Column(Text("snapshot-largest", "Largest"), "bytes", "part.largest_bytes", is_extra=True)
-_LINE = columns.LINE.of(lambda row: _line(row.part))
+_LINE = columns.LINE.of(lambda row: row.part.line if isinstance(row.part.line, Message) else _line(row.part))
 _KIND_COLUMNS = (_DEVICE, KIND, _BLOCKS, _HELD, _OLDER_COLUMN, columns.SHARE)
 _LINE_COLUMNS = (_DEVICE, _LINE, KIND, _BLOCKS, _HELD, replace(_OLDER_COLUMN, is_extra=True), _LARGEST, columns.SHARE)
 _KEPT_COLUMNS = (
@@ -197,11 +199,7 @@ def build(report: Report, top: int) -> Iterator[Section]:
     if failed is not None:
         yield _failed(failed)
     yield _figures(found)
-    lines = [row for row in _rows(found, "lines") if row.part.line is not None]
-    if lines:
-        lines.sort(key=lambda row: -row.part.held_bytes)
-        holders = table("memory_lines", _LINE_COLUMNS, lines, top)
-        yield Section("memory-lines", _LINES_TITLE(), tables=(holders,), topic=Topic.MEMORY, is_essential=True)
+    yield from _holders(found, top)
     tables = [table(id_, shown, rows, top) for id_, shown, field in _MORE if (rows := _rows(found, field))]
     if found.host_lines:
         pinned = [_OfDevice(None, row, found.host_peak_bytes or 0) for row in found.host_lines]
@@ -218,6 +216,40 @@ def _rows(found: MemorySnapshotUse, field: str) -> list[_OfDevice]:
         for device in found.devices
         for row in getattr(device, field)
     ]
+
+
+def _holders(found: MemorySnapshotUse, top: int) -> Iterator[Section]:
+    """Who holds the peak, by line; nothing where no line is known."""
+    has_history = any(device.has_history for device in found.devices)
+    lines = [row._replace(part=part) for row in _rows(found, "lines") for part in _told(row.part, has_history)]
+    if any(not isinstance(row.part.line, Message) for row in lines):
+        lines.sort(key=lambda row: -row.part.held_bytes)
+        holders = table("memory_lines", _LINE_COLUMNS, lines, top)
+        yield Section("memory-lines", _LINES_TITLE(), tables=(holders,), topic=Topic.MEMORY, is_essential=True)
+
+
+class _Unnamed(NamedTuple):
+    """What no line of the program is known of, in place of a line."""
+
+    line: Message
+    held_bytes: int
+    older_bytes: int
+    kind: str = "unknown"
+    blocks: int | None = None
+    largest_bytes: int | None = None
+
+
+def _told(row: HeldLine, has_history: bool) -> Iterator[HeldLine | _Unnamed]:
+    """A line, or what is from before the history and what no line is known of, so that the shares are of the whole."""
+    if row.line is not None:
+        yield row
+        return
+    older = row.older_bytes if has_history else 0
+    for line, held in ((_BEFORE(), older), (_NO_LINE(), row.held_bytes - older)):
+        if held == row.held_bytes:
+            yield _Unnamed(line, held, row.older_bytes, row.kind, row.blocks, row.largest_bytes)
+        elif held:
+            yield _Unnamed(line, held, min(held, older))
 
 
 def _failed(failed: FailedAllocation) -> Section:

@@ -2,7 +2,7 @@
 
 A replayed graph has no calls on the host from which an owner could follow. Torch labels its kernels while the graph is
 captured (`mark_kernels`), and its writers put the labels beside the kernels: the path of a module, a name, or anything
-else.
+else under any key.
 """
 
 from __future__ import annotations
@@ -19,6 +19,11 @@ from traceanalyzer.trace.table import I64, Bool, take_or
 
 _LONGEST = 32
 """Most parts of a path that count (own choice: modules of models nest ten deep)."""
+
+_MODULE, _NAME, _PHASE = "module_fqn", "name", "autograd_phase"
+"""Keys of what the program says of kernels that torch and frameworks give a meaning."""
+_NO_LABELS = frozenset({"", "stream"})
+"""Keys that name nothing: a stream is where a viewer shows the kernel."""
 
 
 class GraphLabels(msgspec.Struct, frozen=True):
@@ -41,12 +46,31 @@ def graph_labels(context: Context) -> GraphLabels:
 
 
 def _path(detail: DeviceDetail) -> tuple[str, ...]:
-    """The parts of a label: modules of the path, then the name; what is neither is a part of its own."""
-    named = [detail.label] if detail.label else []
-    if not detail.module and not named and detail.annotation:
-        named = [detail.annotation]
-    modules = [part for part in detail.module.split(".", _LONGEST) if part]
-    return (*modules, *named)
+    """The parts of a label: modules of the path, then the name; what is neither is a part of its own, with its key."""
+    said = _said(detail.annotation) | {
+        key: value for key, value in ((_MODULE, detail.module), (_NAME, detail.label), (_PHASE, detail.phase)) if value
+    }
+    modules, name = said.pop(_MODULE, ""), said.pop(_NAME, "")
+    text = said.pop("", "") if not modules and not name else ""
+    others = [f"{key}={value}" for key, value in sorted(said.items()) if key not in _NO_LABELS]
+    return (*(part for part in modules.split(".", _LONGEST) if part), *filter(None, (name, text)), *others)
+
+
+def _said(annotation: str) -> dict[str, str]:
+    """What the program said of a kernel, by key; under no key what has none. Of nested marks the last one counts.
+
+    The monitor of torch 2.14 writes all marks of a kernel as one list.
+    """
+    if not annotation.startswith(("[", "{")):
+        return {"": annotation} if annotation else {}
+    try:
+        marks = msgspec.json.decode(annotation)
+    except (msgspec.DecodeError, RecursionError):
+        return {"": annotation}
+    said: dict[str, str] = {}
+    for mark in marks if isinstance(marks, list) else [marks]:
+        said |= {str(key): str(value) for key, value in mark.items()} if isinstance(mark, dict) else {_NAME: str(mark)}
+    return said
 
 
 class GraphLines(msgspec.Struct, frozen=True):

@@ -125,7 +125,9 @@ class DeviceDetail:
     label: str = ""
     """Name that the program gave to the kernels of a graph."""
     annotation: str = ""
-    """What else the program said of them, as JSON."""
+    """What else the program said of them: a text, or all that it said as JSON."""
+    phase: str = ""
+    """`backward` where autograd ran them for calls that the program labelled."""
     stream: int | None = None
     """Stream on which the event ran, where it was moved to another one to be shown."""
 

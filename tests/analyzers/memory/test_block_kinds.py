@@ -107,6 +107,24 @@ def test_a_ring_that_begins_with_the_second_step() -> None:
     assert program.kinds() == [P, S, S, U, ACTIVATIONS, T, ACTIVATIONS, T, G, T]
 
 
+def test_weights_that_no_module_makes() -> None:
+    """`torch.randn(..., device="cuda")` in a function of the program, and data of another size that stays as long."""
+    program = Program()
+    program.make(0, "train.py:make_weights < train.py:main")
+    program.make(10, "train.py:load_data < train.py:main", 1.2)
+    program.step(is_first=True)
+    program.make(11, "train.py:evaluate < train.py:main")
+    assert program.kinds()[:2] == [P, U]
+    assert program.kinds()[-1] == U
+
+
+def test_parameters_that_are_made_without_a_module() -> None:
+    program = Program()
+    program.make(0, "/torch/nn/parameter.py:__new__ < train.py:build < train.py:main")
+    program.make(9, MAIN)
+    assert program.kinds() == [P, U]
+
+
 def test_a_ring_that_begins_in_the_backward_pass() -> None:
     """What it frees was saved for it; nothing else is known of a block without stack."""
     program = Program()

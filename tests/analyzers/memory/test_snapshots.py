@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.analyzers.memory.report_with import report_with
 from tests.builders.memory_snapshot import (
     BACKWARD,
     FORWARD,
@@ -24,6 +26,8 @@ from traceanalyzer.analyzers.memory import snapshots
 from traceanalyzer.analyzers.memory.snapshots import SnapshotDevice
 from traceanalyzer.readers import memory_snapshot
 from traceanalyzer.readers.source import open_source
+from traceanalyzer.rules.engine.headlines import held_memory
+from traceanalyzer.sections import memory_snapshot as sections
 
 RECORDINGS = (
     "cs336_forward_bf16_128", "cs336_forward_fp32_128", "cs336_nh_full", "llama32_3b", "mosaic_output", "nuggets_mini",
@@ -61,7 +65,7 @@ def test_the_peak_and_who_holds_it() -> None:
     assert device.peak_older_bytes == 0
     assert device.start_requested_bytes == 0
     kinds = {row.kind: row.held_bytes // MIB for row in device.kinds}
-    assert kinds == {"optimizer": 80, "gradients": 40, "unknown": 40, "activations": 32}
+    assert kinds == {"optimizer": 80, "gradients": 40, "parameters": 40, "activations": 32}
     lines = {row.line: row.held_bytes // MIB for row in device.lines}
     assert lines["/home/me/model.py(30): forward"] == 32
     assert lines["/home/me/train.py(20): step"] == 80
@@ -233,3 +237,27 @@ def test_which_line_grows() -> None:
 def test_growth_of_a_ring_that_lost_its_beginning() -> None:
     memory = training(6, ring=60)
     assert of(memory).growing == ()
+
+
+def test_what_holds_the_peak_adds_up_with_what_is_from_before_the_history() -> None:
+    memory = MemoryRecorder(ring=4)
+    memory.alloc(60 * MIB, ())
+    memory.alloc(20 * MIB, TRAIN)
+    memory.alloc(20 * MIB, FORWARD)
+    report = report_with("memory_snapshot", snapshots.analyze(memory.read()))
+    (section,) = (one for one in sections.build(report, 10) if one.id == "memory-lines")
+    rows = section.tables[0].rows
+    assert [str(row[0]) for row in rows] == [
+        "from before the history",
+        "me/model.py:30 forward",
+        "me/train.py:12 step",
+    ]
+    assert math.fsum(row[-1] for row in rows) == pytest.approx(1)
+
+
+def test_a_line_that_holds_less_than_what_nothing_is_known_of_is_no_headline() -> None:
+    memory = MemoryRecorder(ring=2)
+    memory.alloc(60 * MIB, ())
+    memory.alloc(40 * MIB, TRAIN)
+    said = held_memory.of_snapshot(snapshots.analyze(memory.read()))
+    assert str(said) == "100 MiB are held at the peak, 60 MiB of it from before the history."

@@ -61,6 +61,27 @@ def test_other_annotations_are_labels_where_there_is_nothing_else() -> None:
     assert [place.label for place in found.tree] == ["x", "prefill"]
 
 
+def test_all_marks_of_a_kernel_in_one_list() -> None:
+    """As the monitor of torch 2.14 writes them; any key counts, but for the stream that a viewer shows."""
+    marks = [{"name": "inner", "stream": "7"}, {"module_fqn": "a.b", "dtype": "bf16", "layer": 3}]
+    found = analyzed({"annotation": json.dumps(marks)}, {"annotation": json.dumps([{"region": "prefill"}])})
+    assert {place.label for place in found.tree if place.events} == {"a.b.inner.dtype=bf16.layer=3", "region=prefill"}
+
+
+def test_a_mark_that_is_a_text_is_a_name() -> None:
+    found = analyzed({"annotation": '["decode"]'}, {"annotation": "[no list"})
+    assert {place.label for place in found.tree} == {"decode", "[no list"}
+
+
+def test_the_backward_pass_of_what_is_labelled_is_told_apart() -> None:
+    """Torch 2.14 labels the kernels of autograd, too, if they are captured."""
+    found = analyzed({"module_fqn": "a"}, {"module_fqn": "a", "autograd_phase": "backward"})
+    assert found.tree == (
+        LabelledPlace("a", "a", None, 0, 1, 10_000, 20_000),
+        LabelledPlace("a.autograd_phase=backward", "autograd_phase=backward", 0, 1, 1, 10_000, 10_000),
+    )
+
+
 def test_copies_have_labels_too() -> None:
     trace = graph({"module_fqn": "a"})
     trace.memcpy("DtoD", 64, 300, 5)

@@ -3,7 +3,8 @@
 By the part of the program that allocates a block (`knowledge/allocation_places.py`), and by whether the block outlives
 it. A block that does not is temporary, whatever it holds. Blocks from before the history often have no stack: those
 that the backward pass frees are activations, those that `zero_grad` frees are gradients, and those that live throughout
-are parameters if gradients, or else states of the optimizer, have their sizes.
+are parameters if gradients, or else states of the optimizer, have their sizes. So are tensors that other code than that
+of modules makes on the device before the first step.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ def kinds_of(blocks: Lifetimes, stacks: Sequence[Frames]) -> U8:
     kind[is_vague & (_of_stacks(stacks, frees_gradients, blocks.freed_frames) == 1)] = BlockKind.GRADIENTS
     kind[~outlives & (is_new | ~is_vague)] = BlockKind.TEMPORARY
     kind[_of_stacks(stacks, frees_saved, blocks.freed_frames) == 1] = BlockKind.ACTIVATIONS
-    _find_parameters(blocks, kind, is_vague)
+    _find_parameters(blocks, kind, is_vague & (blocks.born < phases.first()))
     return kind
 
 
@@ -179,6 +180,7 @@ class _Phases:
         place = _places(blocks, stacks)
         is_backward = _of_stacks(stacks, is_within_backward, blocks.frames)
         shown = np.flatnonzero((blocks.born > BEFORE) & (place > AllocationPlace.OTHER))
+        self._entries = blocks.entries
         self.entry: I64 = blocks.born[shown]
         self.own: I64 = place[shown]
         """The part that each allocation shows, which is the forward pass where activations are computed again."""
@@ -189,6 +191,11 @@ class _Phases:
         is_first = np.append(True, self.place[1:] != self.place[:-1])[: len(self.entry)]
         found: I64 = self.entry[is_first & (self.place == place)]
         return found
+
+    def first(self) -> int:
+        """The entry at which a step begins to run, whichever part of it; that after the last one without any."""
+        running = self.entry[self.place > AllocationPlace.SETUP]
+        return int(running[0]) if len(running) else self._entries
 
     def at(self, entry: I64) -> I64:
         """The part that runs at each entry; `AllocationPlace.UNKNOWN` before the first."""
@@ -222,9 +229,12 @@ def _of_stacks(stacks: Sequence[Frames], ask: Callable[[Frames], int], chosen: I
     return take_or(np.array([int(ask(one)) for one in stacks], np.int64), chosen, 0)
 
 
-def _find_parameters(blocks: Lifetimes, kind: U8, is_vague: Bool) -> None:
-    """Parameters among blocks without a stack that live throughout: each has a gradient or states of its size."""
-    throughout = is_vague & (blocks.born == BEFORE) & (blocks.died == blocks.entries)
+def _find_parameters(blocks: Lifetimes, kind: U8, is_early: Bool) -> None:
+    """Parameters among blocks of an unknown kind that are made before any step and live throughout.
+
+    Each has a gradient or states of its size.
+    """
+    throughout = is_early & (kind == BlockKind.UNKNOWN) & (blocks.died == blocks.entries)
     gradients, states = (Counter(blocks.requested[kind == one].tolist()) for one in _SIZED)
     sizes = gradients or states
     for row in np.flatnonzero(throughout).tolist():

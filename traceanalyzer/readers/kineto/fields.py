@@ -256,6 +256,7 @@ DESCRIPTIONS = {
             "module_fqn": "",
             "name": "",
             "annotation": "",
+            "autograd_phase": "",
             "original_stream": None,
         },
         ("copy kind", "memory kind", "module_fqn", "name", "annotation", "original_stream"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from traceanalyzer.analyzers.memory.snapshot_peak import HeldLine
 from traceanalyzer.analyzers.memory.snapshots import FailedAllocation, MemorySnapshotUse, SnapshotDevice
 from traceanalyzer.analyzers.tables.printed_memory import PrintedAllocation, PrintedMemory
 from traceanalyzer.knowledge import python_frames
@@ -93,18 +94,25 @@ def _of_failure(failed: FailedAllocation | PrintedAllocation) -> Message:
 
 
 def _of_peak(device: SnapshotDevice) -> Message:
-    row = next((row for row in device.lines if row.line is not None), None)
-    peak, older = device.peak_requested_bytes, device.peak_older_bytes
-    is_little = row is not None and row.held_bytes < _LEAST * peak and 2 * older > peak
-    line = None if row is None or is_little else _short(row.line)
+    row, peak, total = _largest(device), device.peak_requested_bytes, device.active_requested_bytes
     if device.peak_entry is None:
-        total = device.active_requested_bytes
-        if row is None or line is None:
+        if row is None:
             return _DUMP(held=total, reserved=device.reserved_bytes)
-        return _DUMP_LINE(total=total, line=line, held=row.held_bytes)
-    if row is None or line is None:
-        return _PEAK_OLDER(peak=peak, held=older)
-    return _PEAK(peak=peak, line=line, held=row.held_bytes)
+        return _DUMP_LINE(total=total, line=_short(row.line), held=row.held_bytes)
+    if row is None:
+        return _PEAK_OLDER(peak=peak, held=device.peak_older_bytes)
+    return _PEAK(peak=peak, line=_short(row.line), held=row.held_bytes)
+
+
+def _largest(device: SnapshotDevice) -> HeldLine | None:
+    """The line that holds most of the peak; None if there is none, or if most is older and the line holds little."""
+    row = next((row for row in device.lines if row.line is not None), None)
+    if row is None or 2 * device.peak_older_bytes <= device.peak_requested_bytes:
+        return row
+    least = _LEAST * device.peak_requested_bytes
+    if device.peak_entry is not None:  # what nothing is known of is no reason to name a line that holds less
+        least = max(least, next((kind.older_bytes for kind in device.kinds if kind.kind == "unknown"), 0))
+    return row if row.held_bytes >= least else None
 
 
 def _short(line: str | None) -> str | None:
