@@ -225,3 +225,19 @@ def test_certain_findings_come_before_questions_and_these_before_what_only_infor
             is_question = finding.stage == "preview" or bool(finding.saving and finding.saving.decided_by)
             places.append(3 if is_last else 1 if is_question else 0 if finding.saving else 2)
         assert [place for place in places if place != 2] == sorted(place for place in places if place != 2), path.name
+
+
+def test_what_a_trace_without_steps_saves_is_not_per_step(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    for number in range(400):
+        trace.op("aten::add", 100 * number, 90)
+        trace.launch_kernel("vectorized_elementwise_kernel", 100 * number + 60, 3, at=100 * number + 50)
+    file = tmp_path / "trace.json"
+    trace.write(file)
+    report = ta.analyze(ta.load(file))  # type: ignore[arg-type]
+    assert [finding.rule for finding in report.findings if finding.saving] != []
+    priced = [line for line in terminal.render(report, width=200).split("\n") if re.search("[Ss]ave|\u2192", line)]
+    assert [line for line in priced if "per step" in line] == []
+    assert "in all" in priced[0]
+    prices = re.findall(r'<p class="price">.*?</p>', html.render(report))
+    assert [price for price in prices if "per step" in price] == []
