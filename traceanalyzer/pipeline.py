@@ -37,6 +37,8 @@ from traceanalyzer.rules.engine.runner import Advice, judge
 from traceanalyzer.simulation import memory_replay
 from traceanalyzer.simulation import model as causal_model
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.recording import Recording
+from traceanalyzer.structure.recording.program_steps import WHOLE
 from traceanalyzer.structure.steps import Steps
 from traceanalyzer.trace.compile_log import CompileLog
 from traceanalyzer.trace.distinct import distinct
@@ -351,8 +353,18 @@ def report_of(
         warnings=tuple(warning(doubt.id, doubt.count, doubt.params) for doubt in doubts),
         analyses=dict(results),
         headlines=advice.headlines,
-        findings=advice.findings,
+        findings=_of_whole_trace(advice.findings, results.get("recording")),
         skipped=(*(model.Skipped(key, reason) for key, reason in skipped.items()), *advice.skipped),
+    )
+
+
+def _of_whole_trace(findings: tuple[model.Finding, ...], recording: Recording | None) -> tuple[model.Finding, ...]:
+    """The findings of a trace; where it has no steps, what they save is saved in all, not per step."""
+    if recording is None or recording.steps_from != WHOLE:
+        return findings
+    return tuple(
+        finding if finding.saving is None else replace(finding, saving=replace(finding.saving, is_of_whole_run=True))
+        for finding in findings
     )
 
 

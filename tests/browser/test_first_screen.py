@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -68,3 +69,13 @@ def test_the_picture_of_the_step_is_below_the_findings(looked_at: Callable[[str]
     assert [box["y"] for box in tops if box] == sorted(box["y"] for box in tops if box)
     shares = shown.find(".where-time-goes .legend .share").all_inner_texts()
     assert sum(int(text.split("\xa0")[0]) for text in shares) in (99, 100)
+
+
+def test_times_below_the_strip_have_room_on_a_phone(looked_at: Callable[[str], Opened]) -> None:
+    shown = looked_at(html.render(report_of(TRAINING)))
+    shown.page.set_viewport_size({"width": 390, "height": 844})
+    ticks = shown.find(".strip-axis:not(.reasons) text")
+    boxes = [box for tick in ticks.all() if (box := tick.bounding_box()) is not None]
+    assert ticks.count() == 5
+    assert len(boxes) == 3
+    assert all(one["x"] + one["width"] + 8 < other["x"] for one, other in pairwise(boxes))

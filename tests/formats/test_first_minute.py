@@ -22,6 +22,7 @@ from traceanalyzer.formats.html.summary import verdict
 from traceanalyzer.report import units
 from traceanalyzer.report.model import Report
 from traceanalyzer.rules.engine.headlines.step_bound import MOST_WORDS
+from traceanalyzer.sections import several_runs
 from traceanalyzer.sections.findings import outcome
 
 CORPUS = os.environ.get("TRACEANALYZER_CORPUS")
@@ -63,9 +64,9 @@ def test_a_terminal_shows_how_busy_the_gpu_is(path: Path) -> None:
     metrics = report.result("gpu", GpuMetrics)
     assert len(tables) == (1 if metrics is not None and metrics.devices else 0)
     for code, width, table in itertools.product(LANGUAGES, (80, 160), tables):
-        spoken = language.of(code)
+        spoken = language.of(code).whole(several_runs.step_ns(report))
         busy = next(n for n, column in enumerate(table.columns) if column.title.id == "gpu-busy")
-        lines = terminal.render(report, width=width, language=spoken).split("\n")
+        lines = terminal.render(report, width=width, language=language.of(code)).split("\n")
         header = [re.split(r"\s{2,}", line.strip()) for line in lines]
         at = next(n for n, cells in enumerate(header) if spoken.text(table.columns[busy].title) in cells)
         share = spoken.quantity(table.rows[0][busy], "share").replace("\u00a0", " ")
@@ -86,7 +87,8 @@ def test_each_format_begins_with_the_same_sentence(path: Path) -> None:
     for code in LANGUAGES:
         spoken = language.of(code)
         said = "".join(spoken.say(report.headlines[0].message).split())
-        assert "".join(terminal.render(report, width=100, language=spoken).split()).startswith(said)
+        whole = "".join(spoken.whole(several_runs.step_ns(report)).say(report.headlines[0].message).split())
+        assert "".join(terminal.render(report, width=100, language=spoken).split()).startswith(whole)
         assert "".join(verdict(report, spoken).split()) == said.replace("`", "")
         assert (
             "".join(
@@ -223,3 +225,19 @@ def test_certain_findings_come_before_questions_and_these_before_what_only_infor
             is_question = finding.stage == "preview" or bool(finding.saving and finding.saving.decided_by)
             places.append(3 if is_last else 1 if is_question else 0 if finding.saving else 2)
         assert [place for place in places if place != 2] == sorted(place for place in places if place != 2), path.name
+
+
+def test_what_a_trace_without_steps_saves_is_not_per_step(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    for number in range(400):
+        trace.op("aten::add", 100 * number, 90)
+        trace.launch_kernel("vectorized_elementwise_kernel", 100 * number + 60, 3, at=100 * number + 50)
+    file = tmp_path / "trace.json"
+    trace.write(file)
+    report = ta.analyze(ta.load(file))  # type: ignore[arg-type]
+    assert [finding.rule for finding in report.findings if finding.saving] != []
+    priced = [line for line in terminal.render(report, width=200).split("\n") if re.search("[Ss]ave|\u2192", line)]
+    assert [line for line in priced if "per step" in line] == []
+    assert "in all" in priced[0]
+    prices = re.findall(r'<p class="price">.*?</p>', html.render(report))
+    assert [price for price in prices if "per step" in price] == []

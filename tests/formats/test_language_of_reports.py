@@ -11,10 +11,11 @@ import pytest
 from rich.cells import cell_len
 
 from tests.cli.running import assert_one_line, call
-from tests.formats.samples import TRAINING, report_of
+from tests.formats.samples import SOUND, TRAINING, report_of
 from tests.reading import plain
 from traceanalyzer.formats import language, render, terminal
 from traceanalyzer.formats.language import ENGLISH, Language
+from traceanalyzer.sections import several_runs
 from traceanalyzer.sections.overview import PART_LABELS
 
 RU, ZH = language.of("ru"), language.of("zh")
@@ -38,7 +39,7 @@ def test_the_screen_keeps_its_width_and_its_numbers(spoken: Language) -> None:
     lines = stream.getvalue().splitlines()
     assert max(map(cell_len, lines)) <= 80
     parts = plain(report)["recording"]["typical"]["parts"]
-    shown = spoken.quantity(parts["memcpy_ns"], "plain_ns")
+    shown = spoken.whole(several_runs.step_ns(report)).quantity(parts["memcpy_ns"], "plain_ns")
     label = spoken.text(PART_LABELS["memcpy"])
     assert any(label in line and shown in line for line in lines)
 
@@ -67,3 +68,9 @@ def test_the_command_line_takes_a_language(lang: str, word: str) -> None:
 def test_a_wrong_language_is_one_line() -> None:
     line = assert_one_line(call("report", "no-such-file.json", "--lang", "tlh"))
     assert line == "traceanalyzer: --lang tlh: no such language; use one of en, ru, zh, auto\n"
+
+
+@pytest.mark.parametrize(("spoken", "words"), [(RU, ("хост",)), (ZH, ("主机", "核函数"))])
+def test_the_first_screens_say_cpu_and_kernel(spoken: Language, words: tuple[str, ...]) -> None:
+    screens = [terminal.render(report_of(path), width=100, language=spoken) for path in SOUND]
+    assert [word for word in words for screen in screens if word in screen.lower()] == []

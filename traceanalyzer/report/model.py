@@ -218,7 +218,7 @@ class Saving(msgspec.Struct, frozen=True):
     decided_by: Message | None = None
     """What shows whether it saves anything, where it may save nothing or more than 5 % of the step; else null."""
     is_of_whole_run: bool = False
-    """Whether its step is a whole run: a printed table does not say how many steps there are."""
+    """Whether its step is a whole run: a printed table does not say how many steps there are, or a trace has none."""
 
 
 class Finding(msgspec.Struct, frozen=True):

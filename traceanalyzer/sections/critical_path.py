@@ -57,18 +57,18 @@ _ALL = Text("path-all-of-one", "The whole step is {part}.", "part is such as: CP
 _NEARLY = Text("path-nearly-all-of-one", "Nearly the whole step is {part}.", "part is such as: CPU 40 ms")
 _IN_ORDER = Text(
     "path-waits-in-order",
-    "What the step waits for, in order (critical path, {sum:ns}): {parts}.",
+    "Critical path of the step ({sum:ns}): {parts}.",
     "parts is such as: CPU 40 ms, GPU 78 ms; sum is their sum",
 )
 _IN_ORDER_OF_ONE = Text(
     "path-waits-in-order-of-one",
-    "What step {step} waits for, in order (critical path, {sum:ns}): {parts}.",
+    "Critical path of step {step} ({sum:ns}): {parts}.",
     "parts is such as: CPU 40 ms, GPU 78 ms; sum is their sum; step is its number or name",
 )
 _SHORT = Text(
     "path-short-turns",
     "The sentence on the critical path leaves out shorter turns, which take {time:ns} in all.",
-    "the sentence is such as: What the step waits for, in order: CPU 40 ms, GPU 78 ms",
+    "the sentence is such as: Critical path of the step: CPU 40 ms, GPU 78 ms",
 )
 _IN_TURNS = Text(
     "path-waits-in-turns",

@@ -59,7 +59,7 @@ _AT_BEST = Text(
     note="no full stop; per: per step, or: in all; fixes: with all fixes",
 )
 _PER_STEP = Text("outcome-per-step", "per step", note="within a phrase: 152 \u2192 93 ms per step (1.6x)")
-_IN_ALL = Text("outcome-in-all", "in all", note="of a whole run; within a phrase: 152 \u2192 93 s in all (1.6x)")
+IN_ALL = Text("outcome-in-all", "in all", note="of a whole run; within a phrase: 152 \u2192 93 s in all (1.6x)")
 _ALL_FIXES = Text(
     "outcome-all-fixes-2", "with all fixes ({count:count})", note="ends a phrase: 152 \u2192 93 ms per step (1.6x)"
 )
@@ -230,7 +230,7 @@ def outcome(headline: Headline, findings: Sequence[Finding]) -> Message | None:
         before=before,
         after=before - saved,
         times=float(f"{times:.2g}" if times >= _PRECISE else f"{times:.3g}"),
-        per=(_IN_ALL if is_in_all else _PER_STEP)(),
+        per=(IN_ALL if is_in_all else _PER_STEP)(),
         fixes=_fixes(combined, findings, saved),
     )
     return _THEN.get(next_bottleneck(headline) or "", _END)(outcome=after)

@@ -15,7 +15,7 @@ from traceanalyzer.sections.columns import Column, table
 from traceanalyzer.simulation.critical_path import CriticalOwner
 from traceanalyzer.structure.recording import HostPart, Recording
 
-TITLE = Text("owners-title", "Where host time goes", "a table of the parts of a program that take time of the CPU")
+TITLE = Text("owners-title", "Where CPU time goes", "a table of the parts of a program that take time of the CPU")
 _LONG = 0.3
 """Least share of a step of a single call that is reported."""
 _MUCH = 0.2

@@ -6,6 +6,7 @@ from traceanalyzer.formats import cards
 from traceanalyzer.formats.language import Language
 from traceanalyzer.report.message import Text
 from traceanalyzer.sections import modules
+from traceanalyzer.sections.findings import IN_ALL
 
 _LABELS = {
     "skip": Text("html-skip", "Skip to the report"),
@@ -20,6 +21,7 @@ _LABELS = {
     "or_nothing": Text("html-or-nothing", "or nothing", "after a time that may be saved"),
     "not_yet": Text("html-not-yet", "No saving yet", "something else bounds the step"),
     "per_step": Text("html-per-step", "per step", "after a time"),
+    "in_all": IN_ALL,
     "combined": Text("html-combined", "All fixes together"),
     "next_bottleneck": Text("html-next-limit", "What limits the step after that:"),
     "advice": cards.WHAT_TO_DO,
