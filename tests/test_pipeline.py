@@ -10,10 +10,11 @@ import pytest
 from tests.builders import TraceBuilder, distributed_info
 from tests.builders.situations import mtia
 from tests.reading import plain, read_built
+from traceanalyzer.analyzers import OnDemand
 from traceanalyzer.errors import UnusableInputError, UsageError
-from traceanalyzer.formats import render
+from traceanalyzer.formats import render, terminal
 from traceanalyzer.inputs.opening import load, load_report
-from traceanalyzer.pipeline import StepChoice, analyze
+from traceanalyzer.pipeline import ANALYSES, StepChoice, analyze, context_of, report_on
 from traceanalyzer.report.model import Report
 from traceanalyzer.structure.steps import Steps
 from traceanalyzer.trace.document import TableDocument
@@ -206,3 +207,28 @@ def test_a_saved_report_is_read_by_a_function_of_its_own(tmp_path: Path) -> None
     table.write_text(TABLE)
     with pytest.raises(UnusableInputError, match=r"^table\.txt: is not a report .*traceanalyzer\.load reads"):
         load_report(table)
+
+
+FOR_FILES = {"callers", "flame_frames", "slices"}
+GPU_TRAINING = Path(__file__).parents[1] / "fixtures" / "synthetic" / "gpu_training.json.gz"
+
+
+def test_the_first_screen_does_without_what_only_files_show() -> None:
+    trace = load(GPU_TRAINING)
+    assert isinstance(trace, Trace)
+    whole, shown = report_on(trace, "x"), report_on(trace, "x", for_screen=True)
+    assert whole.analyses.keys() - shown.analyses.keys() == FOR_FILES
+    assert terminal.render(shown) == terminal.render(whole)
+    assert (shown.findings, shown.headlines) == (whole.findings, whole.headlines)
+    assert {skip.id for skip in shown.skipped} == {skip.id for skip in whole.skipped}
+
+
+def test_a_rule_may_ask_for_what_the_first_screen_does_without() -> None:
+    trace = load(GPU_TRAINING)
+    assert isinstance(trace, Trace)
+    later = [analysis for analysis in ANALYSES if analysis.is_for_files]
+    known = OnDemand(context_of(trace, None, None), {}, later)
+    assert set(known) == FOR_FILES
+    assert len(known) == len(FOR_FILES)
+    assert known["callers"] == report_on(trace, "x").analyses["callers"]
+    assert known.get("kernels") is None

@@ -134,9 +134,11 @@ def _analyze(
     config: Config,
     side: SideRecordings,
     jobs: int,
+    *,
+    for_screen: bool = False,
 ) -> model.Report:
     if isinstance(measured, Trace):
-        return _analyze_trace(measured, steps, config, side, jobs)
+        return _analyze_trace(measured, steps, config, side, jobs, for_screen=for_screen)
     what = _WITHOUT_EVENTS[type(measured)]
     if side.compile_logs:
         raise UsageError(f"{measured.name}: {what}; a compile log explains only a trace")
@@ -171,6 +173,8 @@ def report_on(
     config: Config | None = None,
     side: SideRecordings | None = None,
     jobs: int = 1,
+    *,
+    for_screen: bool = False,
 ) -> model.Report:
     """The report on the content of a file: made from a trace or from tables, or the saved one.
 
@@ -181,6 +185,7 @@ def report_on(
         config: Settings of a project; a saved report was made with its own.
         side: Further recordings of the same program.
         jobs: As of `analyze`.
+        for_screen: Whether the report is for the first screen alone, so that results which only files show may lack.
 
     Raises:
         UnusableInputError: It is a saved difference; or as of `analyze`.
@@ -198,11 +203,11 @@ def report_on(
         if side is not None and side.is_stacks_named:
             raise UsageError(f"{name}: is a saved report; stacks can only be joined with a trace")
         return content
-    return _analyze(content, steps, config or Config(), side or SideRecordings(), jobs)
+    return _analyze(content, steps, config or Config(), side or SideRecordings(), jobs, for_screen=for_screen)
 
 
 def _analyze_trace(
-    trace: Trace, steps: StepChoice | None, config: Config, side: SideRecordings, jobs: int
+    trace: Trace, steps: StepChoice | None, config: Config, side: SideRecordings, jobs: int, *, for_screen: bool
 ) -> model.Report:
     rules = selection.choose(config)
     trace = _with_stacks(trace, side)
@@ -211,7 +216,8 @@ def _analyze_trace(
     if is_joined is False:
         raise UnusableInputError(f"{', '.join(log.name for log in side.compile_logs)}: {logged.ANOTHER_PROGRAM}")
     joined = join_with(context, side.captures)
-    results, skipped = analyzers.run(context, ANALYSES, jobs)
+    later = [one for one in ANALYSES if for_screen and one.is_for_files]
+    results, skipped = analyzers.run(context, [one for one in ANALYSES if one not in later], jobs)
     doubts = trace_doubts.analyze(context)
     if joined is not None:
         of_graphs, not_of_graphs = analyzers.run_joined(joined)
@@ -220,7 +226,9 @@ def _analyze_trace(
     doubts = (*doubts, *compilation.doubts(results.get("compilation")))
     summary = summary_of(trace, context)
     model_of_step = causal_model.of(context)
-    facts = sources.of_trace(summary, results, skipped, context.gpu, model_of_step, is_cut=trace.is_cut)
+    skipped |= {one.key: reason for one in later if (reason := one.missing(context)) is not None}
+    known = analyzers.OnDemand(context, results, [one for one in later if one.key not in skipped])
+    facts = sources.of_trace(summary, known, skipped, context.gpu, model_of_step, is_cut=trace.is_cut)
     advice = judge(facts, rules)
     losses = _losses(trace, side, is_joined=is_joined)
     return report_of(source_of(trace), summary, results, skipped, (*losses, *doubts), advice)

@@ -11,8 +11,11 @@ from typing import Any
 import pytest
 
 from tests.cli.running import FIXTURES, TRAINING, assert_one_line, call, spawn
+from traceanalyzer import pipeline
 from traceanalyzer._version import __version__
+from traceanalyzer.cli import report
 from traceanalyzer.report import units
+from traceanalyzer.report.model import Report
 
 UNMARKED = FIXTURES / "synthetic" / "serving_graphs.json.gz"
 
@@ -270,3 +273,23 @@ def test_the_place_of_the_file_is_in_no_report(tmp_path: Path) -> None:
 
 def test_the_next_command_is_told_in_the_readers_language() -> None:
     assert "下一步：traceanalyzer report" in call("report", TRAINING, "--lang", "zh").err
+
+
+@pytest.mark.parametrize(
+    ("options", "is_of_screen"),
+    [((), True), (("--top", "3"), True), (("--format", "json"), False), (("--card", "card.svg"), False)],
+    ids=["screen", "top", "json", "card"],
+)
+def test_only_the_first_screen_alone_does_without_what_files_show(
+    options: tuple[str, ...], is_of_screen: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def noted(*given: Any, for_screen: bool) -> Report:
+        asked.append(for_screen)
+        return pipeline.report_on(*given, for_screen=for_screen)
+
+    monkeypatch.setattr(report, "report_on", noted)
+    monkeypatch.chdir(tmp_path)
+    assert call("report", TRAINING, *options).code == 0
+    assert asked == [is_of_screen]

@@ -28,7 +28,7 @@ reports (`order`), and the modules are found by listing the folders, so that a n
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from types import ModuleType
 
@@ -125,6 +125,26 @@ def _tasks(analyses: Sequence[Analysis]) -> list[list[Analysis]]:
     together = [[analysis for analysis in analyses if analysis.key in keys] for keys in _TOGETHER]
     alone = [[analysis] for analysis in analyses if not any(analysis.key in keys for keys in _TOGETHER)]
     return [task for task in (*together, *alone) if task]
+
+
+class OnDemand(Mapping[str, msgspec.Struct]):
+    """Results by key, some of which are computed when they are asked for: a rule of others may ask for any."""
+
+    def __init__(self, context: Context, done: Mapping[str, msgspec.Struct], later: Sequence[Analysis]) -> None:
+        self._context = context
+        self._done = dict(done)
+        self._later = {analysis.key: analysis for analysis in later}
+
+    def __getitem__(self, key: str) -> msgspec.Struct:
+        if key not in self._done:
+            self._done[key] = self._later[key].run(self._context)
+        return self._done[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter({**self._done, **self._later})
+
+    def __len__(self) -> int:
+        return len({**self._done, **self._later})
 
 
 def run_joined(join: graph_join.Join) -> tuple[dict[str, msgspec.Struct], dict[str, Message]]:

@@ -86,6 +86,7 @@ class Target:
     form: str
 
 
+FIRST_SCREEN = Target(SCREEN, "terminal")
 _ADDRESS = re.compile(r"https?://[!$&'*-;=?-Z_a-z~%]+")
 """Web addresses that a link in Markdown may have as they are."""
 

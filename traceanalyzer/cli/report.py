@@ -160,7 +160,8 @@ def command(
     chosen = StepChoice(*(steps or (None, None)), skip_warmup)
     exports.check({target.form for target in targets}, chosen)
     lines = None if stacks is None else opening.read_graph_stacks(stacks)
-    asked = ReportRequest(chosen, settings, read_logs(compile_logs), captures, lines, jobs)
+    for_screen = (targets, card_file, perfetto_folder) == ([delivery.FIRST_SCREEN], None, None)
+    asked = ReportRequest(chosen, settings, read_logs(compile_logs), captures, lines, jobs, for_screen)
     made = make(given, asked, quiet=quiet)
     way = delivery.Delivery(spoken, top or settings.top, force=force, quiet=quiet, assets=charts, page_url=page_url)
     way.deliver(made.report, targets, export.texts(exports, made.measured, given, chosen, spoken))
@@ -190,6 +191,8 @@ class ReportRequest:
     stacks: GraphStacks | None
     """Lines that made the kernels of graphs, if the user named a file."""
     jobs: int
+    for_screen: bool = False
+    """Whether it is for the first screen alone."""
 
 
 @dataclass(frozen=True)
@@ -266,4 +269,5 @@ def _of_one_file(file: str, captures: tuple[str, ...], asked: ReportRequest, *, 
         if isinstance(content, Report) and asked.settings.options:
             raise UsageError(f"{file}: is a saved report, whose rules were chosen when it was made; name the trace")
     # When the analyses share their work with other processes, no thread draws a bar any more.
-    return MadeReport(report_on(content, file, asked.steps, asked.settings, side, asked.jobs), content, file)
+    report = report_on(content, file, asked.steps, asked.settings, side, asked.jobs, for_screen=asked.for_screen)
+    return MadeReport(report, content, file)

@@ -67,13 +67,13 @@ def _compiled(alternative: str) -> re.Pattern[str]:
 class AnyOf:
     """Regular expressions as one, which is compiled when it is first tried, as most of a long table never are."""
 
-    def __init__(self, *patterns: str) -> None:
-        self.pattern = "|".join(patterns)
+    def __init__(self, *patterns: str, flags: int = re.ASCII) -> None:
+        self.pattern, self._flags = "|".join(patterns), flags
 
     @cached_property
     def compiled(self) -> re.Pattern[str]:
         """The expression that matches where one of them does."""
-        return re.compile(self.pattern, re.ASCII)
+        return re.compile(self.pattern, self._flags)
 
 
 def alternatives(pattern: str) -> list[str]:
@@ -109,6 +109,6 @@ def _parts(pattern: str) -> Iterator[tuple[str, int]]:
 
 
 def finds(pattern: str, flags: int = 0) -> Callable[[str], bool]:
-    """A function that says whether a name has a match of a regular expression anywhere."""
-    search = re.compile(pattern, flags).search
-    return lambda name: search(name) is not None
+    """A function that says whether a name has a match of a regular expression anywhere; compiled when it first does."""
+    compiled = cache(lambda: re.compile(pattern, flags).search)
+    return lambda name: compiled()(name) is not None

@@ -36,6 +36,8 @@ class Analysis(msgspec.Struct, frozen=True):
     needs: tuple[Need, ...] = ()
     is_of_steps: bool = False
     """Whether only what starts in a typical step counts in its sums."""
+    is_for_files: bool = False
+    """Whether only files show it or compare by it: pictures, tables, saved reports; the first screen does without."""
     question: str = ""
     """What it answers, where the docstring of its module does not begin with it; the published schema says it."""
 

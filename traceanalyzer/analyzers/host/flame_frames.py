@@ -68,4 +68,4 @@ def _rows(graph: FlameGraph, frames: dict[Owner, int]) -> FlameRows:
     return FlameRows(graph.quantity, *zip(*rows, strict=True))
 
 
-ANALYSES = (Analysis(42, "flame_frames", FlameFrames, analyze, needs=(HOST_TIME,)),)
+ANALYSES = (Analysis(42, "flame_frames", FlameFrames, analyze, needs=(HOST_TIME,), is_for_files=True),)

@@ -217,4 +217,4 @@ def _with_ancestors(parent: I32, launched: dict[int, list[tuple[int, int, int]]]
     return {row: position for position, row in enumerate(sorted(kept))}
 
 
-ANALYSES = (Analysis(365, "callers", Callers, analyze, needs=(KERNELS,), is_of_steps=True),)
+ANALYSES = (Analysis(365, "callers", Callers, analyze, needs=(KERNELS,), is_of_steps=True, is_for_files=True),)

@@ -401,4 +401,4 @@ def _longest(length: I64, most: int) -> I64:
     return ascending(np.append(longer, np.flatnonzero(length == least)[: most - len(longer)]))
 
 
-ANALYSES = (Analysis(135, "slices", RecordedSlices, analyze, needs=(STEPS,)),)
+ANALYSES = (Analysis(135, "slices", RecordedSlices, analyze, needs=(STEPS,), is_for_files=True),)

@@ -21,6 +21,7 @@ from rich.text import Text as RichText
 from traceanalyzer.formats import cards
 from traceanalyzer.formats.cards import Card, card
 from traceanalyzer.formats.language import Language, unbroken
+from traceanalyzer.knowledge.first_match import AnyOf
 from traceanalyzer.report import units
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Finding
@@ -35,9 +36,14 @@ _OPENING = "〈《「『【〔〖〘〚（［｛"
 """Characters that must not end a line."""
 
 NO_BREAK = "\u00a0"
-_PIECE = re.compile(
-    rf"[{_OPENING}]*[{_WIDE}][{_CLOSING}]*|(?:{NO_BREAK}|[^\s{_WIDE}])+[{_CLOSING}]*|[^\S{NO_BREAK}]+",
+_PIECE = AnyOf(
+    rf"[{_OPENING}]*[{_WIDE}][{_CLOSING}]*",
+    rf"(?:{NO_BREAK}|[^\s{_WIDE}])+[{_CLOSING}]*",
+    rf"[^\S{NO_BREAK}]+",
+    flags=0,
 )
+_ASCII_PIECE = re.compile(r"\S+|\s+")
+"""The same of texts that have none of these characters, compiled in a hundredth of the time."""
 
 
 def wrap(text: str, width: int) -> list[str]:
@@ -54,7 +60,7 @@ def wrap(text: str, width: int) -> list[str]:
 
 def _pieces(text: str, width: int) -> Iterator[str]:
     """Unbreakable parts of a text, none of them longer than a line."""
-    for match in _PIECE.finditer(text):
+    for match in (_ASCII_PIECE if text.isascii() else _PIECE.compiled).finditer(text):
         yield from chop_cells(match[0], width) if cell_len(match[0]) > width else (match[0],)
 
 
