@@ -71,8 +71,7 @@ def test_every_format_says_what_the_step_waits_for(layout: str) -> None:
 def test_few_turns_are_told_in_their_order() -> None:
     # host 0-10, loader 10-60, host 60-80 with the launch, kernel 80-280, host 280-320
     assert said(report(planned())) == (
-        "Critical path of the step (320 us): CPU 10 us, DataLoader 50 us, CPU 20 us, "
-        "GPU 200 us, CPU 40 us."
+        "Critical path of the step (320 us): CPU 10 us, DataLoader 50 us, CPU 20 us, GPU 200 us, CPU 40 us."
     )
 
 
@@ -105,8 +104,7 @@ def test_what_the_sentence_leaves_out_is_told_below() -> None:
         report(planned()), analyses={"critical_path": msgspec.structs.replace(path, stretches=stretches)}
     )
     assert (
-        said(whole) == "Critical path of the step (1.0 us): "
-        "CPU 200 ns, GPU 200 ns, CPU 200 ns, GPU 200 ns, CPU 215 ns."
+        said(whole) == "Critical path of the step (1.0 us): CPU 200 ns, GPU 200 ns, CPU 200 ns, GPU 200 ns, CPU 215 ns."
     )
     (message,) = sections(whole)["critical-path"].messages
     assert message.text == "The sentence on the critical path leaves out shorter turns, which take 15 ns in all."
