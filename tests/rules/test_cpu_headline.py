@@ -149,6 +149,22 @@ def test_many_tiny_operators_are_named_as_what_takes_time() -> None:
     assert "tiny operators" not in said(_tiny(20, 3))
 
 
+def test_tiny_operators_are_not_the_limit_of_a_step_that_mostly_pauses() -> None:
+    """A ray sensor in Python takes 1 ms beside 200 operators of 3 us."""
+
+    def of(pause: int) -> str:
+        trace = TraceBuilder(devices=())
+        for step in range(3):
+            at = step * 4000
+            trace.step(step, at, 600 + pause)
+            for number in range(200):
+                trace.op(f"aten::{('add', 'mul', 'sub', 'div', 'neg')[number % 5]}", at + 3 * number, 3)
+        return said(trace)
+
+    assert "tiny operators" in of(400)
+    assert "longest outside of operators (1.0 ms)" in of(1000)
+
+
 def test_operators_are_not_tiny_where_others_compute_for_much_of_the_step() -> None:
     """Beside 200 operators of 3 us a step has ten of 60 us each, of several kinds: a quarter of its time."""
 

@@ -240,22 +240,24 @@ def estimate_numbers(
         largest_ns: The largest unit of times, in ns; None for any.
     """
     low, point, high = value
-    most = _two_digits(high or 0.0)
-    shares = ((0.01, PERCENT),)
-    is_share = unit in ("estimated_share", "whole_estimated_share")
-    times = tuple(each for each in _TIME if largest_ns is None or each[0] <= largest_ns)
-    scale = shares if is_share else times
-    is_whole = unit in ("whole_estimate", "whole_estimated_share")
-    fewest = _FEWEST if is_whole else 1
-    factor, symbol = next((each for each in scale if abs(most) >= fewest * each[0]), scale[-1])
-    digits = 1 if abs(most) >= factor else 2
-    if is_whole or symbol == _TIME[-1][1] or abs(most) >= 10 * factor:
-        digits = 0
+    is_share, is_whole = unit.endswith("share"), unit.startswith("whole")
+    factor, symbol, digits = _scale(_two_digits(high or 0.0), is_share, is_whole, largest_ns)
     shown = [None if each is None else f"{_two_digits(each / factor):,.{digits}f}" for each in (low, point, high)]
     if is_share and is_whole:
         shown = ["<1" if each == "0" and of else each for each, of in zip(shown, value, strict=True)]
     least = "0" if shown[0] is None or is_zero(shown[0]) else shown[0]
     return least, shown[1], shown[2] or "0", symbol
+
+
+def _scale(most: float, is_share: bool, is_whole: bool, largest_ns: int | None) -> tuple[float, str, int]:
+    """The unit in which an estimate is written by its greatest value: its factor, its symbol, and the decimals."""
+    times = tuple(each for each in _TIME if largest_ns is None or each[0] <= largest_ns)
+    scale = ((0.01, PERCENT),) if is_share else times
+    fewest = _FEWEST if is_whole else 1
+    factor, symbol = next((each for each in scale if abs(most) >= fewest * each[0]), scale[-1])
+    if is_whole or symbol == _TIME[-1][1] or abs(most) >= 10 * factor:
+        return factor, symbol, 0
+    return factor, symbol, 1 if abs(most) >= factor else 2
 
 
 def is_zero(number: str) -> bool:

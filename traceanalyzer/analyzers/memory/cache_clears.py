@@ -32,6 +32,10 @@ _is_built_in = finds(r"_emptyCache\b", re.IGNORECASE)
 _IN_A_ROW = 2
 """Least calls in a row that free where no frame names what frees (own choice: one may be a tensor of its own)."""
 _LINES = 5
+_BURST, _IN_BURSTS = 4, 0.8
+"""Calls that free per clearing, and share of all that free in clearings, from which on they empty a cache although
+each tensor was taken from the driver (own choice: without a cache most tensors are freed alone, between others that
+are taken)."""
 
 
 class ClearingLine(msgspec.Struct, frozen=True):
@@ -70,6 +74,11 @@ class CacheClears(msgspec.Struct, frozen=True):
     """Time of the calls that take memory again in ns."""
     lines: tuple[ClearingLine, ...]
     """Where clearings are asked for, those that take longest first, at most five; empty without frames."""
+
+    @property
+    def frees_in_bursts(self) -> bool:
+        """Whether nearly all memory is given back in a few bursts, as empty_cache() does, and not tensor by tensor."""
+        return self.frees >= max(_BURST * self.clears, _IN_BURSTS * self.all_frees)
 
 
 class Clears(Columns, frozen=True):

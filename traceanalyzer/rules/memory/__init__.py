@@ -54,10 +54,6 @@ _UNCACHED = 0.8
 operators get memory that was freed before)."""
 _KEPT = 0.5
 """Least calls that free per call that takes memory, where each tensor is freed by itself (own choice)."""
-_BURST, _IN_BURSTS = 4, 0.8
-"""Calls that free per clearing, and share of all that free in clearings, from which on they empty a cache although
-each tensor was taken from the driver (own choice: without a cache most tensors are freed alone, between others that
-are taken)."""
 _LEAST_STEPS = 2
 """Typical steps that must empty the cache (own choice: one may be the end of an epoch)."""
 
@@ -293,7 +289,7 @@ def _is_uncached(facts: Facts, rows: Sequence[runtime_calls.SetUp], usual: int) 
     freed = fsum(count for name, count in calls if is_free(name))
     allocates = facts.per_step(sum(row.calls for row in if_known(lambda: facts.operators) if row.name in _ALLOCATING))
     clears = facts.find("cache_clears", CacheClears)
-    if clears is not None and _frees_in_bursts(clears):
+    if clears is not None and clears.frees_in_bursts:
         return False
     return taken >= _UNCACHED * allocates > 0 and freed >= _KEPT * taken
 
@@ -349,15 +345,10 @@ def _cache_emptied(facts: Facts, limits: Limits) -> Drafts:
 
 def _takes_each_tensor(facts: Facts, clears: CacheClears) -> bool:
     """Whether about every tensor is taken from the driver and freed by itself: there is no cache to empty."""
-    if _frees_in_bursts(clears):
+    if clears.frees_in_bursts:
         return False
     allocates = sum(row.calls for row in if_known(lambda: facts.operators) if row.name in _ALLOCATING)
     return clears.takes >= _UNCACHED * allocates > 0
-
-
-def _frees_in_bursts(clears: CacheClears) -> bool:
-    """Whether nearly all memory is given back in a few bursts, as empty_cache() does, and not tensor by tensor."""
-    return clears.frees >= max(_BURST * clears.clears, _IN_BURSTS * clears.all_frees)
 
 
 def _without_clears(least: float, most: float) -> HostTime:

@@ -36,6 +36,8 @@ _MOSTLY_PAUSES = 0.8
 _TINY_NS, _LEAST_CALLS, _DOMINATES = 18_000, 100, 0.25
 """Operators are tiny if at least so many follow one another this quickly, and none of them takes this share of a step
 by itself (own choice: a call costs some microseconds in PyTorch, in Python and in the profiler, on any inputs)."""
+_PAUSED = 0.5
+"""Least share of a step without its long pauses that its tiny operators are the limit (own choice)."""
 _ROUNDED = 1.01
 """By what rounded times of rows may exceed a step together (own choice)."""
 _MUCH_OUTSIDE = 0.3
@@ -209,10 +211,12 @@ def _with_calls(facts: Facts, path: CriticalPath, found: StepBound, said: Mappin
     rows = if_known(lambda: facts.operators)
     pauses = facts.find("host_pauses", HostPauses)
     calls = facts.per_step(sum(row.calls for row in rows))
-    time = facts.step_ns - (facts.per_step(pauses.time_ns) if pauses else 0.0)
+    time = facts.step_ns - (facts.per_step(pauses.time_ns) if pauses else 0.0)  # of operators and calling them
     longest = facts.per_step(max((row.host_self_ns for row in rows), default=0))
     long = facts.per_step(sum(row.host_self_ns for row in rows if row.host_self_ns > _LONG_CALL_NS * row.calls))
     if calls < _LEAST_CALLS or time > _TINY_NS * calls or max(longest, long) >= _DOMINATES * facts.step_ns:
+        return found
+    if time < _PAUSED * facts.step_ns:
         return found
     if found.message.id == HOST.id:
         outside = fsum(row.ns_per_step for row in path.operators if not row.operator)
