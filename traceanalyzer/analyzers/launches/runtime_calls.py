@@ -24,6 +24,7 @@ from traceanalyzer.structure.gaps import times_of
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.steps import Steps
 from traceanalyzer.structure.sums import count_by, group, members
+from traceanalyzer.structure.typical import mean
 from traceanalyzer.trace.distinct import distinct, ranked
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I32, I64, Array, Bool, take_or
@@ -89,6 +90,11 @@ class RuntimeCalls(msgspec.Struct, frozen=True):
     """Mean time of the typical steps in ns in which something is compiled; null in reports of earlier versions."""
     usual_steps: int = 0
     """Number of usual steps: typical ones, without the first recorded step."""
+
+    @property
+    def allocating_ns(self) -> float:
+        """Time of a usual step in calls that allocate or free memory, in ns."""
+        return mean(sum(row.usual_ns for row in self.rows if row.kind == "allocation"), self.usual_steps)
 
 
 def analyze(context: Context) -> RuntimeCalls:

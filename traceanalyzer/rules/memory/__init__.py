@@ -21,7 +21,6 @@ from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, 
 from traceanalyzer.rules.memory import savings, snapshots
 from traceanalyzer.structure.events import ITS_OWN, EventSet
 from traceanalyzer.structure.host_activity import is_free
-from traceanalyzer.structure.typical import mean
 
 _NEAR_LIMIT = page("memory-near-limit")
 _HEADROOM = page("memory-headroom")
@@ -309,7 +308,7 @@ def _per_step(recurring: float, row: runtime_calls.SetUp, usual: int) -> float:
 def _idle_ns(facts: Facts, time: float, calls: runtime_calls.RuntimeCalls) -> float | None:
     """The GPU's idle time per step that the calls that come back explain, in proportion; None if unknown."""
     idle = idle_time.per_later_step(facts, "allocation")
-    every = mean(sum(row.usual_ns for row in calls.rows if row.kind == "allocation"), calls.usual_steps)
+    every = calls.allocating_ns
     return idle if idle is None or not every else idle * min(1.0, time / every)
 
 
