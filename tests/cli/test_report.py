@@ -63,7 +63,7 @@ def whole() -> Any:
 
 def test_it_says_how_long_a_typical_step_is(screen: str, whole: Any) -> None:
     first = section(screen, "Step time").splitlines()[0]
-    assert in_us(whole["recording"]["typical_step_ns"]) in first
+    assert units.plain_time(whole["recording"]["typical_step_ns"]) in first
     assert "the mean over 5 of 6 steps" in first
 
 
@@ -92,12 +92,7 @@ def test_it_says_how_busy_the_gpu_is(everything: str, whole: Any) -> None:
     row = section(everything, "GPU").splitlines()[-1]
     assert row.split()[0] == str(device["device"])
     for field in ("utilization", "busy_share", "est_sm_efficiency", "est_achieved_occupancy", "tensor_core_share"):
-        assert units.whole_share(device["typical"][field]) in row
-
-
-def in_us(ns: float) -> str:
-    """A time in the unit of the step, of which three digits are shown."""
-    return " ".join(units.whole_in(ns, 1000) or ())
+        assert units.share(device["typical"][field]) in row
 
 
 def ranked(table: str) -> list[list[str]]:
@@ -112,7 +107,7 @@ def test_it_names_the_most_expensive_operators(everything: str, whole: Any) -> N
         begin, _, end = shown[0].partition("...")
         assert row["name"].startswith(begin)
         assert row["name"].endswith(end)
-        assert shown[1:3] == [str(row["calls"] // steps), in_us(row["device_self_ns"] / steps)]
+        assert shown[1:3] == [str(row["calls"] // steps), units.nanoseconds(row["device_self_ns"] / steps)]
 
 
 def test_it_names_the_most_expensive_kernels(everything: str, whole: Any) -> None:
@@ -123,7 +118,7 @@ def test_it_names_the_most_expensive_kernels(everything: str, whole: Any) -> Non
         begin, end = shown[0].split("...")
         assert row["name"].removeprefix("void ").startswith(begin)  # a word that every other kernel begins with
         assert row["name"].endswith(end)
-        assert shown[1:3] == [str(row["calls"] // steps), in_us(row["total_ns"] / steps)]
+        assert shown[1:3] == [str(row["calls"] // steps), units.nanoseconds(row["total_ns"] / steps)]
 
 
 def test_it_names_the_next_command_apart_from_the_report(screen: str) -> None:
