@@ -13,7 +13,6 @@ time. Rules of third parties have no catalog: their English text is shown.
 
 from __future__ import annotations
 
-import copy
 import gettext
 import os
 import re
@@ -63,9 +62,6 @@ _UP_TO = Text("amount-up-to", "up to {most}", "a quantity with its unit")
 _ESTIMATE = Text("amount-estimate", "{point} ({between})", "what is most likely, and the interval: 28 ms (25-31)")
 _LABELLED = Text("labelled", "{label}: {value}", "a fact in a list, such as Rank: 3")
 
-_ONE = 0.95
-"""Least number of units of a time that has the unit of the step."""
-
 SENTENCE = Text("sentence", "{phrase}.", "a sentence with its full stop")
 _ENDS = (".", "!", "?", "。", "！", "？")
 
@@ -93,10 +89,6 @@ class Language:
     def unmarked(self) -> Self:
         """The same language for text that is only text, such as pictures."""
         return self
-
-    def whole(self, step_ns: float | None = None) -> Language:
-        """The same language without decimals, for first screens; times have the unit of the step from one on."""
-        return Translated(self.code, self.html_lang, read_catalog(self.code)).whole(step_ns)
 
     def marked(self, text: str, value: Any, concept: str) -> str:
         """A text that is a figure, for formats that say what it is of."""
@@ -166,11 +158,6 @@ ENGLISH = Language()
 class Translated(Language):
     """A language with a catalog."""
 
-    _unrounded: Translated | None = None
-    """The same language with decimals, where this one has none."""
-    _unit_ns: int | None = None
-    """The unit of times from one on, where there are no decimals."""
-
     def __init__(
         self,
         code: str,
@@ -187,27 +174,15 @@ class Translated(Language):
             {",": symbols.group, ".": symbols.decimal, "-": symbols.minus, units.MINUS: symbols.minus}
         )
 
-    def whole(self, step_ns: float | None = None) -> Translated:
-        """The same language without decimals, for first screens; times have the unit of the step from one on."""
-        rounded = copy.copy(self)
-        rounded._unrounded, rounded._unit_ns = self, units.whole_unit(step_ns) if step_ns else None
-        return rounded
-
     def say(self, message: Message) -> str:
         """The translated message; its English text if the catalog lacks it or the quantities do not fit."""
         entry = self._entries.get(message.id)
-        if entry is None or self._is_of_another_version(message):
+        if entry is None:
             return message.text
         try:
             return fill(self._form(entry, message.params), message.params, self.quantity)
         except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError):
             return message.text  # a saved report may have another version, or be edited
-
-    def _is_of_another_version(self, message: Message) -> bool:
-        """Whether an English message of a saved report has other words than it has today."""
-        if self._unrounded is None or self.code != ENGLISH.code:
-            return False
-        return _plain_blanks(self._unrounded.say(message)) != _plain_blanks(message.text)
 
     def list(self, items: Iterable[str]) -> str:
         """Join items with the comma of the language."""
@@ -224,22 +199,13 @@ class Translated(Language):
     def _amount(self, value: Any, unit: str) -> str:
         if not units.is_known(value):
             return self.text(UNKNOWN)
-        if self._unrounded is not None:
-            unit = units.WHOLE.get(unit, unit)
         if unit in ("", "probability"):
             return units.render(value, unit).translate(self._digits) if unit else str(value)
         if unit == "bool":
             return self.text(_YES if value else _NO)
-        if unit == "part":
-            return self._part(value)
-        if unit in units.ESTIMATES:
-            return self._estimate(*units.estimate_numbers(value, unit, self._unit_ns))
-        in_unit = self._in_unit_of_step(value) if unit == "whole_ns" else None
-        return self._in_unit(*(in_unit or units.amount(value, unit)))
-
-    def _in_unit_of_step(self, value: float) -> tuple[str, str] | None:
-        """The number of a time in the unit of the step, and the unit; None where another one fits better."""
-        return units.whole_in(value, self._unit_ns) if self._unit_ns and value >= _ONE * self._unit_ns else None
+        if unit in ("part", "estimate", "estimated_share", "whole_estimate"):
+            return self._part(value) if unit == "part" else self._estimate(*units.estimate_numbers(value, unit))
+        return self._in_unit(*units.amount(value, unit))
 
     def _in_unit(self, number: str, symbol: str) -> str:
         """A number with its unit, both as the language writes them."""
@@ -259,7 +225,7 @@ class Translated(Language):
         return None if time == whole != "0" else time, self.text(_AMOUNT, number=whole, unit=_UNITS[symbol]())
 
     def _part_amounts(self, value: Any) -> tuple[str, str, str]:
-        return units.part_amounts(value) if self._unrounded is None else units.whole_part_amounts(value)
+        return units.part_amounts(value)
 
     def _estimate(self, low: str, point: str | None, high: str, symbol: str) -> str:
         """Format an interval and its most likely value, with the unit once."""
@@ -271,10 +237,6 @@ class Translated(Language):
 
         likely = None if point is None else point.translate(self._digits)
         return self.interval(low.translate(self._digits), likely, high.translate(self._digits), with_unit)
-
-
-def _plain_blanks(text: str) -> str:
-    return text.replace("\u00a0", " ")
 
 
 _BEFORE_UNIT = re.compile(r"(?<=[0-9]) (?=(?:%|[mun]?s|B|[KMGT]iB)(?![A-Za-z]))")

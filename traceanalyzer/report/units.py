@@ -215,11 +215,6 @@ def whole_estimate(value: Sequence[float | None]) -> str:
     return _estimate(*estimate_numbers(value, "whole_estimate"))
 
 
-def whole_estimated_share(value: Sequence[float | None]) -> str:
-    """A share without decimals with its interval, such as `17-21 %`; `<1 %` is more than nothing."""
-    return _estimate(*estimate_numbers(value, "whole_estimated_share"))
-
-
 def _estimate(low: str, point: str | None, high: str, symbol: str) -> str:
     unit = f" {symbol}"
     if low == high:
@@ -229,35 +224,21 @@ def _estimate(low: str, point: str | None, high: str, symbol: str) -> str:
     return f"up to {high}{unit}" if is_zero(low) else f"{low}-{high}{unit}"
 
 
-def estimate_numbers(
-    value: Sequence[float | None], unit: str, largest_ns: int | None = None
-) -> tuple[str, str | None, str, str]:
-    """The numbers of an estimate, least, most likely and greatest, in one unit, which is one of `SYMBOLS`.
-
-    Args:
-        value: The numbers; None for one that is not known.
-        unit: One of `ESTIMATES`.
-        largest_ns: The largest unit of times, in ns; None for any.
-    """
+def estimate_numbers(value: Sequence[float | None], unit: str) -> tuple[str, str | None, str, str]:
+    """The numbers of an estimate, least, most likely and greatest, in one unit, which is one of `SYMBOLS`."""
     low, point, high = value
-    is_share, is_whole = unit.endswith("share"), unit.startswith("whole")
-    factor, symbol, digits = _scale(_two_digits(high or 0.0), is_share, is_whole, largest_ns)
-    shown = [None if each is None else f"{_two_digits(each / factor):,.{digits}f}" for each in (low, point, high)]
-    if is_share and is_whole:
-        shown = ["<1" if each == "0" and of else each for each, of in zip(shown, value, strict=True)]
-    least = "0" if shown[0] is None or is_zero(shown[0]) else shown[0]
-    return least, shown[1], shown[2] or "0", symbol
-
-
-def _scale(most: float, is_share: bool, is_whole: bool, largest_ns: int | None) -> tuple[float, str, int]:
-    """The unit in which an estimate is written by its greatest value: its factor, its symbol, and the decimals."""
-    times = tuple(each for each in _TIME if largest_ns is None or each[0] <= largest_ns)
-    scale = ((0.01, PERCENT),) if is_share else times
+    most = _two_digits(high or 0.0)
+    shares = ((0.01, PERCENT),)
+    scale = shares if unit == "estimated_share" else _TIME
+    is_whole = unit == "whole_estimate"
     fewest = _FEWEST if is_whole else 1
     factor, symbol = next((each for each in scale if abs(most) >= fewest * each[0]), scale[-1])
+    digits = 1 if abs(most) >= factor else 2
     if is_whole or symbol == _TIME[-1][1] or abs(most) >= 10 * factor:
-        return factor, symbol, 0
-    return factor, symbol, 1 if abs(most) >= factor else 2
+        digits = 0
+    shown = [None if each is None else f"{_two_digits(each / factor):,.{digits}f}" for each in (low, point, high)]
+    least = "0" if shown[0] is None or is_zero(shown[0]) else shown[0]
+    return least, shown[1], shown[2] or "0", symbol
 
 
 def is_zero(number: str) -> bool:
@@ -272,11 +253,6 @@ def _two_digits(value: float) -> float:
 def count(value: float) -> str:
     """A number of things such as `12,345`; a mean that is not whole is `2.333`."""
     return f"{round(value):,}" if isinstance(value, int) or value.is_integer() else _significant(value)
-
-
-def whole_count(value: float) -> str:
-    """A number of things, or any other, without decimals, such as `847`; below ten of two significant digits."""
-    return f"{value:,.0f}" if abs(value) >= _ABOUT_TEN else count(_two_digits(value)) if value else count(value)
 
 
 def number(value: float) -> str:
@@ -336,8 +312,6 @@ _FORMATS: dict[str, Callable[[Any], str]] = {
     "whole_bytes": whole_size,
     "whole_share": whole_share,
     "whole_estimate": whole_estimate,
-    "whole_estimated_share": whole_estimated_share,
-    "whole_count": whole_count,
     "count": count,
     "number": number,
     "factor": factor,
@@ -357,7 +331,7 @@ def _signed(unit: str) -> Callable[[float], str]:
     return change
 
 
-_SIGNED = ("ns", "plain_ns", "bytes", "share", "rounded_share", "number", "whole_ns", "whole_bytes", "percent")
+_SIGNED = ("ns", "plain_ns", "bytes", "share", "rounded_share", "number")
 _FORMATS |= {f"+{unit}": _signed(unit) for unit in _SIGNED}
 
 
@@ -400,18 +374,8 @@ WHOLE = {
     "rounded_share": "whole_share",
     "percent": "whole_share",
     "estimate": "whole_estimate",
-    "estimated_share": "whole_estimated_share",
-    "count": "whole_count",
-    "number": "whole_count",
-    "+ns": "+whole_ns",
-    "+plain_ns": "+whole_ns",
-    "+bytes": "+whole_bytes",
-    "+share": "+percent",
-    "+rounded_share": "+percent",
 }
 """Units without decimals, of those that first screens have instead."""
-ESTIMATES = frozenset(("estimate", "estimated_share", "whole_estimate", "whole_estimated_share"))
-"""Units of intervals."""
 TIMES = frozenset(("ns", "plain_ns", "rounded_ns", "exact_ns", "whole_ns"))
 UNITS = frozenset(_FORMATS)
 """Units that a field of a text or a column may name."""

@@ -139,12 +139,6 @@ def _joined(same: Sequence[Finding]) -> Finding:
     return msgspec.structs.replace(first, run=None, title=title, summary=summary)
 
 
-def step_ns(report: Report) -> float | None:
-    """The mean over the typical steps; None if that is unknown."""
-    resources = (headline.resources for headline in headlines(report))
-    return next((each.step_ns for each in resources if each is not None), None)
-
-
 def headlines(report: Report) -> tuple[Headline, ...]:
     """As they are for a few runs; for many one for each kind of bound, with the runs of which it holds."""
     if len(report.headlines) <= MOST:

@@ -40,7 +40,7 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Generator, Report
 from traceanalyzer.report.names import clean, clipped, shorten
 from traceanalyzer.report.section import Section, Term, Topic
-from traceanalyzer.sections import communication, kernels, memory, modules, phases, ranks, several_runs, steps
+from traceanalyzer.sections import communication, kernels, memory, modules, phases, ranks, steps
 
 if TYPE_CHECKING:
     from traceanalyzer.formats.html.difference import Opening
@@ -206,7 +206,7 @@ def assemble(report: Report, language: Language, detail: PageDetail) -> str:
             brief=lambda text: shorten(clean(text), detail.name),
             code=figures.cleaned_code,
             ranked=picture(ranked[1], language) if ranked else None,
-            strip=strip.build(report, times, language.whole(several_runs.step_ns(report))),
+            strip=strip.build(report, times, language.whole(summary.step_ns(report))),
             shows={anchor: times.link(anchor, finding) if times else None for anchor, finding in anchored},
             moment=times.moment if times else lambda _: None,
         )

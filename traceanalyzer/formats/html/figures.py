@@ -27,6 +27,8 @@ _DATA = Markup('<data value="{}" data-concept="{}" data-base="{}">{}</data>')
 _NAME = Markup("<bdi>{}</bdi>")
 """Templates that escape their values."""
 
+_ONE = 0.95
+"""Least number of units of a time that has the unit of the step."""
 STEP, RECORDING = "typical-step", "recording"
 """Populations of figures."""
 _SHARED = (
@@ -151,8 +153,6 @@ def _element(text: str, what: Figure | NameInText | None) -> Markup:
 class FigureLanguage(Translated):
     """A language that marks the figures in its texts, and joins each with its unit by a no-break space."""
 
-    _unrounded: FigureLanguage | None = None
-
     def __init__(self, inner: Language) -> None:
         if isinstance(inner, Translated):
             self.__dict__ |= inner.__dict__
@@ -161,6 +161,8 @@ class FigureLanguage(Translated):
         self._values: dict[tuple[str, str], str] = {}
         self._base, self._run = "page", ""
         self._is_marking = True
+        self._unrounded: FigureLanguage | None = None
+        self._unit_ns: int | None = None
         self._quiet = copy.copy(self)
         self._quiet._is_marking, self._quiet._quiet = False, self._quiet
 
@@ -270,7 +272,16 @@ class FigureLanguage(Translated):
     def _amount(self, value: Any, unit: str) -> str:
         if self._is_marking:
             return self._quiet._amount(value, unit)
+        if self._unrounded is not None:
+            unit = units.WHOLE.get(unit, unit)
+            if unit == "whole_ns" and self._unit_ns and value and value >= _ONE * self._unit_ns:
+                same = units.whole_in(value, self._unit_ns)
+                if same is not None:
+                    return self._in_unit(*same)
         return super()._amount(value, unit)
+
+    def _part_amounts(self, value: Any) -> tuple[str, str, str]:
+        return super()._part_amounts(value) if self._unrounded is None else units.whole_part_amounts(value)
 
 
 def changed(text: str, change: Callable[[str], str]) -> str:

@@ -257,7 +257,7 @@ def build_summary(report: Report, shown: Iterable[Section], findings: Findings, 
     overview, advice = by_id.get("overview"), by_id.get("findings")
     headlines = tuple(several_runs.headlines(report))
     runs = run_titles(report, language)
-    brief = language.whole(several_runs.step_ns(report))
+    brief = language.whole(step_ns(report))
     says = tuple(prose(brief.say(m)) for m in (*_said("headline_details", by_id), *_said("overview", by_id)))
     values = tuple(facts(overview, brief)) if overview else ()
     return Summary(
@@ -271,6 +271,12 @@ def build_summary(report: Report, shown: Iterable[Section], findings: Findings, 
         no_gain=tuple(prose(brief.say(message)) for message in _said("no_gain", by_id)),
         no_findings=_silence(advice, language) if advice and not advice.findings else None,
     )
+
+
+def step_ns(report: Report) -> float | None:
+    """The mean over the typical steps; None if that is unknown."""
+    resources = (headline.resources for headline in several_runs.headlines(report))
+    return next((each.step_ns for each in resources if each is not None), None)
 
 
 def _said(id_: str, by_id: Mapping[str, Section]) -> tuple[Message, ...]:

@@ -20,7 +20,6 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report
 from traceanalyzer.report.names import clean
 from traceanalyzer.report.section import Section, Topic
-from traceanalyzer.sections import several_runs
 from traceanalyzer.sections.findings import outcome
 
 __all__ = ["TOP", "WIDTH", "fit", "plain", "render", "show", "show_sections"]
@@ -75,7 +74,6 @@ def show(
     language: Language = ENGLISH,
 ) -> None:
     """Write the first screen to a stream, in colour on a terminal that supports it."""
-    language = language.whole(several_runs.step_ns(report))
     show_sections(
         lambda columns: _opening(report, columns, language),
         (
