@@ -74,7 +74,7 @@ _NO_SHAPES = Text("rule-gaps-no-shapes", "no table is grouped by input shapes: u
 
 _GROUPING, _ADDING = frozenset({"aten::eq", "aten::index"}), frozenset({"aten::sum", "aten::mean"})
 """What a turn does that adds up the rows of one group: `x[labels == k].mean(0)`."""
-_CODE_GROUPS = "sums = torch.zeros(k, x.shape[1], device=x.device).index_add_(0, labels, x)  # of all k groups at once"
+_CODE_GROUPS = "sums = x.new_zeros(groups, *x.shape[1:]).index_add_(0, labels, x)  # of all groups at once"
 
 
 class _Gap(msgspec.Struct, frozen=True):
