@@ -15,6 +15,10 @@ _LEAST = 10
 _OFTEN = 0.8
 """Share of the collectives to which one rank comes last from which on it is the late one (own choice)."""
 
+_LATE_NS, _LATE = 1_000_000, 0.05
+"""A rank that comes last by less, or by a smaller share of the time from one collective to the next, is not late (own
+choice: ranks of one machine take turns on its cores in the same order again and again)."""
+
 _Column = tuple[np.ndarray, np.ndarray, np.ndarray]
 """Numbers of a rank's collectives in their order, when it called each, and when each was finished."""
 
@@ -66,9 +70,9 @@ def _of_group(run: Run, group: RecordedGroup, ranks: list[int]) -> LateRank | No
     ordered = np.take_along_axis(starts, order, axis=0)
     before = np.where(order[-1] == late, ordered[-2], ordered[-1])
     gap = float(np.median(starts[late] - before))
-    if counts[late] < _OFTEN * len(shared) or gap <= 0:
-        return None
     interval = float(np.median(np.diff(ordered[-1])))
+    if counts[late] < _OFTEN * len(shared) or gap < max(_LATE_NS, _LATE * interval):
+        return None
     return LateRank(ranks[late], group.name, group.description, len(shared), int(counts[late]), gap, interval, has_ends)
 
 
