@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.structure.context import Context, cached
+from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.table import I32, I64, UNKNOWN, Bool
@@ -68,7 +69,7 @@ def _nodes_at(nodes: I64, thread: I64, times: I64, wanted_thread: I32, wanted: I
     if not len(nodes) or not len(wanted):
         return found
     order = nodes[np.lexsort((times[nodes], thread[nodes]))]
-    every = np.unique(np.concatenate((times[nodes], *(wanted + shift for shift in _ROUNDED))))
+    every = distinct(np.concatenate((times[nodes], *(wanted + shift for shift in _ROUNDED))))
     keys = thread[order] * len(every) + np.searchsorted(every, times[order])
     for shift in reversed(_ROUNDED):
         asked = wanted_thread.astype(np.int64) * len(every) + np.searchsorted(every, wanted + shift)

@@ -7,6 +7,8 @@ any vendor counts.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import msgspec
 import numpy as np
 from msgspec.structs import replace
@@ -171,41 +173,50 @@ def _one(start: I64, dur: I64, found_by: str) -> Steps:
 
 def launched_in(trace: Trace, links: Links, steps: Steps) -> list[I64]:
     """For each step, the device events whose launch is completely within it."""
+    events, counts = _launched(trace, links, steps)
+    after = np.cumsum(counts).tolist()
+    return [events[first:last] for first, last in pairwise([0, *after])]
+
+
+def _launched(trace: Trace, links: Links, steps: Steps) -> tuple[I64, I64]:
+    """The device events whose launch is completely within a step, step by step, and how many each step has."""
     launches = trace.launches
-    launch_end = launches.end_ns
     by_launch = np.argsort(links.launch, kind="stable")
     launch = links.launch[by_launch]
-    low = np.searchsorted(launches.start_ns, steps.start_ns, side="left")
-    high = np.searchsorted(launches.start_ns, steps.end_ns, side="right")
-    found = []
-    for step in range(len(steps)):
-        events = slice(*np.searchsorted(launch, (low[step], high[step])).tolist())
-        inside = launch_end[launch[events]] <= steps.end_ns[step]
-        found.append(by_launch[events][inside])
-    return found
+    # events in the order of their launches: those of a step lie together
+    first = np.searchsorted(launch, np.searchsorted(launches.start_ns, steps.start_ns, side="left"))
+    last = np.searchsorted(launch, np.searchsorted(launches.start_ns, steps.end_ns, side="right"))
+    begun = last - first
+    step = np.repeat(np.arange(len(steps)), begun)
+    rows = np.arange(len(step)) + np.repeat(first - np.cumsum(begun) + begun, begun)
+    inside = launches.end_ns[launch[rows]] <= steps.end_ns[step]
+    return by_launch[rows[inside]], np.bincount(step[inside], minlength=len(steps))
 
 
 def extend(trace: Trace, links: Links, raw: Steps, *, drop_tail: bool) -> Steps:
     """Extend each step to the last kernel that it launched; the next step starts only there."""
-    launched = launched_in(trace, links, raw)
-    counts = np.array([len(events) for events in launched])
-    if not counts.any():
+    launched, counts = _launched(trace, links, raw)
+    if not len(launched):
         return raw
     device_end = trace.device.end_ns
     previous = int(raw.start_ns[0])
     if counts[0]:
-        first = int(trace.device.start_ns[launched[0]].min())
+        first = int(trace.device.start_ns[launched[: counts[0]]].min())
         foreign = np.ones(len(trace.device), np.bool_)
-        foreign[np.concatenate(launched)] = False
+        foreign[launched] = False
         leftover = device_end[foreign & (device_end < first)]
         previous = max(previous, int(leftover.max())) if len(leftover) else previous
-    start, end = raw.start_ns.copy(), raw.end_ns.copy()
-    for step, events in enumerate(launched):
-        start[step] = max(previous, int(start[step]))
-        last = int(device_end[events].max()) if len(events) else int(start[step])
-        previous = end[step] = max(int(end[step]), last, int(start[step]))
+    done = raw.start_ns.copy()  # when the work is done that a step launched
+    works = np.flatnonzero(counts)
+    done[works] = np.maximum.reduceat(device_end[launched], (np.cumsum(counts) - counts)[works])
+    start, end = [], []
+    for begins, ends, last in zip(raw.start_ns.tolist(), raw.end_ns.tolist(), done.tolist(), strict=True):
+        start.append(max(previous, begins))
+        previous = max(ends, last, start[-1])
+        end.append(previous)
     kept = _without_tail(counts) if drop_tail and len(raw) > 1 else len(raw)
-    return Steps(raw.names, start, end, raw.found_by, len(raw) - kept, raw.mark_ns).take(slice(0, kept))
+    bounds = np.array(start, np.int64), np.array(end, np.int64)
+    return Steps(raw.names, *bounds, raw.found_by, len(raw) - kept, raw.mark_ns).take(slice(0, kept))
 
 
 def _without_tail(counts: I64) -> int:

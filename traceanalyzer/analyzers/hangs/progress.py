@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from traceanalyzer.knowledge import collectives
+from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.flight_recorder import COMPLETED, FlightDump, RecordedGroup
 
 _P2P = re.compile(r"(send|recv) (\d{1,7})(?:->|<-)(\d{1,7})\Z")
@@ -126,7 +127,7 @@ def join(dumps: Mapping[int, FlightDump]) -> Run:
     mixed = {
         identities[rank][int(code)]
         for rank, dump in dumps.items()
-        for code in np.unique(dump.operations.group[dump.operations.is_p2p])
+        for code in distinct(dump.operations.group[dump.operations.is_p2p])
     }
     progress: dict[RecordedGroup, dict[int, GroupProgress]] = {}
     for rank, dump in dumps.items():

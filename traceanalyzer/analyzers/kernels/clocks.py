@@ -19,6 +19,7 @@ from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.events import Occurrences, event_set
 from traceanalyzer.structure.recording.program_steps import program_steps
+from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import F64, I64
 from traceanalyzer.trace.tables import DeviceEvents
@@ -202,11 +203,11 @@ def _by_device(context: Context) -> dict[int, Counters]:
     trace, table = context.trace, context.trace.counters
     devices = [gpu_clocks.device_of(thread.pid) for thread in trace.threads]
     found: dict[int, Counters] = {}
-    for code in np.unique(table.name).tolist():
+    for code in distinct(table.name).tolist():
         if (name := trace.names[code]) not in gpu_clocks.NAMES:
             continue
         rows = np.flatnonzero(table.name == code)
-        for thread in np.unique(table.thread[rows]).tolist():
+        for thread in distinct(table.thread[rows]).tolist():
             number, own = devices[thread], rows[table.thread[rows] == thread]
             if number is not None:
                 found.setdefault(number, {})[name] = _Counter(table.start_ns[own], table.value[own])

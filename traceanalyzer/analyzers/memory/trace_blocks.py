@@ -20,6 +20,7 @@ from traceanalyzer.structure import autograd, host_activity
 from traceanalyzer.structure.block_lifetimes import BEFORE, Lifetimes
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.module_calls import class_name, owners
+from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.strings import Strings
 from traceanalyzer.trace.table import I32, I64, UNKNOWN, Bool, take_or
 from traceanalyzer.trace.tree import NO_PARENT
@@ -93,7 +94,7 @@ def lifetimes(context: Context, ledger: Ledger) -> Lifetimes:
 
 def _stacked(context: Context, ledger: Ledger, blocks: Lifetimes) -> TraceBlocks:
     """The blocks with the stacks of their allocations and releases."""
-    used = np.unique(np.concatenate((blocks.born[blocks.born > BEFORE], blocks.died[blocks.died < blocks.entries])))
+    used = distinct(np.concatenate((blocks.born[blocks.born > BEFORE], blocks.died[blocks.died < blocks.entries])))
     number, stacks = _stacks(context, ledger.rows[used])
     of_entry = np.full(blocks.entries + 1, UNKNOWN, np.int32)  # the last is for blocks from before, or that stay
     of_entry[used] = number

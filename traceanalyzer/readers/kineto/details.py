@@ -13,6 +13,7 @@ from dataclasses import replace
 import msgspec
 import numpy as np
 
+from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.model import Device, DeviceDetail
 from traceanalyzer.trace.table import F64, I32, I64, UNKNOWN, Bool
 from traceanalyzer.trace.tables import Category, DeviceEvents
@@ -63,7 +64,7 @@ def _named(events: DeviceEvents, details: Sequence[DeviceDetail], encode: Callab
     names = events.name
     for category, bare, full in ((Category.MEMCPY, COPY, _copy), (Category.MEMSET, FILL, _fill)):
         own = (events.category == category) & (names == encode(bare)) & (events.detail > 0)
-        for code in np.unique(events.detail[own]).tolist():
+        for code in distinct(events.detail[own]).tolist():
             names = np.where(own & (events.detail == code), np.int32(encode(full(details[code]))), names)
     return names
 

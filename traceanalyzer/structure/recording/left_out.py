@@ -15,6 +15,7 @@ from traceanalyzer.structure.recorded_collectives import exposed_anywhere
 from traceanalyzer.structure.steps import Steps
 from traceanalyzer.structure.sums import count_by
 from traceanalyzer.structure.unrecorded_work import unrecorded_work
+from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, Bool
 from traceanalyzer.trace.tables import Category
@@ -209,7 +210,7 @@ def _one_off(context: Context, steps: Steps) -> tuple[tuple[str, I64], ...]:
 def _with_new_epochs(context: Context, steps: Steps) -> list[int]:
     """The steps in which an epoch begins after another, unless that is how the program runs: in many of them."""
     (last, _), (start, _) = host_waits.epoch_turns(context), host_waits.loader_waits(context)
-    found = np.unique(steps.at(start[last]))
+    found = distinct(steps.at(start[last]))
     return found[found >= 0].tolist() if len(found) < max(_OFTEN, _OFTEN_SHARE * len(steps)) else []
 
 

@@ -22,6 +22,7 @@ from traceanalyzer.knowledge.framework_marks import StepMark
 from traceanalyzer.knowledge.frameworks import step_mark
 from traceanalyzer.knowledge.inputs import Inputs
 from traceanalyzer.structure.context import Context
+from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.strings import Strings
 from traceanalyzer.trace.table import I64, take_or
@@ -69,7 +70,7 @@ class StepMarks(Marks):
         host, calls = self.trace.host, self.trace.launches
         first, last = np.searchsorted(host.start_ns, (calls.start_ns[launch], end))
         after = host.thread[first:last] == calls.thread[launch]
-        codes = np.unique(host.shapes[first:last][after])
+        codes = distinct(host.shapes[first:last][after])
         every = (dims for code in codes.tolist() for dims in Inputs(self.trace.shapes[code]).dims or ())
         return frozenset(dims[0] for dims in every if isinstance(dims, tuple) and len(dims) > 1)
 
