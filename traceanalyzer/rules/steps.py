@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from itertools import pairwise
+from statistics import correlation, median
 
 from traceanalyzer.analyzers.loader import DataLoader
 from traceanalyzer.report.message import Text
@@ -16,6 +19,10 @@ _EDGES = ("earlier-work", "recording-end")
 _WAITS = 0.1
 """Share of a step in waits for a loader or for other ranks from which on these may make steps uneven (own choice)."""
 _TENTH = 10
+_LEAST_GROWING, _QUARTERS = 12, 4
+"""Least steps that show growth (own choice: three for each quarter, of which the median counts)."""
+_IN_ORDER = 0.7
+"""Rank correlation of durations with time from which on steps grow (own choice; by chance 1 in 150 of 12 steps)."""
 _REASONS = {
     "loading": _OUTLIERS.text("loading"),
     "allocation": _OUTLIERS.text("allocation"),
@@ -34,6 +41,9 @@ def _outliers(facts: Facts, limits: Limits) -> Drafts:
     alike = _alike(facts, inner)
     if len(alike) >= limits["steps"] and _ratio(alike) > limits["uneven"]:
         yield _of_the_same_work(alike, limits)
+        return
+    if (ends := _growth(facts, inner)) and ends[1] / ends[0] > limits["ratio"]:
+        yield _of_growing_work(ends, inner, limits)
         return
     long = [step for step in inner if typical and step.duration_ns / typical > limits["ratio"]]
     if not long:
@@ -72,14 +82,44 @@ def _alike(facts: Facts, steps: Sequence[RecordedStep]) -> list[RecordedStep]:
 
     None where steps wait for a loader or for other ranks. The first step does not count, which may be cold.
     """
+    same = [step for step in _unexplained(facts, steps) if step.has_usual_work]
+    same.sort(key=lambda step: (step.duration_ns, step.start_ns))
+    edge = max(1, len(same) // _TENTH)
+    return same[edge:-edge]
+
+
+def _unexplained(facts: Facts, steps: Sequence[RecordedStep]) -> list[RecordedStep]:
+    """Steps after the first that nothing recorded makes longer; none where steps wait for a loader or other ranks."""
     own = facts.step_resources
     waits = own.exposed_loader_ns + (own.exposed_communication_ns or 0.0) if own else 0.0
     if facts.step_share(waits) > _WAITS:
         return []
-    same = [step for step in steps[1:] if step.has_usual_work and step.reason in (None, "unknown")]
-    same.sort(key=lambda step: (step.duration_ns, step.start_ns))
-    edge = max(1, len(same) // _TENTH)
-    return same[edge:-edge]
+    return [step for step in steps[1:] if step.reason in (None, "unknown")]
+
+
+def _growth(facts: Facts, steps: Sequence[RecordedStep]) -> tuple[float, float] | None:
+    """Median duration in ns of the first and of the last quarter of steps that take longer and longer; else None."""
+    times = [step.duration_ns for step in _unexplained(facts, steps)]
+    if len(times) < _LEAST_GROWING:
+        return None
+    edges = [len(times) * quarter // _QUARTERS for quarter in range(_QUARTERS + 1)]
+    medians = [float(median(times[start:end])) for start, end in pairwise(edges)]
+    if any(later <= earlier for earlier, later in pairwise(medians)):
+        return None
+    in_order = sorted(times)
+    ranks = [bisect_left(in_order, time) + bisect_right(in_order, time) for time in times]
+    is_in_order = correlation(range(len(times)), ranks) > _IN_ORDER
+    return (medians[0], medians[-1]) if is_in_order and medians[0] else None
+
+
+def _of_growing_work(ends: tuple[float, float], steps: Sequence[RecordedStep], limits: Limits) -> Draft:
+    """The finding about steps that take longer and longer."""
+    subject = _OUTLIERS.text("subject-growing")()
+    evidence = _OUTLIERS.evidence(limits, "ratio", ends[1] / ends[0], longest_steps(steps), subject=subject)
+    params = {"steps": len(steps), "first": ends[0], "last": ends[1]}
+    texts = (_OUTLIERS.text("title-growing"), _OUTLIERS.text("summary-growing"), _OUTLIERS.text("advice-growing"))
+    title, summary, advice = texts
+    return Draft((evidence,), None, params, "low", title=title, summary=summary, advice=advice)
 
 
 def _ratio(alike: Sequence[RecordedStep]) -> float:

@@ -83,7 +83,7 @@ is_arranging = finds(
     r"|result_type|lift_fresh|split|chunk|unbind|flatten|(un)?flatten_dense_tensors))_?$"
 )
 """Whether an operator neither computes nor copies."""
-_is_computing = finds(r"^(aten|quantized|mkldnn|pyg|torch[a-z_]*)::")
+_is_of_tensors = finds(r"^(aten|quantized|mkldnn|pyg|torch[a-z_]*)::")
 """Whether an operator belongs to a library that computes: others also name ranges, or start what runs elsewhere."""
 _LONG_ON_CPU_NS = 200_000
 """Own choice: ten times what an operator takes to launch its kernel with shapes recorded (20 us)."""
@@ -92,6 +92,11 @@ is_library_line = finds(
     r"|^(multiprocessing|concurrent|asyncio|importlib|collections)[\\/]|<frozen "
 )
 """Whether a frame is of PyTorch itself or of the standard library."""
+
+
+def is_computing(name: str) -> bool:
+    """Whether an operator belongs to a library that computes, and does more than to arrange tensors."""
+    return _is_of_tensors(name) and not is_arranging(name)
 
 
 def is_wait(name: str) -> bool:
@@ -248,7 +253,7 @@ def cpu_operators(context: Context) -> I64:
         return np.empty(0, np.int64)  # launches were not recorded, so it is unknown where operators compute
     tree, names = host.tree, context.trace.names
     calls = tree.sums(count_by(innermost[innermost != NO_PARENT], len(tree)))
-    computes = names.where(lambda name: _is_computing(name) and not is_arranging(name))[host.name]
+    computes = names.where(is_computing)[host.name]
     long = host.is_row & computes & (calls == 0) & (tree.dur_ns >= _LONG_ON_CPU_NS)
     nodes = np.flatnonzero(long)
     around = take_or(tree.nearest(long), tree.parent[nodes], NO_PARENT)

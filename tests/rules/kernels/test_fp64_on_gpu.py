@@ -116,6 +116,12 @@ def fires_on_a_cpu() -> TraceBuilder:
     return on_a_cpu()
 
 
+def fires_on_convolutions_on_a_cpu() -> TraceBuilder:
+    """Without a library for doubles PyTorch multiplies itself, in an operator whose work has no model."""
+    shapes, types = [[4, 3, 32, 32], [48, 3, 3, 3], [], [48]], ["double", "double", "ScalarList", "double"]
+    return cpu_work.program([cpu_work.Call("aten::_slow_conv2d_forward", 8000, shapes, types, ["aten::conv2d"])])
+
+
 def quiet_on_a_cpu() -> TraceBuilder:
     """The products in fp32."""
     return on_a_cpu("float")
@@ -181,3 +187,8 @@ def test_on_a_cpu_what_is_beyond_the_calls() -> None:
     work = 3_998_000 + 1_998_000
     assert finding.saving.direct_ns_per_step == pytest.approx((0.55 * work, 0.85 * work))
     assert "GPU" not in finding.title.text + finding.summary.text + finding.advice.text + finding.not_when.text
+
+
+def test_on_a_cpu_operators_without_a_model_count() -> None:
+    (finding,) = findings(fires_on_convolutions_on_a_cpu(), RULE)
+    assert finding.evidence[0].observed == pytest.approx(8_000_000 / (8_000_000 + AROUND))

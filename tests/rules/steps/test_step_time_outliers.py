@@ -12,6 +12,7 @@ import pytest
 from tests.builders import TraceBuilder
 from tests.builders.gloo import GlooTraining
 from tests.builders.timeline import Host, Stream, Work, finish
+from tests.rules.cpu_work import AROUND, Call, make
 from tests.rules.host_work import compute, looping
 from tests.rules.judging import findings, report, skipped
 from tests.rules.loader.test_dataloader_bound import fires_in_a_table
@@ -42,13 +43,13 @@ def trap_too_few_to_tell() -> TraceBuilder:
     return steps(1000, 2000, 1000)
 
 
-def passes(*durations: int, shapes: Callable[[int], list[int]] = lambda _: [64, 64]) -> TraceBuilder:
+def passes(*durations: int, shapes: Callable[[int], list[int]] | None = lambda _: [64, 64]) -> TraceBuilder:
     """Passes that nothing marks, of five operators with a kernel each; the first kernel takes so many us."""
-    trace = TraceBuilder(options=("record_shapes",))
+    trace = TraceBuilder(options=("record_shapes",) if shapes else ())
     host, stream = Host(trace, at=10), Stream()
     for number, duration in enumerate(durations):
         for operator in range(5):
-            with host.op(f"aten::operator_{operator}", 5, 5, shapes=[shapes(number)]):
+            with host.op(f"aten::operator_{operator}", 5, 5, **({"shapes": [shapes(number)]} if shapes else {})):
                 host.launch(Work("kernel", duration if not operator else 20), stream)
         host.wait(stream)
     return finish(trace)
@@ -67,6 +68,26 @@ def trap_inputs_of_other_shapes() -> TraceBuilder:
     return passes(*UNEVEN, shapes=lambda number: [64 if UNEVEN[number] < 1500 else 128, 64])
 
 
+def without_shapes(*durations: int) -> TraceBuilder:
+    """Passes of an operator on a CPU, whose shapes are not recorded."""
+    calls = [[Call("aten::addmm", duration), Call("aten::argmax", 10)] for duration in durations]
+    trace = TraceBuilder()
+    host = Host(trace, at=10)
+    for number, inner in enumerate(calls):
+        with host.annotation(f"ProfilerStep#{number}"):
+            for call in inner:
+                make(host, call, shapes=False)
+    return finish(trace)
+
+
+GROWING = tuple(2000 + 50 * number + (120 if number % 3 else 0) for number in range(20))
+
+
+def fires_where_a_sequence_grows() -> TraceBuilder:
+    """Each token is computed with all before it."""
+    return without_shapes(*GROWING)
+
+
 RULE = "step-time-outliers"
 
 
@@ -79,6 +100,24 @@ def test_the_same_work_in_very_different_times() -> None:
     assert finding.summary.params["longest"] == pytest.approx(2_090_000, abs=40_000)
     (headline,) = report(fires_where_the_same_work_takes_different_times()).headlines
     assert "uneven steps of 1.1 to 2.6 ms" in headline.text
+
+
+def test_without_shapes_nothing_tells_that_the_work_is_the_same() -> None:
+    (finding,) = findings(without_shapes(*UNEVEN), RULE)
+    assert finding.summary.id == "step-time-outliers-summary"
+
+
+def test_steps_that_grow() -> None:
+    """The first step is left aside; of the others four and five are a quarter."""
+    (finding,) = findings(fires_where_a_sequence_grows(), RULE)
+    assert (finding.summary.id, finding.severity) == ("step-time-outliers-summary-growing", "low")
+    assert finding.summary.params["first"] == pytest.approx(2_195_000 + 10_000 + AROUND)
+    assert finding.summary.params["last"] == pytest.approx(2_920_000 + 10_000 + AROUND)
+
+
+def test_a_later_pace_is_no_growth() -> None:
+    (finding,) = findings(without_shapes(*(2000,) * 10, *(3500,) * 10), RULE)
+    assert finding.summary.id == "step-time-outliers-summary"
 
 
 def test_marked_steps_of_the_same_work_count_too() -> None:

@@ -14,6 +14,7 @@ from traceanalyzer.rules.engine.facts import OperatorFact
 from traceanalyzer.rules.engine.processor import Processor
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, EventSet, Facts, Limits, page
 from traceanalyzer.rules.kernels import precision
+from traceanalyzer.structure import host_activity
 
 _FP64 = page("fp64-on-gpu")
 
@@ -107,9 +108,9 @@ def _without_calls_ns(processor: Processor, row: OperatorFact) -> int:
 
 
 def _computes_doubles(row: OperatorFact) -> bool:
-    """Whether an operator reads or writes doubles; its work must be known, so that views do not count."""
+    """Whether an operator computes on doubles: one without a model may take the most time, but views do nothing."""
     call = op_models.call_of(row.name, row.inputs) if "double" in (row.inputs.types or ()) else None
-    return call is not None and op_models.work(call) is not None and _has_doubles_only(call)
+    return call is not None and host_activity.is_computing(row.name) and _has_doubles_only(call)
 
 
 def _has_doubles_only(call: op_models.Call) -> bool:

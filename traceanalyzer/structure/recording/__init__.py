@@ -23,7 +23,7 @@ from traceanalyzer.structure.step_breakdown import Average, Step, average, divid
 from traceanalyzer.structure.sums import group, sum_by
 from traceanalyzer.structure.unrecorded_work import holes
 from traceanalyzer.trace.intervals import Intervals
-from traceanalyzer.trace.table import Bool
+from traceanalyzer.trace.table import I32, I64, Bool
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -69,7 +69,7 @@ class RecordedStep(msgspec.Struct, frozen=True):
     """Tokens that the step computes; null if no mark shows it."""
     has_usual_work: bool | None = None
     """Whether the step calls the operators that most steps call, with inputs of these shapes; or launches these kernels
-    where no operator was recorded. Null where no two steps do the same."""
+    with these grids where no shapes were recorded. Null where no two steps do the same, and where nothing tells."""
 
 
 class CauseInStep(msgspec.Struct, frozen=True):
@@ -270,24 +270,30 @@ def _rows(context: Context, steps: ProgramSteps) -> tuple[RecordedStep, ...]:
 
 def _have_usual_work(context: Context, steps: ProgramSteps) -> list[bool] | list[None]:
     """For each step whether it does what most steps do, in whatever order its threads do it; None if all differ."""
-    host, launches, launch = context.trace.host, context.trace.launches, context.links.launch
-    rows = np.flatnonzero(host.category == Category.OPERATOR)
-    start_ns, kind = host.start_ns[rows], (host.name[rows], host.shapes[rows])
-    if not len(rows):
-        rows = np.flatnonzero(launch != NO_PARENT)
-        start_ns, kind = launches.start_ns[launch[rows]], (context.trace.device.name[rows],) * 2
+    start_ns, name, size = _sized_work(context)
     step = steps.every.at(start_ns)
     is_inside = step >= 0
-    _, number = group(*(column[is_inside].astype(np.int64) for column in kind))
+    _, number = group(name[is_inside].astype(np.int64), size[is_inside].astype(np.int64))
     scattered = (number.astype(np.uint64) + 1) * _SCATTER
     scattered = (scattered ^ (scattered >> np.uint64(31))) * _SCATTER
     work = np.zeros(len(steps), np.uint64)
     np.add.at(work, step[is_inside], scattered)  # sums of such numbers tell lists of operators apart
     _, same, counts = np.unique(work, return_inverse=True, return_counts=True)
-    if not len(counts) or counts.max() < FEWEST:
+    if not len(number) or counts.max() < FEWEST:
         return [None] * len(steps)
     usual: list[bool] = (same == counts.argmax()).tolist()
     return usual
+
+
+def _sized_work(context: Context) -> tuple[I64, I32, I32]:
+    """Starts, names and sizes of operators, or of launched kernels where no shapes tell sizes; empty without both."""
+    trace, launch = context.trace, context.links.launch
+    rows = np.flatnonzero(trace.host.category == Category.OPERATOR)
+    if trace.host.shapes[rows].any():
+        return trace.host.start_ns[rows], trace.host.name[rows], trace.host.shapes[rows]
+    rows = np.flatnonzero(launch != NO_PARENT)
+    rows = rows if trace.device.grid[rows].any() else rows[:0]
+    return trace.launches.start_ns[launch[rows]], trace.device.name[rows], trace.device.grid[rows]
 
 
 def _typical(context: Context, steps: ProgramSteps) -> TypicalStep | None:
