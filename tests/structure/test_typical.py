@@ -88,7 +88,7 @@ def test_times_are_those_of_the_typical_steps() -> None:
 
 
 def test_operators_of_a_host_that_runs_ahead_are_of_the_step_that_they_make() -> None:
-    """Three of four steps count. They begin when the device has done earlier work; the host is done with all by then."""
+    """Three of four steps count. They begin when the device has done earlier work, and the host is done by then."""
     trace = TraceBuilder()
     trace.op("aten::forward", 0, 20)
     trace.launch_kernel("forward", 10, 990, at=5)
