@@ -85,3 +85,20 @@ def test_times_are_those_of_the_typical_steps() -> None:
     times = typical.times(uneven())
     assert np.array_equal(times.start, np.array([0, 300]) * US)
     assert np.array_equal(times.end, np.array([100, 500]) * US)
+
+
+def test_operators_of_a_host_that_runs_ahead_are_of_the_step_that_they_make() -> None:
+    """Three of four steps count. They begin when the device has done earlier work, and the host is done by then."""
+    trace = TraceBuilder()
+    trace.op("aten::forward", 0, 20)
+    trace.launch_kernel("forward", 10, 990, at=5)
+    for number in range(4):
+        at = 100 * (number + 1)
+        trace.annotation("Optimizer.step#SGD.step", at, 20)
+        trace.op("aten::update", at + 2, 10)
+        trace.launch_kernel("update", 1_000 + 1_000 * number, 100, at=at + 4)
+        trace.op("aten::forward", at + 40, 20)
+        trace.launch_kernel("forward", 1_100 + 1_000 * number, 900, at=at + 45)
+    found = operators.by_name(Context(read_built(trace))).in_steps
+    assert found is not None
+    assert {row.name: row.calls for row in found} == {"aten::update": 3, "aten::forward": 3}

@@ -96,6 +96,13 @@ class Context:
             return np.ones(len(start_ns), np.bool_)
         return (start_ns >= self.scope[0]) & (start_ns < self.scope[1])
 
+    def called_in_scope(self, start_ns: I64) -> Bool:
+        """Which calls of the host count: as `in_scope`, or those that made the chosen steps if the host runs ahead."""
+        if self._counted is None:
+            return self.in_scope(start_ns)
+        self._asked_scope = True
+        return self._counted.of_host.contain(start_ns)
+
     def calls_of(self, nodes: I64) -> I64:
         """How many calls each node of the host tree stands for: one, except for calls that graphs replayed."""
         if self._repetitions is None:

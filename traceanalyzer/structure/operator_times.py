@@ -87,7 +87,7 @@ def leaves(context: Context) -> Bool:
     order = {family: number for number, family in enumerate(Family)}
     by_name = np.array([order.get(op_models.family(name), -1) for name in trace.names], np.int8)  # type: ignore[arg-type]
     launched = (context.cached(node_times).device_self_ns > 0) & ~_crossing(context)
-    counted = host.is_row & launched & context.in_scope(host.tree.start_ns)
+    counted = host.is_row & launched & context.called_in_scope(host.tree.start_ns)
     families = np.where(counted, by_name[host.name], -1)
     found = np.zeros(len(host.tree), np.bool_)
     for number in order.values():

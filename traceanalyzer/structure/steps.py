@@ -76,6 +76,16 @@ class Steps(msgspec.Struct, frozen=True):
         inside: Bool = self.at(times) >= 0
         return inside
 
+    @property
+    def of_host(self) -> Steps:
+        """When the host did its part: the marks, where most of that lies outside of the steps because it runs ahead."""
+        if self.mark_ns is None or not len(self):
+            return self
+        start, end = self.mark_ns
+        marks, steps = Intervals.union(start, end), Intervals.union(self.start_ns, self.end_ns)
+        is_ahead = 2 * (marks & steps).length < marks.length
+        return replace(self, start_ns=start, end_ns=end) if is_ahead else self
+
     def take(self, rows: slice | I64) -> Steps:
         """Keep some of the steps."""
         marks = None if self.mark_ns is None else (self.mark_ns[0][rows], self.mark_ns[1][rows])

@@ -72,6 +72,19 @@ def fires_where_only_kernels_were_recorded() -> TraceBuilder:
     return alone(SOFTMAX)
 
 
+def fires_without_shapes() -> TraceBuilder:
+    """Two batched products and what is between them; nothing was recorded of their inputs."""
+    named = {"aten::mul": "aten::div"}
+    trace = model([(named.get(call[0], call[0]), *call[1:]) for call in attention(16, 2048, 2048, 64)])
+    for event in trace.events:
+        for key in ("Input Dims", "Input type"):
+            args = event.get("args")
+            if isinstance(args, dict):
+                args.pop(key, None)
+    trace.options = ()
+    return trace
+
+
 def trap_softmax_beside_fused_attention() -> TraceBuilder:
     """Attention is fused; the softmax is of something else."""
     return alone(SOFTMAX, fused=True)
@@ -307,7 +320,15 @@ def test_fused_backward_passes_compute_the_scores_again() -> None:
     assert full.saving.direct_ns_per_step == pytest.approx((total - 1.2 * 7 / 6 * taken - 8 * 5_000, high))
 
 
-def test_without_shapes_nobody_can_tell() -> None:
+def test_without_shapes_names_show_what_is_between_two_products() -> None:
+    (finding,) = findings(fires_without_shapes(), RULE)
+    assert finding.evidence[0].observed == pytest.approx(1000 / 1400)
+    assert finding.saving is not None
+    assert finding.saving.direct_ns_per_step == pytest.approx((0.5 * 2_000_000, 2_000_000)), "half of what is between"
+    assert finding.confidence == "C"
+
+
+def test_without_shapes_and_softmax_nobody_can_tell() -> None:
     assert "shapes" in (skipped(without_shapes(), RULE) or "")
 
 

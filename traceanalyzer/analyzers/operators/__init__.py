@@ -137,7 +137,7 @@ def operators_at(context: Context, rows: tuple[tuple[str, str | None, str | None
 def _rows_by_shape(context: Context) -> tuple[OperatorByShape, ...]:
     host = context.trace.host
     nodes, _, first = context.cached(_calls)
-    outside = np.flatnonzero(~context.in_scope(context.host.tree.start_ns[nodes]))
+    outside = np.flatnonzero(~context.called_in_scope(context.host.tree.start_ns[nodes]))
     sums = context.cached(_totals) - _sums(context, outside)
     occurs = np.flatnonzero(sums[:, -1])
     node = nodes[first[occurs]]
@@ -296,7 +296,7 @@ def _bus_times(context: Context) -> dict[tuple[str, str, str], int]:
     trace, host, tree = context.trace, context.host, context.host.tree
     by_node = _bus_times_by_node(context)
     found = np.flatnonzero(by_node)
-    found = found[is_among(found, context.cached(_calls)[0]) & context.in_scope(tree.start_ns[found])]
+    found = found[is_among(found, context.cached(_calls)[0]) & context.called_in_scope(tree.start_ns[found])]
     times: dict[tuple[str, str, str], int] = {}
     for place, row, time in zip(found.tolist(), host.row[found].tolist(), by_node[found].tolist(), strict=True):
         inputs = trace.shapes[int(trace.host.shapes[row])], trace.types[int(trace.host.types[row])]

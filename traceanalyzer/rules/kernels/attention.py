@@ -76,7 +76,7 @@ class _Scores:
 
 
 def _unfused(facts: Facts, limits: Limits) -> Drafts:
-    return (_unfused_by_kernels if facts.is_gpu_alone else _unfused_by_shapes)(facts, limits)
+    return (_unfused_by_kernels if facts.is_gpu_alone else _unfused_by_operators)(facts, limits)
 
 
 def _unfused_by_shapes(facts: Facts, limits: Limits) -> Drafts:
@@ -237,8 +237,8 @@ def _sdpa(facts: Facts, limits: Limits) -> Drafts:
 
 
 _NAMES = _UNFUSED.text("summary-names"), _UNFUSED.text("basis-names")
-_IN_TABLE = attention_by_names.or_by_names(_unfused, _UNFUSED, *_NAMES)
+_unfused_by_operators = attention_by_names.or_by_names(_unfused_by_shapes, _UNFUSED, *_NAMES)
 RULES = (
-    _UNFUSED.rule(trace=_unfused, table=_IN_TABLE),
+    _UNFUSED.rule(trace=_unfused, table=_unfused_by_operators),
     _SDPA.rule(trace=_sdpa, table=_sdpa),
 )

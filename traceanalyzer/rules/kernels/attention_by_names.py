@@ -1,4 +1,4 @@
-"""Detects attention in pieces by the names of operators alone, for tables without shapes."""
+"""Detects attention in pieces by the names of operators alone, for tables and traces without shapes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SOFTMAX = frozenset({"aten::_softmax", "aten::softmax"})
 _BATCHED = frozenset({"aten::bmm", "aten::baddbmm"})
 _BETWEEN = frozenset({"aten::div", "aten::div_", "aten::masked_fill", "aten::masked_fill_"})
 _NAMES = _BATCHED | _BETWEEN | {"aten::_softmax", "aten::_softmax_backward_data"}
-"""Operators of attention in pieces that have work of their own, in a table without shapes."""
+"""Operators of attention in pieces that have work of their own, where shapes are unknown."""
 _BY_NAMES = 5
 """By what factor names must exceed the threshold for shapes (own choice: products may be of something else)."""
 _EACH = 0.1
@@ -27,20 +27,26 @@ _FOR_SURE = 0.5
 def or_by_names(
     by_shapes: Callable[[Facts, Limits], Drafts], page: RulePage, summary: Text, basis: Text
 ) -> Callable[[Facts, Limits], Drafts]:
-    """A rule that judges shapes where a table has them, else names.
+    """A rule that judges shapes where they are known, else names.
 
     Args:
-        by_shapes: The rule for tables with shapes.
+        by_shapes: The rule for what has shapes, which says that they are missing where names say nothing either.
         page: Its page.
         summary: What is said of names.
         basis: How the saving is estimated then.
     """
 
     def judged(facts: Facts, limits: Limits) -> Drafts:
-        has_shapes = bool(if_known(lambda: facts.shaped))
-        yield from by_shapes(facts, limits) if has_shapes else _unfused(facts, limits, page, (summary, basis))
+        names = facts.view is not None or _softmax_on_device(facts)
+        is_by_names = names and not if_known(lambda: facts.shaped)
+        yield from _unfused(facts, limits, page, (summary, basis)) if is_by_names else by_shapes(facts, limits)
 
     return judged
+
+
+def _softmax_on_device(facts: Facts) -> bool:
+    """Whether a trace has a softmax with kernels."""
+    return any(row.name in _SOFTMAX and row.device_total_ns for row in if_known(lambda: facts.operators))
 
 
 def _unfused(facts: Facts, limits: Limits, page: RulePage, texts: tuple[Text, Text]) -> Drafts:
