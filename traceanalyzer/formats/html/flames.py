@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from traceanalyzer.analyzers.host.flame_frames import FlameFrames
 from traceanalyzer.analyzers.memory import MemoryUse
 from traceanalyzer.analyzers.memory.peak_picture import HeldFrame, HeldStacks
 from traceanalyzer.analyzers.memory.snapshots import MemorySnapshotUse
+from traceanalyzer.formats.charts import Chart, Curves
 from traceanalyzer.formats.flame_files import TITLES, frame_with_place
 from traceanalyzer.formats.html.cells import PageDetail
 from traceanalyzer.formats.language import Language, unit_names
@@ -17,7 +18,7 @@ from traceanalyzer.formats.report_charts import KIND_ROLES
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
 from traceanalyzer.report.names import clean, code_place, shorten, word
-from traceanalyzer.report.section import Term
+from traceanalyzer.report.section import Section, Term
 from traceanalyzer.sections.memory_snapshot import KIND_LABELS
 
 _TONES = {
@@ -59,6 +60,8 @@ HELD_TERMS = (
 )
 _PLACES = {"own": "communication", "library": "memset", "native": "cpu-exec"}
 """Tones of the frames of stacks that hold memory."""
+_HOLDERS = {"memory-snapshot": "memory-lines", "memory": "memory-at-peak"}
+"""Sections that say who holds a peak, by the section of its curve."""
 _LEAST = 0.004
 """Least share of the static picture that a bar has (own choice: some pixels)."""
 _LABELLED = 0.03
@@ -97,6 +100,8 @@ class _Graph:
     """Width of each row: its time or its bytes."""
     count: tuple[int, ...]
     unit: str
+    curve: str = ""
+    """The chart whose peak it is about, by its id."""
 
 
 @dataclass(frozen=True)
@@ -161,7 +166,27 @@ def _of_memory(
             tones += [_held_tone(frame) for frame in held.frames]
             numbers = tuple(first + frame if 0 <= frame < len(held.frames) else -1 for frame in held.frame)
             title = language.text(_HELD, device=clean(name))
-            yield _Graph(title, numbers, held.depth, held.held_bytes, held.count, "bytes")
+            curve = f"chart-memory-{clean(name).lower()}"
+            yield _Graph(title, numbers, held.depth, held.held_bytes, held.count, "bytes", curve)
+
+
+def linked(drawn: Iterable[tuple[str, Chart]], shown: Iterable[Section]) -> list[tuple[str, Chart]]:
+    """Charts with the sections that own them; the mark of a peak leads to who holds it."""
+    ids = {section.id for section in shown}
+    return [(owner, _linked(chart, _HOLDERS.get(owner, ""), ids)) for owner, chart in drawn]
+
+
+def _linked(chart: Chart, holders: str, ids: set[str]) -> Chart:
+    if not isinstance(chart, Curves) or not chart.mark or not holders:
+        return chart
+    return replace(chart, mark_link=f"#section-{holders}" if holders in ids else "#flames")
+
+
+def way_back(drawn: Iterable[tuple[str, Chart]], anchor: str) -> str:
+    """The address of the curve whose peak leads to this place; empty if none does."""
+    owners = (owner for owner, chart in drawn if isinstance(chart, Curves) and chart.mark_link == f"#{anchor}")
+    owner = next(owners, "")
+    return owner and f"#section-{owner}"
 
 
 def _held(report: Report) -> Iterator[tuple[str, HeldStacks | None]]:
