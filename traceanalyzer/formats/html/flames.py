@@ -48,6 +48,8 @@ TERMS = (
 )
 _HELD = Text("flames-held", "Memory of {device} at its peak", "title of a flame graph; device is GPU0 and the like")
 _HELD_SAY = Text("flames-held-say", "What lives at the peak, by kind and by the stack that allocated it.")
+_DUMPED = Text("flames-dumped", "Memory of {device} at the dump", "title of a flame graph; device is GPU0 and the like")
+_DUMPED_SAY = Text("flames-dumped-say", "What is held at the dump, by kind and by the stack that allocated it.")
 HELD_TERMS = (
     Term(
         Text("define-held-flames", "Flame graph of memory"),
@@ -123,7 +125,7 @@ def build(report: Report, language: Language, detail: PageDetail) -> Flames | No
         return None
     found = report.result("flame_frames", FlameFrames)
     return Flames(
-        language.say(_time(found) if found is not None and graphs[0].unit == "ns" else _HELD_SAY()),
+        language.say(_time(found) if found is not None and graphs[0].unit == "ns" else _memory_said(report)),
         _terms(graphs),
         tuple(_picture(graph, names, tones) for graph in graphs),
         {
@@ -159,13 +161,13 @@ def _of_memory(
     report: Report, language: Language, detail: PageDetail, names: list[str], tones: list[str]
 ) -> Iterator[_Graph]:
     """Graphs of what holds the peak of each device."""
-    for name, held in list(_held(report))[:_MOST_DEVICES]:
+    for name, held, is_peak in list(_held(report))[:_MOST_DEVICES]:
         if held is not None and held.held_bytes:
             first = len(names)
             names += [shorten(_held_name(frame, language.unmarked), min(200, detail.name)) for frame in held.frames]
             tones += [_held_tone(frame) for frame in held.frames]
             numbers = tuple(first + frame if 0 <= frame < len(held.frames) else -1 for frame in held.frame)
-            title = language.text(_HELD, device=clean(name))
+            title = language.text(_HELD if is_peak else _DUMPED, device=clean(name))
             curve = f"chart-memory-{clean(name).lower()}"
             yield _Graph(title, numbers, held.depth, held.held_bytes, held.count, "bytes", curve)
 
@@ -189,13 +191,18 @@ def way_back(drawn: Iterable[tuple[str, Chart]], anchor: str) -> str:
     return owner and f"#section-{owner}"
 
 
-def _held(report: Report) -> Iterator[tuple[str, HeldStacks | None]]:
-    """What holds the peak of each device, by a snapshot or a trace."""
+def _held(report: Report) -> Iterator[tuple[str, HeldStacks | None, bool]]:
+    """What holds the peak of each device, by a snapshot or a trace; of a snapshot without a history its dump."""
     snapshot, used = report.result("memory_snapshot", MemorySnapshotUse), report.result("memory", MemoryUse)
     if snapshot is not None:
-        yield from ((f"GPU{device.device}", device.stacks) for device in snapshot.devices)
+        yield from ((f"GPU{device.device}", device.stacks, device.has_history) for device in snapshot.devices)
     if used is not None:
-        yield from ((device.device, device.stacks) for device in used.devices)
+        yield from ((device.device, device.stacks, True) for device in used.devices)
+
+
+def _memory_said(report: Report) -> Message:
+    is_peak = any(is_peak for _, held, is_peak in _held(report) if held is not None)
+    return _HELD_SAY() if is_peak else _DUMPED_SAY()
 
 
 def _held_name(frame: HeldFrame, language: Language) -> str:
