@@ -166,6 +166,19 @@
         turn();
       });
     }
+    /* From the peak of a curve to what holds most of it. */
+    for (const link of document.querySelectorAll("[data-holders]")) {
+      link.addEventListener("click", () => {
+        const button = buttons[data.graphs.findIndex(({ curve }) => curve === link.dataset.holders)];
+        if (!button) return;
+        upside.setAttribute("aria-pressed", "false");
+        button.click();
+        const ends = [...graph.rows.keys()].filter((row) => !graph.rows[row].inner.length && graph.rows[row].tone !== "waiting");
+        at = largest(ends.filter((row) => graph.rows[row].depth));
+        if (at < 0) at = largest(ends);
+        draw();
+      });
+    }
     draw();
   }
 }

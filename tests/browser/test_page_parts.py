@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Locator
 
 from tests.browser.opened import Opened
 from tests.formats.html.advised import advised
 from tests.formats.samples import TRAINING, report_of
+from tests.rules.judging import report
+from tests.rules.memory.programs import Training
 from traceanalyzer.formats import html
 
 pytestmark = pytest.mark.browser
@@ -117,6 +123,54 @@ def test_bottom_up_begins_with_what_takes_the_time_itself(text: str, opened: Cal
     assert 95 < sum(widths) <= 100.1
     button.click()
     assert boxes.first.get_attribute("title") == first
+
+
+# From the peak of memory to what holds it
+
+
+@pytest.fixture(scope="module")
+def of_memory() -> str:
+    return html.render(report(Training().run()))
+
+
+def peak_of(shown: Opened) -> Locator:
+    return shown.find(".chart a:visible")
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+@pytest.mark.parametrize("is_key", [True, False], ids=["key", "mouse"])
+def test_the_peak_leads_to_its_holders_and_back(
+    of_memory: str, opened: Callable[..., Opened], width: int, *, is_key: bool
+) -> None:
+    """The section is framed, the flame graph shows what holds most, and a link leads back to the curve."""
+    shown = opened(of_memory, viewport={"width": width, "height": 900})
+    peak = peak_of(shown)
+    if is_key:
+        peak.focus()
+        shown.page.keyboard.press("Enter")
+    else:
+        peak.click()
+    shown.wait_until("document.querySelector('#section-memory-lines:target') !== null")
+    assert shown.ask("getComputedStyle(document.querySelector('#section-memory-lines')).outlineWidth") == "2px"
+    assert shown.find("#flame-view .at").count() == 1
+    assert chosen(shown).startswith("attend (me/model.py:31): 32")
+    shown.find(".back a").first.click()
+    shown.wait_until("document.querySelector('#section-memory-snapshot:target') !== null")
+    assert not shown.find(".back").first.is_visible()
+    assert shown.overflow() == 0
+
+
+def test_the_peak_leads_to_its_holders_without_a_script(of_memory: str, opened: Callable[..., Opened]) -> None:
+    shown = opened(of_memory, java_script_enabled=False)
+    assert not shown.find(".back").first.is_visible()
+    peak_of(shown).click()
+    assert shown.find(".back").first.is_visible()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_page_of_memory_is_accessible(of_memory: str, opened: Callable[..., Opened], axe: str, scheme: str) -> None:
+    shown = opened(of_memory, color_scheme=scheme)
+    assert shown.violations(axe) == []
 
 
 def test_a_finding_is_copied_as_markdown(with_findings: str, opened: Callable[..., Opened]) -> None:

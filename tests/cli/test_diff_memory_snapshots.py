@@ -77,3 +77,16 @@ def test_saved_reports_are_sides(pair: tuple[str, str], tmp_path: Path) -> None:
 def test_urls_are_sides(pair: tuple[str, str], tmp_path: Path) -> None:
     given = [f"file://{file}" for file in pair]
     assert "went from 42 MiB to 62 MiB" in " ".join(call("diff", *given).out.split())
+
+
+def test_two_dumps_without_a_history_have_no_peak(tmp_path: Path) -> None:
+    files = []
+    for number in (1, 3):
+        memory = MemoryRecorder(ring=0)
+        for _ in range(number):
+            memory.alloc(5 * MIB, FORWARD)
+        files.append(memory.write(tmp_path / f"{number}.pickle"))
+    said = " ".join(call("diff", *files).out.split())
+    assert "What GPU0 holds at the dump went from 5.0 MiB to 15 MiB; me/model.py:30 changed most" in said
+    assert "Neither snapshot has a history" in said
+    assert "peak" not in said.lower()

@@ -51,6 +51,43 @@ def test_the_page_draws_the_curve(tmp_path: Path) -> None:
     assert "chart-memory-gpu0" in (tmp_path / "report.html").read_text("utf-8")
 
 
+@pytest.mark.parametrize(
+    ("lang", "said", "unsaid"),
+    [
+        ("en", ("Who holds memory at the dump", "Requested at the dump"), ("peak", "From before")),
+        ("ru", ("Кто держит память в момент снимка", "Запрошено в момент снимка"), ("пик",)),
+        ("zh", ("转储时谁占用显存", "转储时已申请"), ("峰值",)),
+    ],
+)
+def test_without_a_history_there_is_no_peak(
+    lang: str, said: tuple[str, ...], unsaid: tuple[str, ...], tmp_path: Path
+) -> None:
+    """Only what is held at the dump is known, in every format."""
+    memory = MemoryRecorder(ring=0)
+    memory.alloc(5 * MIB)
+    file, page = memory.write(tmp_path / "snapshot.pickle"), tmp_path / "report.html"
+    terminal = call("report", file, "--lang", lang).out
+    markdown = call("report", file, "--lang", lang, "--format", "markdown", "-o", "-").out
+    call("report", file, "--lang", lang, "-o", page)
+    shown = page.read_text("utf-8").partition("<script")[0].partition('id="definitions"')[0]
+    for text in (terminal, markdown, shown):
+        assert [words for words in said if words not in text] == []
+        assert [words for words in unsaid if words in text.lower() or words in text] == []
+
+
+def test_a_history_that_only_frees_has_a_peak(tmp_path: Path) -> None:
+    """The level is highest before the first entry, which is no missing history."""
+    memory = MemoryRecorder()
+    memory.is_recording = False
+    weights = [memory.alloc(40 * MIB) for _ in range(2)]
+    memory.is_recording = True
+    memory.free(weights.pop())
+    memory.alloc(MIB)
+    said = " ".join(call("report", memory.write(tmp_path / "snapshot.pickle")).out.split())
+    assert "80 MiB are held at the peak" in said
+    assert "no history" not in said
+
+
 def test_several_devices(tmp_path: Path) -> None:
     content, other = exhausted().content(), MemoryRecorder(device=1)
     other.alloc(5 * MIB)

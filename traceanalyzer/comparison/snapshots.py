@@ -39,6 +39,17 @@ _PEAK_LINE = Text(
     "to {after:bytes}.",
     "of two snapshots of memory; line is a file and a line such as train.py:12",
 )
+_DUMP = Text(
+    "headline-memory-change-dump",
+    "What GPU{device:number} holds at the dump went from {base:bytes} to {head:bytes}.",
+    "of two snapshots of memory without a history",
+)
+_DUMP_LINE = Text(
+    "headline-memory-change-dump-line",
+    "What GPU{device:number} holds at the dump went from {base:bytes} to {head:bytes}; {line} changed most, from "
+    "{before:bytes} to {after:bytes}.",
+    "of two snapshots of memory without a history; line is a file and a line such as train.py:12",
+)
 _NO_DEVICE = Text("headline-memory-change-none", "The snapshots have no device in common.")
 
 
@@ -118,6 +129,7 @@ def _headline(found: MemorySnapshotChange) -> Message:
     row = next((row for row in device.lines if row.name is not None and row.change_bytes), None)
     frame = None if row is None else python_frames.parse(row.name or "")
     if row is None or frame is None:
-        return _PEAK(**told)
+        return (_DUMP if found.is_of_dumps else _PEAK)(**told)
     line = code_place(frame.path, frame.line)
-    return _PEAK_LINE(**told, line=line, before=row.base_bytes, after=row.head_bytes)
+    text = _DUMP_LINE if found.is_of_dumps else _PEAK_LINE
+    return text(**told, line=line, before=row.base_bytes, after=row.head_bytes)

@@ -106,6 +106,25 @@ class Bars:
 
 
 @dataclass(frozen=True)
+class LaneBox:
+    """A box in a row: of a chart of lanes, or above curves."""
+
+    row: int
+    top: float
+    """Upper edge as a share of the row."""
+    bottom: float
+    begin: float
+    end: float
+    role: str
+    strength: float = 1.0
+    """How opaque it is, from 0 to 1."""
+    text: str = ""
+    """What stands in it, if it fits."""
+    title: str = ""
+    """What a pointer on it shows."""
+
+
+@dataclass(frozen=True)
 class Curves:
     """Levels over time; each level lasts until the next."""
 
@@ -122,28 +141,17 @@ class Curves:
     """Areas below the first curve, the lowest first, which together are as high as it; none: it is faintly filled."""
     mark_ns: float | None = None
     """A moment that is marked."""
+    mark: str = ""
+    """What is at this moment, in a few words."""
+    mark_link: str = ""
+    """Address that the mark leads to, on a page; empty: it leads nowhere."""
+    above: tuple[LaneBox, ...] = ()
+    """Boxes in rows above the curves, on the same axis."""
 
     @property
     def legend(self) -> tuple[Series, ...]:
         """All curves with their colours, and the areas as they lie, the highest first."""
         return (*self.series, *reversed(self.stacked))
-
-
-@dataclass(frozen=True)
-class LaneBox:
-    """A box in one row of a chart of lanes."""
-
-    row: int
-    top: float
-    """Upper edge as a share of the row."""
-    bottom: float
-    begin: float
-    end: float
-    role: str
-    strength: float = 1.0
-    """How opaque it is, from 0 to 1."""
-    text: str = ""
-    """What stands in it, if it fits."""
 
 
 @dataclass(frozen=True)

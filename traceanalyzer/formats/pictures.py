@@ -37,6 +37,10 @@ _LEAST_LETTERS = 8
 """Letters for which a column has room, so that each column has its name, shortened if need be."""
 _LANE, _LANE_NAMES = 22, 20
 """Height of a row of boxes, and what its name needs in a wide picture beyond the usual margin, in pixels."""
+_ABOVE, _SIGN = 18, 16
+"""Heights of a row of boxes above curves, and of what stands above a mark, in pixels."""
+_FINGER, _POINTER = 14, 3
+"""Half the width of the area around a mark that can be clicked, and least width of a box with a title, in pixels."""
 _MOST_TICKS = 4
 _ROUND = (1, 2, 2.5, 5, 10, 20)
 _MOST_MARKS = 20
@@ -65,6 +69,8 @@ class Shape:
     is_dashed: bool = False
     opacity: str | None = None
     """How opaque an area is, from 0 to 1; None for opaque."""
+    title: str = ""
+    """What a pointer on it shows, where the painter can."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +83,8 @@ class Picture:
     areas: tuple[Shape, ...] = ()
     lines: tuple[Shape, ...] = ()
     labels: tuple[Label, ...] = ()
+    way: tuple[Label, str] | None = None
+    """A label that leads somewhere, and the path of the area around it that does, too."""
 
 
 @dataclass(frozen=True)
@@ -207,9 +215,11 @@ def _lane_marks(chart: Lanes, language: Language, reach: int) -> Iterator[tuple[
 class _Axes:
     """The area of a chart between margins for labels."""
 
-    def __init__(self, width: int, low: float, top: float) -> None:
+    def __init__(self, width: int, low: float, top: float, *, begin: int = _TOP) -> None:
         self.width = width
-        self.height = 220 if width >= WIDE else 190
+        self.begin = begin
+        """Where the area begins, in pixels from the upper edge."""
+        self.height = (220 if width >= WIDE else 190) + begin - _TOP
         self._low, self._top = low, top
 
     def x(self, share: float) -> float:
@@ -219,7 +229,7 @@ class _Axes:
     def y(self, value: float) -> float:
         """Vertical position of a value."""
         share = (value - self._low) / (self._top - self._low)
-        return self.height - _BOTTOM - share * (self.height - _TOP - _BOTTOM)
+        return self.height - _BOTTOM - share * (self.height - self.begin - _BOTTOM)
 
     def levels(self, language: Language, largest: float, unit: str) -> tuple[tuple[Shape, ...], list[Label]]:
         """Lines at round values from 0 on, in the unit of the largest value, and their labels."""
@@ -253,7 +263,9 @@ def _curves(chart: Curves, language: Language, width: int) -> Picture:
     """Levels over time, the area below the first one in its parts, or faintly filled."""
     highest = max(level for part in chart.series for level in part.values)
     lowest = min(level for part in chart.series for level in part.values)
-    axes = _Axes(width, min(0.0, lowest), highest * 1.08 or 1.0)
+    lanes = 1 + max((box.row for box in chart.above), default=-1)
+    begin = _TOP + _ABOVE * lanes + (_SIGN if chart.mark else 0)
+    axes = _Axes(width, min(0.0, lowest), highest * 1.08 or 1.0, begin=begin)
     span = _Span.of(chart)
     curves = []
     for times, part in zip(chart.times_ns, chart.series, strict=True):
@@ -263,13 +275,49 @@ def _curves(chart: Curves, language: Language, width: int) -> Picture:
     else:
         left = px(axes.x(span.share(chart.times_ns[0][0])))
         areas = (Shape(chart.series[0].role, f"{curves[0].path}V{px(axes.y(0.0))}H{left}Z", opacity="0.18"),)
+    way = None
     if chart.mark_ns is not None:
-        x = px(axes.x(span.share(chart.mark_ns)))
-        curves.append(Shape("ink", f"M{x} {_TOP}V{px(axes.y(0.0))}", is_dashed=True))
+        x = axes.x(span.share(chart.mark_ns))
+        curves.append(Shape("ink", f"M{px(x)} {begin}V{px(axes.y(0.0))}", is_dashed=True))
+        way = _way(chart.mark, x, axes)
     grid, labels = axes.levels(language, highest, chart.unit)
     for time, text in _ticks(language, span.begin, span.begin + span.length, span.end, "ns"):
         labels.append(axes.below(axes.x(span.share(time)), text))
-    return Picture(axes.height, grid, areas, (*curves, axes.ground()), tuple(labels))
+    over, names = _above(chart, span, axes)
+    labels += names
+    if way is not None and not chart.mark_link:
+        labels.append(way[0])
+    lines = (*curves, axes.ground())
+    return Picture(axes.height, grid, (*areas, *over), lines, tuple(labels), way if chart.mark_link else None)
+
+
+def _way(text: str, x: float, axes: _Axes) -> tuple[Label, str]:
+    """What stands above a mark, within the picture, and the area that can be clicked."""
+    half = len(text) * _LETTER / 2
+    middle = max(half, min(x, axes.width - half))
+    label = Label(middle, axes.begin - 5, text, "ink", "middle")
+    low, high = max(0.0, x - _FINGER), min(x + _FINGER, float(axes.width))
+    return label, box_path(low, high, axes.begin - _SIGN, axes.y(0.0))
+
+
+def _above(chart: Curves, span: _Span, axes: _Axes) -> tuple[list[Shape], list[Label]]:
+    """The boxes above the curves, and their names where they fit; those too narrow for either as one path."""
+    shapes: list[Shape] = []
+    labels: list[Label] = []
+    narrow: dict[str, str] = {}
+    for box in chart.above:
+        left, right = (axes.x(span.share(time)) for time in (box.begin, box.end))
+        top = _EDGE + _ABOVE * box.row
+        path = box_path(left, max(left + _LEAST, right - 0.5), top, top + _ABOVE - 2)
+        if right - left < _POINTER:
+            narrow[box.role] = narrow.get(box.role, "") + path
+            continue
+        shapes.append(Shape(box.role, path, title=box.title))
+        letters = int((right - left - 4) / _LETTER)
+        if letters >= min(_LEAST_LETTERS, len(box.text)):
+            name = shorten(box.text, letters)
+            labels.append(Label((left + right) / 2, top + _ABOVE - 6, name, "paper", "middle"))
+    return [*shapes, *(Shape(role, path) for role, path in narrow.items())], labels
 
 
 def _areas(chart: Curves, span: _Span, axes: _Axes) -> Iterator[Shape]:

@@ -10,10 +10,10 @@ from traceanalyzer.analyzers.idle import DeviceIdle, Idle
 from traceanalyzer.analyzers.kernels.clocks import Clocks, DeviceClock
 from traceanalyzer.analyzers.memory import DeviceMemoryUse, MemoryUse
 from traceanalyzer.analyzers.memory.levels import Curve
-from traceanalyzer.analyzers.memory.peak_picture import HeldOverTime
+from traceanalyzer.analyzers.memory.peak_picture import HeldOverTime, MemorySpan
 from traceanalyzer.analyzers.memory.snapshots import MemorySnapshotUse, SnapshotDevice
 from traceanalyzer.formats import hang_charts, rank_charts
-from traceanalyzer.formats.charts import Bars, Chart, Curves, Series, StackedBars
+from traceanalyzer.formats.charts import Bars, Chart, Curves, LaneBox, Series, StackedBars
 from traceanalyzer.formats.language import Language
 from traceanalyzer.knowledge import gpu_clocks
 from traceanalyzer.report.message import Text
@@ -50,6 +50,18 @@ _BY_KIND_SAY = Text(
     "dashed line is the peak; most of it is {kind}, {held:bytes}.",
     note="device is CPU or GPU and a number, kind is what memory holds: gradients, activations",
 )
+_PEAK = Text("figure-memory-peak", "Peak: {held:bytes}", "above a dashed line")
+_ABOVE = Text("figure-memory-above", "Above: when parts of the program ran.", "below a picture of memory over time")
+_SPAN = Text("figure-memory-span", "{name}: {time:ns}", "name is a part of a program")
+_RUNNING = {
+    "setup": ("cpu_exec", Text("figure-memory-setup", "setup", "a part of a training: modules are made")),
+    "forward": ("kernel", Text("figure-memory-forward", "forward", "a pass of a training")),
+    "backward": ("communication", Text("figure-memory-backward", "backward", "a pass of a training")),
+    "optimizer": ("memcpy", Text("figure-memory-optimizer", "optimizer", "a part of a training: its update")),
+}
+"""Parts of a program: the colours of what they make, and their names."""
+_MOST_ROWS = 3
+"""Rows of parts within parts that the program annotated (own choice); what is deeper is left out."""
 KIND_ROLES = {
     "parameters": "cpu_exec",
     "optimizer": "memcpy",
@@ -152,7 +164,32 @@ def _of_snapshot(device: SnapshotDevice, language: Language) -> Iterator[tuple[s
     requested = _whole(device.requested)
     if _lasts(requested) and max(requested.level_bytes) >= _LEAST_BYTES:
         curves = _memory(f"GPU{device.device}", requested, _whole(device.reserved), language, _REQUESTED)
-        yield "memory-snapshot", _by_kind(curves, device.over_time, f"GPU{device.device}", language)
+        curves = _by_kind(curves, device.over_time, f"GPU{device.device}", language)
+        yield "memory-snapshot", _with_parts(curves, device, language)
+
+
+def _with_parts(curves: Curves, device: SnapshotDevice, language: Language) -> Curves:
+    """The curves below the parts of the program that ran: by stacks in the first row, annotated ones below it."""
+    boxes = []
+    for span in device.running:
+        if span.name in _RUNNING:
+            role, text = _RUNNING[span.name]
+            boxes.append(_box(span, 0, role, language.text(text), language))
+    first, ends = min(1, len(boxes)), [-1] * _MOST_ROWS
+    for span in device.annotated:
+        row = next((row for row, end in enumerate(ends) if end <= span.start_ns), None)
+        if row is not None:
+            ends[row] = span.end_ns
+            boxes.append(_box(span, first + row, "muted", clean(span.name), language))
+    if not boxes:
+        return curves
+    said = language.chain(" ", (curves.description, language.text(_ABOVE)))
+    return replace(curves, above=tuple(boxes), description=said)
+
+
+def _box(span: MemorySpan, row: int, role: str, name: str, language: Language) -> LaneBox:
+    title = language.text(_SPAN, name=name, time=span.end_ns - span.start_ns)
+    return LaneBox(row, 0.0, 1.0, float(span.start_ns), float(span.end_ns), role, text=name, title=title)
 
 
 def _by_kind(curves: Curves, held: HeldOverTime | None, device: str, language: Language) -> Curves:
@@ -186,6 +223,7 @@ def _by_kind(curves: Curves, held: HeldOverTime | None, device: str, language: L
             for kind in kinds
         ),
         mark_ns=float(held.time_ns[place]),
+        mark=language.text(_PEAK, held=max(totals)),
     )
 
 

@@ -13,7 +13,7 @@ from traceanalyzer.report.names import named_code, word
 from traceanalyzer.report.section import Section, Topic
 from traceanalyzer.sections import columns
 from traceanalyzer.sections.columns import Column, known, table
-from traceanalyzer.sections.memory_snapshot import KIND_LABELS
+from traceanalyzer.sections.memory_snapshot import KIND_LABELS, REQUESTED_AT_DUMP
 
 TITLE = Text("memory-change-title", "What changed between the snapshots")
 _LINES_TITLE = Text("memory-change-lines-title", "Lines that hold more or less")
@@ -41,6 +41,9 @@ _UNRELATED = Text(
     "memory-change-unrelated",
     "No line of a program holds memory in both: they may be of different programs, or without stacks.",
     "of two snapshots of memory",
+)
+_AT_DUMP = Text(
+    "memory-change-both-no-history", "Neither snapshot has a history: what is held at the dumps is compared."
 )
 _FIGURES = {
     "peak": Text("memory-change-peak", "Peak, requested"),
@@ -74,7 +77,8 @@ def build(report: Report, top: int) -> Iterator[Section]:
         return
     is_alone = len(found.devices) == 1
     named = [(None if is_alone else f"GPU{device.device}", device) for device in found.devices]
-    figures = [_Row(name, _label(_FIGURES, row.figure), row) for name, device in named for row in device.figures]
+    texts = {**_FIGURES, "peak": REQUESTED_AT_DUMP} if found.is_of_dumps else _FIGURES
+    figures = [_Row(name, _label(texts, row.figure), row) for name, device in named for row in device.figures]
     kinds = [_Row(name, _label(KIND_LABELS, row.name or ""), row) for name, device in named for row in device.kinds]
     tables = (
         table("memory_change_figures", _FIGURE_COLUMNS, figures),
@@ -100,7 +104,9 @@ def _said(found: MemorySnapshotChange) -> Iterator[Message]:
         yield _BASE_ONLY(device=device)
     for device in found.head_only:
         yield _HEAD_ONLY(device=device)
-    for side in found.without_history:
+    if found.is_of_dumps:
+        yield _AT_DUMP()
+    for side in found.without_history if not found.is_of_dumps else ():
         yield _NO_HISTORY[side]()
     for one in found.settings:
         values = {"base": one.base or _UNSET(), "head": one.head or _UNSET()}

@@ -20,6 +20,11 @@ from traceanalyzer.sections.columns import Column, detail, facts, known, optiona
 TITLE = Text("snapshot-title", "Memory by the snapshot")
 FAILED_TITLE = Text("snapshot-failed-title", "Out of memory")
 _LINES_TITLE = Text("snapshot-lines-title", "Who holds the peak")
+_DUMP_LINES_TITLE = Text(
+    "snapshot-dump-lines-title",
+    "Who holds memory at the dump",
+    "the dump is the moment at which a snapshot was written",
+)
 _MORE_TITLE = Text("snapshot-more-title", "More about the snapshot")
 _STOPPED = Text(
     "snapshot-stopped",
@@ -75,8 +80,22 @@ def _line(row: HeldLine | KeptLine | GrowingLine | FailedAllocation) -> str | No
     return row.line if frame is None else named_code(frame.function, frame.path, frame.line)
 
 
+REQUESTED_AT_DUMP = Text(
+    "snapshot-requested-at-dump", "Requested at the dump", "the dump is the moment at which a snapshot was written"
+)
 _FIGURES = (
-    Column(Text("snapshot-peak", "Peak, requested"), "bytes", "peak_requested_bytes"),
+    Column(
+        Text("snapshot-peak", "Peak, requested"),
+        "bytes",
+        lambda row: row.peak_requested_bytes if row.has_history else None,
+        if_any=known,
+    ),
+    Column(
+        REQUESTED_AT_DUMP,
+        "bytes",
+        lambda row: None if row.has_history else row.active_requested_bytes,
+        if_any=known,
+    ),
     Column(Text("snapshot-peak-at", "Peak at", "time since the first entry"), "ns", "peak_ns", if_any=known),
     Column(Text("snapshot-reserved", "Reserved at the dump"), "bytes", "reserved_bytes"),
     Column(Text("snapshot-active", "Active at the dump"), "bytes", "active_bytes"),
@@ -121,6 +140,12 @@ class _OfDevice(NamedTuple):
     """None where there is only one."""
     part: Any
     peak: int
+    has_history: bool = True
+
+    @property
+    def older(self) -> int | None:
+        """Bytes from before the history; None if there is none."""
+        return self.part.older_bytes if self.has_history else None
 
     @property
     def share(self) -> float | None:
@@ -132,7 +157,7 @@ _DEVICE = Column(columns.DEVICE.title, "", "device", if_any=known)
 KIND = Column(Text("snapshot-kind", "Kind", "of what holds memory"), "", lambda row: kind_label(row.part.kind))
 _BLOCKS = Column(Text("snapshot-blocks", "Blocks"), "count", "part.blocks")
 _HELD = Column(Text("snapshot-held", "Held"), "bytes", "part.held_bytes")
-_OLDER_COLUMN = Column(Text("snapshot-older-column", "From before"), "bytes", "part.older_bytes", if_any=bool)
+_OLDER_COLUMN = Column(Text("snapshot-older-column", "From before"), "bytes", "older", if_any=bool)
 _LARGEST = Column(Text("snapshot-largest", "Largest"), "bytes", "part.largest_bytes", is_extra=True)
 _LINE = columns.LINE.of(lambda row: row.part.line if isinstance(row.part.line, Message) else _line(row.part))
 _KIND_COLUMNS = (_DEVICE, KIND, _BLOCKS, _HELD, _OLDER_COLUMN, columns.SHARE)
@@ -212,20 +237,21 @@ def _rows(found: MemorySnapshotUse, field: str) -> list[_OfDevice]:
     """The rows of all devices."""
     is_alone = len(found.devices) == 1
     return [
-        _OfDevice(None if is_alone else f"GPU{device.device}", row, device.peak_requested_bytes)
+        _OfDevice(None if is_alone else f"GPU{device.device}", row, device.peak_requested_bytes, device.has_history)
         for device in found.devices
         for row in getattr(device, field)
     ]
 
 
 def _holders(found: MemorySnapshotUse, top: int) -> Iterator[Section]:
-    """Who holds the peak, by line; nothing where no line is known."""
+    """Who holds the peak, or what is held at the dump, by line; nothing where no line is known."""
     has_history = any(device.has_history for device in found.devices)
-    lines = [row._replace(part=part) for row in _rows(found, "lines") for part in _told(row.part, has_history)]
+    lines = [row._replace(part=part) for row in _rows(found, "lines") for part in _told(row.part, row.has_history)]
     if any(not isinstance(row.part.line, Message) for row in lines):
         lines.sort(key=lambda row: -row.part.held_bytes)
         holders = table("memory_lines", _LINE_COLUMNS, lines, top)
-        yield Section("memory-lines", _LINES_TITLE(), tables=(holders,), topic=Topic.MEMORY, is_essential=True)
+        title = _LINES_TITLE if has_history else _DUMP_LINES_TITLE
+        yield Section("memory-lines", title(), tables=(holders,), topic=Topic.MEMORY, is_essential=True)
 
 
 class _Unnamed(NamedTuple):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from tests.builders.memory_snapshot import MIB
+from itertools import pairwise
+
+from tests.builders.memory_snapshot import MIB, MemoryRecorder
 from tests.rules.memory.programs import Training
 from traceanalyzer.analyzers.memory import snapshots
+from traceanalyzer.analyzers.memory.peak_picture import MemorySpan
 from traceanalyzer.analyzers.memory.snapshots import SnapshotDevice
 
 
@@ -34,3 +37,29 @@ def test_stacks_add_up_to_the_peak() -> None:
     assert kinds["activations"] == 48
     names = {(held.frames[frame].name, size // MIB) for frame, _, size in rows}
     assert {("attend", 32), ("mlp", 16)} <= names
+
+
+def test_spans_say_which_part_of_the_program_ran_when() -> None:
+    found = device()
+    names = [span.name for span in found.running]
+    assert names[:4] == ["setup", "forward", "backward", "optimizer"]
+    assert names[1:] == ["forward", "backward", "optimizer"] * 3
+    assert all(one.end_ns == two.start_ns for one, two in pairwise(found.running))
+    assert found.running[-1].end_ns == found.span_ns
+
+
+def test_annotated_parts_have_times_within_the_history() -> None:
+    """A part that began before the history is cut, one that had not ended lasts to its end, an earlier one is none."""
+    memory = MemoryRecorder()
+    with memory.part("over"):
+        memory.now_us += 5
+    memory.marks.append({"stage": "START", "name": "load", "device": 0, "time_us": memory.now_us})
+    memory.now_us += 100
+    block = memory.alloc(MIB)
+    memory.marks.append({"stage": "END", "name": "load", "device": 0, "time_us": memory.now_us + 5})
+    memory.marks.append({"stage": "START", "name": "step", "device": 0, "time_us": memory.now_us + 6})
+    memory.marks.append({"stage": "START", "name": "other device", "device": 1, "time_us": memory.now_us + 6})
+    memory.free(block)
+    (found,) = snapshots.analyze(memory.read()).devices
+    assert found.annotated == (MemorySpan("load", 0, 15_000), MemorySpan("step", 16_000, 30_000))
+    assert found.span_ns == 30_000

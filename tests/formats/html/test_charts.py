@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 
 import pytest
 
@@ -11,7 +12,7 @@ from tests.builders import TraceBuilder
 from tests.formats.samples import EVERY, report_of
 from tests.reading import plain, read_built
 from traceanalyzer.formats import chart_files, charts, html, pictures, report_charts
-from traceanalyzer.formats.charts import Bars, Chart, Curves, Series, StackedBars
+from traceanalyzer.formats.charts import Bars, Chart, Curves, LaneBox, Series, StackedBars
 from traceanalyzer.formats.language import ENGLISH
 from traceanalyzer.formats.svg import element
 from traceanalyzer.pipeline import analyze
@@ -107,6 +108,28 @@ def test_levels_below_0_and_a_single_moment_are_drawn() -> None:
         numbers = re.findall(r"[MHV ](-?[\d.]+)", element(chart, ENGLISH, charts.WIDE))
         assert numbers
         assert all(0 <= float(number) <= charts.WIDE for number in numbers)
+
+
+def test_parts_of_a_program_stand_above_the_curve_and_the_mark_leads_somewhere() -> None:
+    """Names stand in boxes that have room for them; in a file the mark is a label only."""
+    boxes = (
+        LaneBox(0, 0.0, 1.0, 0.0, 5e6, "kernel", text="forward", title="forward: 5 ms"),
+        LaneBox(1, 0.0, 1.0, 6e6, 6.01e6, "muted", text="zero_grad", title="zero_grad: 10 µs"),
+    )
+    chart = replace(CURVES, mark_ns=5e6, mark="Peak: 2 GB", above=boxes)
+    plain_svg = ET.fromstring(element(chart, ENGLISH, charts.WIDE))
+    texts = [text.text for text in plain_svg.iter("text")]
+    assert {"forward", "Peak: 2 GB"} <= set(texts)
+    assert "zero_grad" not in texts
+    assert plain_svg.get("role") == "img"
+    assert not list(plain_svg.iter("a"))
+    linked = ET.fromstring(element(replace(chart, mark_link="#holders"), ENGLISH, charts.WIDE))
+    (link,) = linked.iter("a")
+    assert (link.get("href"), link.findtext("text")) == ("#holders", "Peak: 2 GB")
+    assert linked.get("role") == "group"
+    assert [path.findtext("title") for path in linked.iter("path") if len(path)] == ["forward: 5 ms"]
+    highest = min(float(y) for path in linked.iter("path") for y in re.findall(r"M\S+ (\S+?)H", path.get("d") or ""))
+    assert highest >= 0
 
 
 @pytest.mark.parametrize(("top", "step"), [(0.7, 0.2), (4, 1), (4.1, 2), (9, 2.5), (18.3, 5), (1001, 500), (1, 0.25)])

@@ -147,6 +147,13 @@ def _next(entries: I64, after: int) -> int | None:
     return int(entries[place]) if place < len(entries) else None
 
 
+def running_parts(blocks: Lifetimes, stacks: Sequence[Frames]) -> tuple[I64, I64]:
+    """The entries at which another part of the program begins to run, and the `AllocationPlace` of each."""
+    phases = _Phases(blocks, stacks)
+    is_first = np.append(True, phases.place[1:] != phases.place[:-1])[: len(phases.entry)]
+    return phases.entry[is_first], phases.place[is_first]
+
+
 def forward_passes(blocks: Lifetimes, kinds: U8, stacks: Sequence[Frames]) -> tuple[I64, ...]:
     """The activations of each forward pass that a backward pass frees; of the last one those that are left, too.
 

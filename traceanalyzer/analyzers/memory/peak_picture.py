@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers.memory.block_kinds import KIND_NAMES, BlockKind
-from traceanalyzer.knowledge.allocation_places import Frames, is_own, is_python
+from traceanalyzer.analyzers.memory.block_kinds import KIND_NAMES, BlockKind, running_parts
+from traceanalyzer.knowledge.allocation_places import AllocationPlace, Frames, is_own, is_python
 from traceanalyzer.structure.block_lifetimes import Lifetimes
 from traceanalyzer.structure.stack_rows import stack_rows
+from traceanalyzer.trace.memory_snapshot import MemoryAnnotation
 from traceanalyzer.trace.table import I64, U8
 
 _FRAMES = 600
 """Most frames with rows of their own (own choice: more than a screen can show side by side)."""
 _DEEPEST = 60
 """Most frames of a stack that are shown, the outermost ones (own choice)."""
+_MOST_SPANS = 200
+"""Spans that a result keeps, the longest ones (own choice: more than a screen can show side by side)."""
+_RUNNING = {
+    AllocationPlace.SETUP: "setup",
+    AllocationPlace.FORWARD: "forward",
+    AllocationPlace.BACKWARD: "backward",
+    AllocationPlace.OPTIMIZER: "optimizer",
+}
+"""Parts of a program as results name them."""
 
 
 class KindLevels(msgspec.Struct, frozen=True):
@@ -37,6 +47,17 @@ class HeldOverTime(msgspec.Struct, frozen=True):
     kinds: tuple[KindLevels, ...]
     """Kinds that hold anything at any of them, what stays longest first: parameters, optimizer, gradients, activations,
     temporary, unknown."""
+
+
+class MemorySpan(msgspec.Struct, frozen=True):
+    """A time in which a part of the program ran."""
+
+    name: str
+    """As the program named it; of what stacks show `setup`, `forward`, `backward`, or `optimizer`."""
+    start_ns: int
+    """Its begin in ns since the first entry of the history; 0 if it began before."""
+    end_ns: int
+    """Its end; that of the history if it had not ended."""
 
 
 class HeldFrame(msgspec.Struct, frozen=True):
@@ -105,6 +126,59 @@ def _level(blocks: Lifetimes, rows: I64, entries: I64) -> I64:
         return found
 
     return until(blocks.born[rows]) - until(blocks.died[rows])
+
+
+def running_spans(blocks: Lifetimes, stacks: Sequence[Frames], time_ns: I64) -> tuple[MemorySpan, ...]:
+    """When setup, forward and backward passes and updates ran, by the stacks of allocations, in the order of time.
+
+    Args:
+        blocks: All blocks.
+        stacks: The stacks that `blocks.frames` is about.
+        time_ns: When each entry is.
+    """
+    entries, places = running_parts(blocks, stacks)
+    ends = np.append(entries[1:], len(time_ns) - 1)[: len(entries)]
+    return _longest(
+        MemorySpan(_RUNNING[AllocationPlace(place)], start, end)
+        for place, start, end in zip(places.tolist(), time_ns[entries].tolist(), time_ns[ends].tolist(), strict=True)
+    )
+
+
+def annotated_spans(
+    device: int, annotations: Iterable[MemoryAnnotation], time_us: I64, span_ns: int
+) -> tuple[MemorySpan, ...]:
+    """When the parts ran that the program annotated, in the order of time.
+
+    An end belongs to the last begin of its name. A part without an end ran until the end.
+
+    Args:
+        device: Number of the device.
+        annotations: Those of the snapshot.
+        time_us: When each entry of the history is, since 1970.
+        span_ns: From the first entry to the last one.
+    """
+    begun: defaultdict[str, list[int]] = defaultdict(list)
+    found: list[tuple[str, int, int]] = []
+    for mark in annotations:
+        if mark.device == device and mark.stage == "START":
+            begun[mark.name].append(mark.time_us)
+        elif mark.device == device and mark.stage == "END" and begun[mark.name]:
+            found.append((mark.name, begun[mark.name].pop(), mark.time_us))
+    if not len(time_us) or not time_us[0]:
+        return ()
+    first, last = int(time_us[0]), int(time_us[0]) + span_ns // 1000
+    found += [(name, start, last) for name, starts in begun.items() for start in starts]
+    return _longest(
+        MemorySpan(name, 1000 * max(0, start - first), min(span_ns, 1000 * (end - first)))
+        for name, start, end in found
+        if start <= last and end >= first
+    )
+
+
+def _longest(spans: Iterable[MemorySpan]) -> tuple[MemorySpan, ...]:
+    """The spans that last longest, in the order of time, those around others first."""
+    kept = sorted(spans, key=lambda span: span.start_ns - span.end_ns)[:_MOST_SPANS]
+    return tuple(sorted(kept, key=lambda span: (span.start_ns, -span.end_ns, span.name)))
 
 
 def held_stacks(blocks: Lifetimes, kinds: U8, rows: I64, stacks: Sequence[Frames], level: int) -> HeldStacks:

@@ -37,7 +37,8 @@ class FigureChange(msgspec.Struct, frozen=True):
     """A figure of one device in two snapshots."""
 
     figure: str
-    """`peak` of requested bytes; at the dump `reserved`, `active` and `inactive` bytes."""
+    """`peak` of requested bytes, without a history what is held at the dump; there also `reserved`, `active` and
+    `inactive` bytes."""
     base_bytes: int
     """Bytes in the first snapshot."""
     head_bytes: int
@@ -88,6 +89,11 @@ class MemorySnapshotChange(msgspec.Struct, frozen=True):
     """Sides (`base`, `head`) that have no history, so that their peak is what is held at the dump."""
     common_lines: int
     """Lines of the program that hold memory in both."""
+
+    @property
+    def is_of_dumps(self) -> bool:
+        """Whether neither has a history, so that only what is held at the dumps is compared."""
+        return len(self.without_history) > 1
 
 
 def compare(base: MemorySnapshotUse, head: MemorySnapshotUse) -> MemorySnapshotChange:

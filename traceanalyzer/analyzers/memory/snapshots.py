@@ -15,7 +15,7 @@ import numpy as np
 from traceanalyzer.analyzers.memory import peak_picture, snapshot_history, snapshot_peak
 from traceanalyzer.analyzers.memory.block_kinds import kinds_of
 from traceanalyzer.analyzers.memory.levels import Curve, curve, curve_rows
-from traceanalyzer.analyzers.memory.peak_picture import HeldOverTime, HeldStacks
+from traceanalyzer.analyzers.memory.peak_picture import HeldOverTime, HeldStacks, MemorySpan
 from traceanalyzer.analyzers.memory.snapshot_history import Levels
 from traceanalyzer.analyzers.memory.snapshot_peak import GrowingLine, HeldKind, HeldLine, HeldSize, KeptLine, StackNames
 from traceanalyzer.trace.memory_snapshot import ACTIONS, DeviceMemory, MemoryAnnotation, MemorySnapshot
@@ -116,19 +116,19 @@ class SnapshotDevice(msgspec.Struct, frozen=True):
     start_requested_bytes: int
     """Requested bytes that were held before the first entry."""
     peak_requested_bytes: int
-    """Highest level of requested bytes."""
+    """Highest level of requested bytes; without a history what is held at the dump."""
     peak_entry: int | None
-    """The entry of the history at which it is reached; null if it is before the first one."""
+    """The entry of the history at which it is reached; null if it is before the first one, and without a history."""
     peak_ns: int | None
     """Time of that entry, in ns since the first one; null where `peak_entry` is."""
     peak_older_bytes: int
-    """Bytes of the peak that were allocated before the history."""
+    """Bytes of the peak that were allocated before the history; without one all."""
     unused_graph_bytes: int | None
     """Bytes of the peak that autograd had saved, if the history has no backward pass; null if it has one."""
     kinds: tuple[HeldKind, ...]
-    """What lives at the peak by kind, the largest first."""
+    """What lives at the peak by kind, the largest first; without a history at the dump."""
     lines: tuple[HeldLine, ...]
-    """What lives at the peak by line of the program, the largest first."""
+    """What lives at the peak by line of the program, the largest first; without a history at the dump."""
     sizes: tuple[HeldSize, ...]
     """What was allocated in the history and lives at the peak, by size."""
     kept: tuple[KeptLine, ...]
@@ -155,7 +155,12 @@ class SnapshotDevice(msgspec.Struct, frozen=True):
     over_time: HeldOverTime | None = None
     """The level by kind, over time; null without a history, and in reports of old versions."""
     stacks: HeldStacks | None = None
-    """What lives at the peak by kind and stack; null in reports of old versions."""
+    """What lives at the peak, or without a history at the dump, by kind and stack; null in reports of old versions."""
+    running: tuple[MemorySpan, ...] = ()
+    """When setup, forward and backward passes and updates of the optimizer ran, by the stacks of allocations; the
+    longest ones, in the order of time."""
+    annotated: tuple[MemorySpan, ...] = ()
+    """When the parts ran that the program annotated; the longest ones, in the order of time."""
 
     @property
     def has_history(self) -> bool:
@@ -258,6 +263,10 @@ def _device(device: DeviceMemory, snapshot: MemorySnapshot, names: StackNames) -
         reserved=None if level.reserved is None else curve(time, level.reserved),
         over_time=_over_time(level, kinds, time) if len(time) else None,
         stacks=peak_picture.held_stacks(level.lifetimes, kinds, level.alive_at_peak(), names.stacks, level.peak),
+        running=peak_picture.running_spans(level.lifetimes, names.stacks, time),
+        annotated=peak_picture.annotated_spans(
+            device.device, snapshot.annotations, history.time_us, int(time[-1]) if len(time) else 0
+        ),
     )
 
 

@@ -150,6 +150,8 @@ class PageSection:
     grids: tuple[HtmlGrid, ...]
     is_folded: bool
     size: str | None
+    back: str = ""
+    """Where a reader comes from who follows a link of a picture to it."""
 
 
 @dataclass
@@ -185,7 +187,7 @@ def assemble(report: Report, language: Language, detail: PageDetail) -> str:
     timeline = waterfall.build(report, language, detail, times, [card.card for card in advice.cards])
     terms = _terms(shown, flame, has_timeline=timeline is not None)
     groups = _groups(language)
-    drawn = _charts(report, language)
+    drawn = flames.linked(_charts(report, language), shown)
     ranked = next((each for name in _OF_RANKS for each in drawn if each[1].id == name), None)
     _fill(groups, report, shown, tree, [each for each in drawn if each is not ranked], language, detail)
     special = {"findings": advice.cards, "timeline": timeline, "flames": flame, "definitions": terms}
@@ -199,6 +201,7 @@ def assemble(report: Report, language: Language, detail: PageDetail) -> str:
             findings=advice,
             waterfall=_waterfall(timeline, report, language) if timeline else None,
             flames=flame,
+            flames_back=flames.way_back(drawn, "flames"),
             as_json=as_json,
             definitions=_definitions(terms, language),
             say=summary.prose,
@@ -325,7 +328,8 @@ def _fill(
             continue
         group = groups[section.topic]
         pictures = tuple(picture(chart, language) for owner, chart in drawn if owner == section.id)
-        group.blocks.append(block(section, pictures, group, language, detail, fold=report.trace is not None))
+        made = block(section, pictures, group, language, detail, fold=report.trace is not None)
+        group.blocks.append(replace(made, back=flames.way_back(drawn, made.id)))
     if tree is not None:
         groups["modules"].tree = tree
         if len(tree.nodes) < tree.total:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from traceanalyzer.analyzers.host.flame_frames import FlameFrames
 from traceanalyzer.analyzers.memory import MemoryUse
 from traceanalyzer.analyzers.memory.peak_picture import HeldFrame, HeldStacks
 from traceanalyzer.analyzers.memory.snapshots import MemorySnapshotUse
+from traceanalyzer.formats.charts import Chart, Curves
 from traceanalyzer.formats.flame_files import TITLES, frame_with_place
 from traceanalyzer.formats.html.cells import PageDetail
 from traceanalyzer.formats.language import Language, unit_names
@@ -17,7 +18,7 @@ from traceanalyzer.formats.report_charts import KIND_ROLES
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
 from traceanalyzer.report.names import clean, code_place, shorten, word
-from traceanalyzer.report.section import Term
+from traceanalyzer.report.section import Section, Term
 from traceanalyzer.sections.memory_snapshot import KIND_LABELS
 
 _TONES = {
@@ -47,6 +48,8 @@ TERMS = (
 )
 _HELD = Text("flames-held", "Memory of {device} at its peak", "title of a flame graph; device is GPU0 and the like")
 _HELD_SAY = Text("flames-held-say", "What lives at the peak, by kind and by the stack that allocated it.")
+_DUMPED = Text("flames-dumped", "Memory of {device} at the dump", "title of a flame graph; device is GPU0 and the like")
+_DUMPED_SAY = Text("flames-dumped-say", "What is held at the dump, by kind and by the stack that allocated it.")
 HELD_TERMS = (
     Term(
         Text("define-held-flames", "Flame graph of memory"),
@@ -59,6 +62,8 @@ HELD_TERMS = (
 )
 _PLACES = {"own": "communication", "library": "memset", "native": "cpu-exec"}
 """Tones of the frames of stacks that hold memory."""
+_HOLDERS = {"memory-snapshot": "memory-lines", "memory": "memory-at-peak"}
+"""Sections that say who holds a peak, by the section of its curve."""
 _LEAST = 0.004
 """Least share of the static picture that a bar has (own choice: some pixels)."""
 _LABELLED = 0.03
@@ -97,6 +102,8 @@ class _Graph:
     """Width of each row: its time or its bytes."""
     count: tuple[int, ...]
     unit: str
+    curve: str = ""
+    """The chart whose peak it is about, by its id."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +125,7 @@ def build(report: Report, language: Language, detail: PageDetail) -> Flames | No
         return None
     found = report.result("flame_frames", FlameFrames)
     return Flames(
-        language.say(_time(found) if found is not None and graphs[0].unit == "ns" else _HELD_SAY()),
+        language.say(_time(found) if found is not None and graphs[0].unit == "ns" else _memory_said(report)),
         _terms(graphs),
         tuple(_picture(graph, names, tones) for graph in graphs),
         {
@@ -154,23 +161,48 @@ def _of_memory(
     report: Report, language: Language, detail: PageDetail, names: list[str], tones: list[str]
 ) -> Iterator[_Graph]:
     """Graphs of what holds the peak of each device."""
-    for name, held in list(_held(report))[:_MOST_DEVICES]:
+    for name, held, is_peak in list(_held(report))[:_MOST_DEVICES]:
         if held is not None and held.held_bytes:
             first = len(names)
             names += [shorten(_held_name(frame, language.unmarked), min(200, detail.name)) for frame in held.frames]
             tones += [_held_tone(frame) for frame in held.frames]
             numbers = tuple(first + frame if 0 <= frame < len(held.frames) else -1 for frame in held.frame)
-            title = language.text(_HELD, device=clean(name))
-            yield _Graph(title, numbers, held.depth, held.held_bytes, held.count, "bytes")
+            title = language.text(_HELD if is_peak else _DUMPED, device=clean(name))
+            curve = f"chart-memory-{clean(name).lower()}"
+            yield _Graph(title, numbers, held.depth, held.held_bytes, held.count, "bytes", curve)
 
 
-def _held(report: Report) -> Iterator[tuple[str, HeldStacks | None]]:
-    """What holds the peak of each device, by a snapshot or a trace."""
+def linked(drawn: Iterable[tuple[str, Chart]], shown: Iterable[Section]) -> list[tuple[str, Chart]]:
+    """Charts with the sections that own them; the mark of a peak leads to who holds it."""
+    ids = {section.id for section in shown}
+    return [(owner, _linked(chart, _HOLDERS.get(owner, ""), ids)) for owner, chart in drawn]
+
+
+def _linked(chart: Chart, holders: str, ids: set[str]) -> Chart:
+    if not isinstance(chart, Curves) or not chart.mark or not holders:
+        return chart
+    return replace(chart, mark_link=f"#section-{holders}" if holders in ids else "#flames")
+
+
+def way_back(drawn: Iterable[tuple[str, Chart]], anchor: str) -> str:
+    """The address of the curve whose peak leads to this place; empty if none does."""
+    owners = (owner for owner, chart in drawn if isinstance(chart, Curves) and chart.mark_link == f"#{anchor}")
+    owner = next(owners, "")
+    return owner and f"#section-{owner}"
+
+
+def _held(report: Report) -> Iterator[tuple[str, HeldStacks | None, bool]]:
+    """What holds the peak of each device, by a snapshot or a trace; of a snapshot without a history its dump."""
     snapshot, used = report.result("memory_snapshot", MemorySnapshotUse), report.result("memory", MemoryUse)
     if snapshot is not None:
-        yield from ((f"GPU{device.device}", device.stacks) for device in snapshot.devices)
+        yield from ((f"GPU{device.device}", device.stacks, device.has_history) for device in snapshot.devices)
     if used is not None:
-        yield from ((device.device, device.stacks) for device in used.devices)
+        yield from ((device.device, device.stacks, True) for device in used.devices)
+
+
+def _memory_said(report: Report) -> Message:
+    is_peak = any(is_peak for _, held, is_peak in _held(report) if held is not None)
+    return _HELD_SAY() if is_peak else _DUMPED_SAY()
 
 
 def _held_name(frame: HeldFrame, language: Language) -> str:

@@ -63,6 +63,7 @@ _LABELS = {
     ),
     "flames_search": Text("html-flames-search", "Search frames"),
     "arrived": Text("html-arrived", "Shown for this finding:", "followed by a link back to a finding"),
+    "back_to_curve": Text("html-back-to-curve", "Back to the curve", "a link to memory over time"),
     "bottom_up": Text("html-bottom-up", "Bottom-up", "a flame graph that begins with what takes the time itself"),
     "copy_markdown": Text("html-copy-markdown", "Copy as Markdown"),
     "flames_whole": Text("html-flames-whole", "Whole graph"),

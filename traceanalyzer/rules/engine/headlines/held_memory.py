@@ -63,7 +63,7 @@ _LEAST = 0.05
 
 
 def of_snapshot(found: MemorySnapshotUse) -> Message:
-    """What was asked for where memory ran out, else the peak and who holds most of it."""
+    """What was asked for where memory ran out, else the peak, or the dump alone, and who holds most of it."""
     device = found.fullest
     if device.failure is not None:
         return _of_failure(device.failure)
@@ -95,7 +95,7 @@ def _of_failure(failed: FailedAllocation | PrintedAllocation) -> Message:
 
 def _of_peak(device: SnapshotDevice) -> Message:
     row, peak, total = _largest(device), device.peak_requested_bytes, device.active_requested_bytes
-    if device.peak_entry is None:
+    if not device.has_history:
         if row is None:
             return _DUMP(held=total, reserved=device.reserved_bytes)
         return _DUMP_LINE(total=total, line=_short(row.line), held=row.held_bytes)
@@ -110,7 +110,7 @@ def _largest(device: SnapshotDevice) -> HeldLine | None:
     if row is None or 2 * device.peak_older_bytes <= device.peak_requested_bytes:
         return row
     least = _LEAST * device.peak_requested_bytes
-    if device.peak_entry is not None:  # what nothing is known of is no reason to name a line that holds less
+    if device.has_history:  # what nothing is known of is no reason to name a line that holds less
         least = max(least, next((kind.older_bytes for kind in device.kinds if kind.kind == "unknown"), 0))
     return row if row.held_bytes >= least else None
 
