@@ -18,6 +18,7 @@ from traceanalyzer.analyzers.modules import labels
 from traceanalyzer.analyzers.modules.labels import LabelledGraphs, LabelledPlace
 from traceanalyzer.formats import render
 from traceanalyzer.pipeline import analyze
+from traceanalyzer.readers.kineto import scanning
 from traceanalyzer.sections import modules as section
 from traceanalyzer.structure.context import Context
 
@@ -66,6 +67,36 @@ def test_all_marks_of_a_kernel_in_one_list() -> None:
     marks = [{"name": "inner", "stream": "7"}, {"module_fqn": "a.b", "dtype": "bf16", "layer": 3}]
     found = analyzed({"annotation": json.dumps(marks)}, {"annotation": json.dumps([{"region": "prefill"}])})
     assert {place.label for place in found.tree if place.events} == {"a.b.inner.dtype=bf16.layer=3", "region=prefill"}
+
+
+@pytest.mark.parametrize("scan", [scanning.scan, None], ids=["scanned", "by msgspec"])
+def test_keys_of_the_program_beside_those_of_the_writer(scan: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the monitor of 2.14 writes a single mark, and Python's exporter of 2.15 all of them, as texts."""
+    monkeypatch.setattr(scanning, "scan", scan)
+    found = analyzed(
+        {"region": "prefill"},
+        {"layer": 3, "module_fqn": "a.b"},
+        {"layer": "3", "annotation": "old"},
+        {"annotation": '[{"name": "x"}]', "dtype": "bf16"},
+    )
+    labels_ = {place.label for place in found.tree if place.events}
+    assert labels_ == {"region=prefill", "a.b.layer=3", "old.layer=3", "x.dtype=bf16"}
+
+
+def test_what_a_writer_says_is_no_label() -> None:
+    """Arguments of Kineto, of the monitor and of collectives, which torch marks in graphs; nor what may be measured."""
+    collective = {"Collective name": "all_reduce", "dtype": "Float", "Seq": "5", "Process Group Description": "dp"}
+    kineto = {"queued": 0, "priority": -5, "channel": 3, "context": 1, "warps per SM": 4.5, "blockLimitRegs": 2}
+    found = analyzed(collective, kineto, {"new": 1.5}, {"region": None}, {"region": ["a"]})
+    assert found.labelled_ns == 0
+
+
+def test_only_kernels_of_graphs_have_labels_beside_their_arguments() -> None:
+    trace = graph({"name": "a"})
+    trace.kernel("gemm", 300, 10)
+    trace.events[-1]["args"] |= {"graph node id": 0, "region": "prefill"}  # type: ignore[operator]
+    found = labels.analyze(Context(read_built(trace)))
+    assert [place.label for place in found.tree] == ["a"]
 
 
 def test_a_mark_that_is_a_text_is_a_name() -> None:

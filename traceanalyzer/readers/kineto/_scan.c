@@ -35,11 +35,12 @@ enum {
     CATEGORY, /* int32, number of the event's category */
     REQUIRED, /* the value's text must be an allowed one; no column of its own */
     BEYOND,   /* int64 that is at least as large as the column says; other events are only counted */
+    SPREAD,   /* as WHOLE, and where there is a key that no writer has, if one of the first two known ones has a value but 0 */
 };
 
 static const char *KINDS[] = {"INTEGER", "SMALL", "NUMBER", "TIME",  "DURATION", "TEXT",    "STRING",
                               "NAMED",   "PAIR",  "SECOND", "WHOLE", "CATEGORY", "REQUIRED",
-                              "BEYOND"};
+                              "BEYOND", "SPREAD"};
 
 /* Types of values. */
 enum {
@@ -53,6 +54,7 @@ enum {
 
 enum { MOST_KEYS = 64, MOST_COLUMNS = 40, MOST_ALLOWED = 8, MOST_POOLS = 32, DEEPEST = 32, LONGEST = 40 /* characters of a number */ };
 enum { COUNTED = -1 }; /* instead of a table: events that are only counted */
+enum { UNUSED = -1, OTHER = -2 }; /* instead of a column: of keys that are not read, and that no writer has */
 
 typedef struct {
     const char *text;
@@ -81,11 +83,14 @@ typedef struct {
     };
     int allowed_count;
     Span allowed[MOST_ALLOWED]; /* of a required value; other keys of a WHOLE; last, as hardly any column has some */
+    Span *known; /* keys that writers have beside those of columns, for a SPREAD */
+    int known_count;
 } Column;
 
 typedef struct {
     Column columns[MOST_COLUMNS];
-    int count, beyond; /* beyond: the column that tells which events have a row; -1 if all have */
+    int count, beyond;    /* beyond: the column that tells which events have a row; -1 if all have */
+    int spread, conditions[2]; /* the column that other keys tell of, and those that must have a value; -1 if none is */
     Py_ssize_t rows, room;
     /* By place in the object: the key that was there last, and its column. Writers keep the order of keys. */
     struct {
@@ -577,7 +582,7 @@ static int has_key(const Column *column, Span key)
 {
     if (is(key, column->key.text, column->key.size))
         return 1;
-    for (int i = 0; column->kind == WHOLE && i < column->allowed_count; i++)
+    for (int i = 0; column->kind != REQUIRED && i < column->allowed_count; i++)
         if (is(key, column->allowed[i].text, column->allowed[i].size))
             return 1;
     return 0;
@@ -588,12 +593,19 @@ static int find_column(const TableOf *table, Span key, int in_args)
     for (int i = 0; i < table->count; i++)
         if (table->columns[i].in_args == in_args && has_key(&table->columns[i], key))
             return i;
-    return -1;
+    if (!in_args || table->spread < 0)
+        return UNUSED;
+    const Column *column = &table->columns[table->spread];
+    for (int i = 0; i < column->known_count; i++)
+        if (is(key, column->known[i].text, column->known[i].size))
+            return UNUSED;
+    return OTHER;
 }
 
-/* Assign the values of an object to the columns that want them. */
+/* Assign the values of an object to the columns that want them; 0 if it is not plain, OTHER if no writer has a key. */
 static int assign(TableOf *table, const Object *object, int in_args, const Token **values)
 {
+    int result = 1;
     for (int i = 0; i < object->count; i++) {
         const Token *token = &object->tokens[i];
         Span *guess = &table->guess[in_args][i].key;
@@ -604,13 +616,15 @@ static int assign(TableOf *table, const Object *object, int in_args, const Token
         int column = table->guess[in_args][i].column;
         if (token->type == UNCLEAR && (column < 0 || table->columns[column].kind != STRING))
             return 0;
-        if (column < 0)
+        if (column < 0) {
+            result = column == OTHER ? OTHER : result;
             continue;
-        if (values[column] && table->columns[column].kind != WHOLE) /* a key twice */
+        }
+        if (values[column] && table->columns[column].kind != WHOLE && column != table->spread) /* a key twice */
             return 0;
         values[column] = token;
     }
-    return 1;
+    return result;
 }
 
 static int has_unclear(const Object *object)
@@ -651,6 +665,7 @@ static int store_code(Scan *scan, const Column *column, const Token **value, int
                 return 0;
         break;
     case WHOLE:
+    case SPREAD:
         if (token)
             text = scan->args_text;
         break;
@@ -679,8 +694,16 @@ static int has_row(const TableOf *table, const Object *event)
 static int append(Scan *scan, TableOf *table, int category)
 {
     const Token *values[MOST_COLUMNS + 1] = {NULL};
-    if (!make_room(table) || !assign(table, &scan->event, 0, values) || !assign(table, &scan->args, 1, values))
+    if (!make_room(table) || !assign(table, &scan->event, 0, values))
         return 0;
+    int found = assign(table, &scan->args, 1, values);
+    if (!found)
+        return 0;
+    for (int i = 0; found == OTHER && i < 2; i++) {
+        const Token *condition = values[table->conditions[i]];
+        if (condition && condition->type == NUMERIC && !is(condition->value, "0", 1))
+            values[table->spread] = condition;
+    }
     Py_ssize_t row = table->rows++;
     for (int i = 0; i < table->count; i++) {
         Column *column = &table->columns[i];
@@ -824,23 +847,36 @@ static int read_window(Scan *scan, const char *p, const char *end)
 
 /* ---- From and to Python ---------------------------------------------------------------------------------------- */
 
+/* The bytes of a tuple, which lives as long as the module that called; 0 if there is anything else in it. */
+static int as_spans(PyObject *texts, Span *spans, int *count)
+{
+    for (Py_ssize_t i = 0; i < PyTuple_Size(texts); i++) {
+        PyObject *text = PyTuple_GetItem(texts, i);
+        if (!PyBytes_Check(text))
+            return 0;
+        spans[(*count)++] = (Span){PyBytes_AsString(text), (uint32_t)PyBytes_Size(text)};
+    }
+    return 1;
+}
+
 static int as_column(PyObject *spec, Column *column, int pool_count)
 {
     const char *key;
     Py_ssize_t size;
     long long missing;
-    PyObject *allowed;
-    if (!PyArg_ParseTuple(spec, "y#iiiLO!", &key, &size, &column->in_args, &column->kind, &column->pool, &missing,
-                          &PyTuple_Type, &allowed))
+    PyObject *allowed, *known;
+    if (!PyArg_ParseTuple(spec, "y#iiiLO!O!", &key, &size, &column->in_args, &column->kind, &column->pool, &missing,
+                          &PyTuple_Type, &allowed, &PyTuple_Type, &known))
         return 0;
-    Py_ssize_t count = PyTuple_Size(allowed);
-    int is_right = column->pool >= 0 && column->pool < pool_count && count <= MOST_ALLOWED;
-    for (Py_ssize_t i = 0; is_right && i < count; i++) {
-        PyObject *text = PyTuple_GetItem(allowed, i);
-        is_right = PyBytes_Check(text);
-        if (is_right)
-            column->allowed[column->allowed_count++] = (Span){PyBytes_AsString(text), (uint32_t)PyBytes_Size(text)};
+    Py_ssize_t count = PyTuple_Size(known);
+    column->known = PyMem_Calloc((size_t)count + 1, sizeof *column->known);
+    if (!column->known) {
+        PyErr_NoMemory();
+        return 0;
     }
+    int is_right = column->pool >= 0 && column->pool < pool_count && PyTuple_Size(allowed) <= MOST_ALLOWED &&
+                   as_spans(allowed, column->allowed, &column->allowed_count) &&
+                   as_spans(known, column->known, &column->known_count) && (count > 1 || column->kind != SPREAD);
     if (!is_right) {
         PyErr_SetString(PyExc_ValueError, "no such column");
         return 0;
@@ -857,12 +893,24 @@ static int as_table(PyObject *specs, TableOf *table, int pool_count)
         return 0;
     }
     table->count = (int)PyTuple_Size(specs);
-    table->beyond = -1;
+    table->beyond = table->spread = table->conditions[0] = table->conditions[1] = -1;
     for (int i = 0; i < table->count; i++) {
         if (!as_column(PyTuple_GetItem(specs, i), &table->columns[i], pool_count))
             return 0;
         if (table->columns[i].kind == BEYOND)
             table->beyond = i;
+        if (table->columns[i].kind == SPREAD)
+            table->spread = i;
+    }
+    if (table->spread >= 0) {
+        const Span *first = table->columns[table->spread].known;
+        for (int i = 0; i < 2 * table->count; i++)
+            if (table->columns[i / 2].in_args && is(table->columns[i / 2].key, first[i % 2].text, first[i % 2].size))
+                table->conditions[i % 2] = i / 2;
+        if (table->conditions[0] < 0 || table->conditions[1] < 0) {
+            PyErr_SetString(PyExc_ValueError, "no columns of the first known keys");
+            return 0;
+        }
     }
     return 1;
 }
@@ -959,9 +1007,12 @@ static PyObject *counts_of(const Scan *scan)
 
 static void release(Scan *scan)
 {
-    for (int i = 0; scan->tables && i < scan->table_count; i++)
-        for (int j = 0; j < scan->tables[i].count; j++)
+    for (int i = 0; scan->tables && i < scan->table_count; i++) {
+        for (int j = 0; j < scan->tables[i].count; j++) {
             PyMem_Free(scan->tables[i].columns[j].values);
+            PyMem_Free(scan->tables[i].columns[j].known);
+        }
+    }
     PyMem_Free(scan->tables);
     PyMem_Free(scan->categories);
     PyMem_Free(scan->entries);

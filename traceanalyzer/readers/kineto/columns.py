@@ -19,6 +19,7 @@ from traceanalyzer.readers.kineto.fields import (
     POOL_OF,
     POOLS,
     TABLES,
+    WHOLES,
     EventTable,
     Field,
     Kind,
@@ -207,7 +208,7 @@ class Collector:
 
     def _column(self, field: Field, args: Sequence[Args]) -> Array:
         """The column that an argument fills."""
-        if field.kind is Kind.WHOLE:
+        if field.kind in WHOLES:
             return descriptions(args, DESCRIPTIONS[field.pool], self.pools[field.pool])
         values = list(map(attrgetter(attribute(field.key)), args))
         match field.kind:

@@ -25,6 +25,7 @@ from traceanalyzer.readers.kineto.fields import (
     DESCRIPTIONS,
     DEVICE_TOLD,
     TABLES,
+    WHOLES,
     EventTable,
     Field,
     Kind,
@@ -32,6 +33,7 @@ from traceanalyzer.readers.kineto.fields import (
     attribute,
     classify,
 )
+from traceanalyzer.readers.kineto.labels import with_labels
 from traceanalyzer.trace.table import Bool
 
 NO_TEXT = Raw(b"")
@@ -54,7 +56,7 @@ def arguments_type(name: str, fields: Iterable[Field], *more: str) -> Any:
 
 def _missing(field: Field) -> Mapping[str, Any]:
     """The arguments that a field is made of, and the value of each in events that do not have it."""
-    if field.kind is Kind.WHOLE:
+    if field.kind in WHOLES:
         return DESCRIPTIONS[field.pool].defaults
     none = {Kind.TEXT: NO_TEXT, Kind.NAMED: "", Kind.NUMBER: None}.get(field.kind, field.missing)
     return dict.fromkeys((field.key, field.older or field.key), none)
@@ -121,6 +123,17 @@ class _Tagged(msgspec.Struct, gc=False):
 _TAGGED = msgspec.json.Decoder(list[_Tagged])
 
 
+class _Unread(msgspec.Struct, gc=False):
+    """An event whose arguments stay text."""
+
+    args: Raw = NO_TEXT
+
+
+_UNREAD = msgspec.json.Decoder(list[_Unread])
+_IN_GRAPH = b'"graph '
+"""How arguments begin that only events of graphs have."""
+
+
 class EventDecoder:
     """Decodes the texts of lists of events; learns the categories as they occur.
 
@@ -141,6 +154,11 @@ class EventDecoder:
         Raises:
             DecodeError, UnicodeDecodeError, RecursionError: As from msgspec.
         """
+        events = self._plain(text)
+        return _with_labels(events, text) if _IN_GRAPH in bytes(text) else events
+
+    def _plain(self, text: memoryview) -> list[Any]:
+        """The events without what only their other arguments tell."""
         is_by_category = self._failures_left > 0
         if is_by_category:
             try:
@@ -175,6 +193,14 @@ class EventDecoder:
         self._types |= {category: event_type(category) for category in sorted(new)}
         self._by_category = _decoder_of(self._types)
         return True
+
+
+def _with_labels(events: list[Any], text: memoryview) -> list[Any]:
+    """The events, those of graphs with what the program said of them under keys of its own."""
+    for event, unread in zip(events, _UNREAD.decode(text), strict=True):
+        if unread.args and classify(event.cat)[0] is TableGroup.DEVICE:
+            event.args = with_labels(event.args, unread.args)
+    return events
 
 
 def _decoder_of(types: dict[str, Any]) -> msgspec.json.Decoder[Any]:

@@ -155,6 +155,7 @@ class Kind(IntEnum):
     CATEGORY = 11
     REQUIRED = 12
     BEYOND = 13
+    SPREAD = 14
 
 
 @dataclass(frozen=True)
@@ -216,11 +217,16 @@ class Description:
     """By argument the value where it is missing: "" for texts, None for counts."""
     told_by: tuple[str, ...]
     """The arguments of which one is enough to describe it."""
+    told_with: tuple[str, ...] = ()
+    """Two arguments; of events where one of them is not 0, arguments that no writer has (`OWN`) tell, too."""
 
     def is_told(self, args: Any) -> bool:
         """Whether the arguments of an event describe it."""
         return any(getattr(args, attribute(key)) != self.defaults[key] for key in self.told_by)
 
+
+WHOLES = (Kind.WHOLE, Kind.SPREAD)
+"""What is made of several arguments together."""
 
 DESCRIPTIONS = {
     "collectives": Description(
@@ -260,6 +266,7 @@ DESCRIPTIONS = {
             "original_stream": None,
         },
         ("copy kind", "memory kind", "module_fqn", "name", "annotation", "original_stream"),
+        told_with=("graph node id", "graph id"),
     ),
 }
 """By pool of a `Collector`: what its codes stand for."""
@@ -341,7 +348,27 @@ def _fields(column: TraceColumn) -> Iterator[Field]:
 
 def _kind(column: TraceColumn) -> Kind:
     if column.pool in DESCRIPTIONS:
-        return Kind.WHOLE
+        return Kind.SPREAD if DESCRIPTIONS[column.pool].told_with else Kind.WHOLE
     if column.pool:
         return Kind.NAMED if column.pool == "names" else Kind.TEXT
     return {"i8": Kind.INTEGER, "i4": Kind.SMALL, "f8": Kind.NUMBER}[column.dtype.str[1:]]
+
+
+_UNREAD = (
+    *("context", "fromDevice", "inDevice", "toDevice", "fromContext", "inContext", "toContext"),
+    *("queued", "warps per SM", "memory bandwidth (GB/s)", "kind", "occupancy", "limitingFactors"),
+    *("blockLimitWarps", "blockLimitSharedMem", "blockLimitRegs", "blockLimitBlocks", "blockLimitBarriers"),
+    *("allocatedSharedMemPerBlock", "allocatedRegistersPerBlock", "activeBlocksPerMultiprocessor"),
+    *("priority", "channel", "channel_type", "channel type", "flags", "value", "cbid", "annotated_stream"),
+    *("Process Group Description", "In split size", "Out split size", "Is asynchronized op", "Rank", "Src Rank"),
+    *("Dst Rank", "Global rank start", "Global rank stride", "Record function id", "Ev Idx", "Op id", "Op Id"),
+)
+"""Arguments of events of devices that torch's writers have and nothing here reads: Kineto until 2.15, with the modes
+for occupancy and collectives; the monitor of CUPTI; ROCm's."""
+
+OWN = (
+    frozenset(_UNREAD)
+    | {key for f in TABLES[TableGroup.DEVICE].arguments if f.kind not in WHOLES for key in (f.key, f.older)}
+    | {*DESCRIPTIONS["details"].defaults, *DESCRIPTIONS["collectives"].told_by}
+)
+"""Arguments of events of devices that writers have; all others are what a program said of its kernels."""

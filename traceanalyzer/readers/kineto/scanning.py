@@ -24,8 +24,10 @@ from traceanalyzer.readers.kineto.fields import (
     BY_CONTENT,
     CATEGORIES,
     DESCRIPTIONS,
+    OWN,
     POOLS,
     TABLES,
+    WHOLES,
     Description,
     EventTable,
     Field,
@@ -34,6 +36,7 @@ from traceanalyzer.readers.kineto.fields import (
     classify,
     none_of,
 )
+from traceanalyzer.readers.kineto.labels import with_labels
 from traceanalyzer.readers.kineto.parts import Part, add, as_list, part_from, part_of
 from traceanalyzer.readers.kineto.recovery import BORDER
 from traceanalyzer.readers.kineto.values import described
@@ -85,11 +88,15 @@ def _scanned(fields: Iterable[Field]) -> Iterator[Field]:
 def _packed(field: Field) -> tuple[Any, ...]:
     """A field as `_scan` takes it."""
     pool = _POOLS.index(field.pool or "phases")
-    if field.kind is Kind.WHOLE:
-        allowed = tuple(key.encode() for key in DESCRIPTIONS[field.pool].told_by if key != field.key)
+    known: tuple[bytes, ...] = ()
+    if field.kind in WHOLES:
+        description = DESCRIPTIONS[field.pool]
+        allowed = tuple(key.encode() for key in description.told_by if key != field.key)
+        if field.kind is Kind.SPREAD:
+            known = tuple(key.encode() for key in (*description.told_with, *sorted(OWN)))
     else:
         allowed = tuple(map(_text, field.allowed))
-    return field.key.encode(), int(field.is_argument), int(field.kind), pool, field.missing, allowed
+    return field.key.encode(), int(field.is_argument), int(field.kind), pool, field.missing, allowed, known
 
 
 _OLD = "old "
@@ -290,7 +297,7 @@ class _Pools:
                 columns[name] = np.where(columns[name] == field.none, old, columns[name])
             if field.kind is Kind.CATEGORY:
                 columns[name] = self._categories.take(columns[name])
-            elif field.kind is Kind.WHOLE:
+            elif field.kind in WHOLES:
                 columns[name] = self._described[field.pool].take(columns[name])
             elif field.pool == "phases":
                 columns[name] = self._is_start.take(columns[name])
@@ -307,5 +314,7 @@ def _descriptions(texts: list[bytes], description: Description) -> tuple[list[An
     """What the texts of arguments describe, each thing once, and for each text the code of it."""
     pool: StringPool[Any] = StringPool(description.none)
     decoded = [_ARGS.decode(text) if text else None for text in texts]
+    if description.told_with:
+        decoded = [args and with_labels(args, text) for args, text in zip(decoded, texts, strict=True)]
     codes = [pool.encode(described(args, description)) if args and description.is_told(args) else 0 for args in decoded]
     return pool.values(), np.array(codes, np.int32)
