@@ -286,6 +286,20 @@ def test_a_kind_of_arithmetic_is_named_only_where_it_takes_longest() -> None:
     assert told(410).startswith("Limited by the CPU for all 910 ms of the trace, longest in aten::sort (410 ms).")
 
 
+def test_elementwise_operations_of_a_cpu_are_named_with_their_sum() -> None:
+    """A loss written by hand takes half of a pass in six operators, each less than the multiplication of matrices."""
+
+    def told(division: int) -> str:
+        trace, at = TraceBuilder(devices=()), 0
+        for name, time in (("mm", 40), ("mul", 15), ("add", 12), ("div", division), ("log", 12), ("copy_", 9)):
+            trace.op(f"aten::{name}", at, 1000 * time)
+            at += 1000 * time
+        return said(trace)
+
+    assert told(12).startswith("Limited by the CPU: mostly elementwise operations, 51 of the 100 ms of the trace.")
+    assert told(120).startswith("Limited by the CPU for all 208 ms of the trace, longest in aten::div (120 ms).")
+
+
 def test_the_sentence_names_marks_rather_than_little_arithmetic() -> None:
     trace = TraceBuilder(devices=())
     for number in range(3):

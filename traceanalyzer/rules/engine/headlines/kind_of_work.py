@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
+from math import fsum
 
 from traceanalyzer.analyzers.kernels.classes import KernelClasses
 from traceanalyzer.analyzers.kernels.sm_fill import SmFill
@@ -55,8 +56,16 @@ _KINDS = {
     "moe": Text("headline-kind-experts", "matrix multiplications of experts", note="part of a list: attention 54 %"),
     "triton": Text("headline-kind-generated", "generated kernels", note="part of a list: attention 54 %"),
 }
-_OF_CPU = ("gemm", "convolution", "attention", "recurrent")
+_ELEMENTWISE = KernelClass.ELEMENTWISE.value
+_OF_CPU = {
+    **{kind: _KINDS[kind] for kind in ("gemm", "convolution", "attention", "recurrent")},
+    _ELEMENTWISE: Text("headline-work-elementwise-cpu", "elementwise operations", note="after: mostly; on a CPU"),
+}
 """Kinds of arithmetic that a CPU may spend its time on in several operators."""
+_SETTING = frozenset({"aten::copy_", "aten::fill_", "aten::zero_"})
+"""Operators that go through a tensor like elementwise arithmetic, but compute nothing."""
+_ONE_OPERATOR = 0.75
+"""Share of the time of elementwise operations from which on one operator says more than their kind (own choice)."""
 _WORTH_KIND, _KINDS_SHOWN = 0.05, 4
 """Least share of the kernels' time of a kind that is told, and how many are (own choice)."""
 _ALL_OF_IT = 0.95
@@ -121,20 +130,25 @@ def other_work(facts: Facts) -> Message | None:
     return next((text() for name, text in _OTHER_WORK.items() if times[name] >= MOST * total > 0), None)
 
 
-def longest_of_operators(own: Iterable[tuple[str, float]]) -> tuple[Message, float] | None:
+def longest_of_operators(own: Iterable[tuple[str, float]], long: Container[str]) -> tuple[Message, float] | None:
     """What the operators of a CPU compute longest, and for how long: a kind of arithmetic; None without any.
 
     Args:
         own: Names of operators, and the time in ns that each takes by itself.
+        long: Those whose calls compute, rather than being called; others are no elementwise arithmetic.
     """
-    times: defaultdict[str, float] = defaultdict(float)
+    times: defaultdict[str, list[float]] = defaultdict(list)
     for name, time in own:
-        times[operator_class(name).value] += time
-    kinds = {kind: times[kind] for kind in _OF_CPU if times.get(kind)}
+        kind = operator_class(name).value
+        if kind != _ELEMENTWISE or (name in long and name not in _SETTING):
+            times[kind].append(time)
+    kinds = {kind: fsum(times[kind]) for kind in _OF_CPU if any(times.get(kind, ()))}
+    if max(times[_ELEMENTWISE], default=0.0) >= _ONE_OPERATOR * kinds.get(_ELEMENTWISE, 0.0):
+        kinds.pop(_ELEMENTWISE, None)
     if not kinds:
         return None
     first = max(kinds, key=lambda kind: kinds[kind])
-    return _KINDS[first](), kinds[first]
+    return _OF_CPU[first](), kinds[first]
 
 
 def is_mixed(facts: Facts) -> bool:

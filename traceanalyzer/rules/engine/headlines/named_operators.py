@@ -165,7 +165,8 @@ def _of_kind(
         own: What takes a good part of it.
         said: The figures of the sentence.
     """
-    found = longest_of_operators((name, time) for name, time in every if name)
+    long = {row.name for row in if_known(lambda: facts.operators) if row.host_self_ns > _LONG_CALL_NS * row.calls}
+    found = longest_of_operators(((name, time) for name, time in every if name), long)
     if found is None:
         return None
     work, time = found[0], min(found[1], facts.step_ns)
