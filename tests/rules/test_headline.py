@@ -376,14 +376,14 @@ def test_a_step_that_is_left_out_is_no_work_outside_of_the_steps() -> None:
 
 
 def outside(*, call: str | None = None, mark: str | None = None, kernel: int = 0, pause: int = 900) -> TraceBuilder:
-    """Three steps of 1 ms, and after a pause of 900 us a last mark; in between, something else."""
+    """Three steps of 1 ms, and after a pause a last mark; in between, something else."""
     trace = TraceBuilder()
     for number in range(3):
         trace.step(number, 1000 * number, 1000)
         trace.op("aten::mm", 1000 * number + 1, 20)
         trace.launch_kernel("ampere_sgemm_128x64_nn", 1000 * number + 30, 960, at=1000 * number + 10, call_dur=5)
     if call:
-        trace.launch(call, 3000, 700)
+        trace.launch(call, 3000, pause - 200)
     if mark:
         trace.annotation(mark, 3000, 800)
     if kernel:
@@ -404,6 +404,15 @@ def outside(*, call: str | None = None, mark: str | None = None, kernel: int = 0
 )
 def test_the_largest_time_outside_of_the_steps_is_named(trace: TraceBuilder, sentence: str) -> None:
     assert f" Not counted, outside of the typical steps: 900 us after the last step, {sentence}" in said(trace)
+
+
+def test_what_is_most_of_a_recording_comes_first_where_its_reason_is_known() -> None:
+    """Steps of 1 ms are all that is typical, but half of the recording or more is spent once."""
+    assert said(outside(call="cudaFree", pause=3100)).startswith(
+        "Most of the trace, 3.1 of the 6.1 ms, is outside typical steps: allocation of memory. A typical step: Limited "
+    )
+    assert said(outside(call="cudaFree", pause=2900)).startswith("Limited by GPU compute: ")
+    assert said(outside(mark="masks", pause=3100)).startswith("Limited by GPU compute: ")
 
 
 def test_times_outside_of_the_steps_in_which_the_host_does_the_same_are_added_up() -> None:

@@ -14,7 +14,7 @@ from traceanalyzer.analyzers.communication import Communication
 from traceanalyzer.analyzers.host import roles_at
 from traceanalyzer.analyzers.host.beside_training import BesideTraining
 from traceanalyzer.analyzers.host.pauses import HostPauses
-from traceanalyzer.analyzers.host.stalls import HostStalls, stalls_at
+from traceanalyzer.analyzers.host.stalls import HostStalls, is_view, stalls_at
 from traceanalyzer.analyzers.host.thread_contention import ThreadContention, slow_at
 from traceanalyzer.analyzers.idle import step_idle
 from traceanalyzer.analyzers.ranks.model import Ranks
@@ -358,7 +358,7 @@ def _stalls_of_trace(facts: Facts, stalls: HostStalls, limits: Limits) -> Drafts
     share = time / facts.step_ns
     is_alone = stalls.stalls < limits["stalls"]
     decisive = "alone_share" if is_alone else "share"
-    if share < limits[decisive] or not stalls.rows:
+    if share < limits[decisive] or not stalls.rows or (is_alone and not all(is_view(row.name) for row in stalls.rows)):
         return
     evidence = _STALLS.evidence(limits, decisive, share, _stalled_places(facts, stalls))
     change = HostTime((_LEAST * time, time), _STALLS.text("basis")(), at=stalls_at())
@@ -369,7 +369,7 @@ def _stalls_of_trace(facts: Facts, stalls: HostStalls, limits: Limits) -> Drafts
         "step": facts.step_ns,
         "operator": stalls.rows[0].name,
     }
-    draft = Draft((evidence,), change, params)
+    draft = Draft((evidence,), change, params, is_of_machine=True)
     if is_alone:
         draft = replace(
             draft,

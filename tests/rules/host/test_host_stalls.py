@@ -93,6 +93,22 @@ def quiet() -> TraceBuilder:
     return arranging(lambda name, step, turn: 0)
 
 
+def trap_one_stall_of_an_operator_that_computes() -> TraceBuilder:
+    """Both operators stall at the start; in the typical steps a product does once, which may have a reason of its own."""
+
+    def step(host: Host, stream: Stream, number: int) -> None:
+        for turn in range(10):
+            for name in (VIEW, EMPTY):
+                with host.op(name, 5, 5):
+                    host.work(50_000 if number == 0 and turn == 3 else 0)
+            with host.op("aten::mm", 5, 5):
+                host.work(9000 if number == 2 and turn == 5 else 0)
+            compute(host, stream, 1000)
+        host.wait(stream)
+
+    return looping(step)
+
+
 def trap_one_operator() -> TraceBuilder:
     """Only allocations are slow at times: the program's allocator may have a reason."""
     return arranging(lambda name, step, turn: 10_000 if name == EMPTY and turn == 3 else 0)
@@ -216,3 +232,21 @@ def test_evidence_of_a_single_stall_shows_the_threshold_of_a_single_stall() -> N
 def test_says_why_it_cannot_judge() -> None:
     assert "single calls" in (skipped(fires_in_a_table(), RULE) or "")
     assert "no operator that is quick" in (skipped(quiet(), RULE) or "")
+
+
+def test_what_the_program_can_change_comes_before_the_machine() -> None:
+    """Stalls cost more than waits for values, which somebody who reads the report can remove."""
+
+    def step(host: Host, stream: Stream, number: int) -> None:
+        for turn in range(10):
+            for name in (VIEW, EMPTY):
+                with host.op(name, 5, 5):
+                    host.work(stalling(name, number, turn))
+            compute(host, stream, 400)
+            with host.op("aten::item", 2, 2), host.op("aten::_local_scalar_dense", 1, 1):
+                host.wait(stream)
+
+    found = {each.rule: each.saving for each in report(looping(step)).findings}
+    firm = [rule for rule, saving in found.items() if saving is not None and saving.wall_ns_per_step[0] > 0]
+    assert firm == ["sync-item-frequent", "mixed-precision-unused", RULE]
+    assert found[RULE].wall_ns_per_step[0] > found["sync-item-frequent"].wall_ns_per_step[1]

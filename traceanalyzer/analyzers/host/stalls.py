@@ -145,7 +145,7 @@ def _find(context: Context) -> _Found:
     calls = calls[_stalled(launches.name[calls], launches.dur_ns[calls])]
     different = len(distinct(host.name[nodes][arranges])) + len(distinct(launches.name[calls]))
     if different < _NAMES or not arranges.any():
-        return _Found(_alone(context, operators[names.where(_is_view)[host.name[operators]]]), calls[:0])
+        return _Found(_alone(context, operators[names.where(is_view)[host.name[operators]]]), calls[:0])
     return _Found(nodes, calls)
 
 
@@ -169,7 +169,8 @@ def _unlike_equal_calls(context: Context, nodes: I64) -> Bool:
     return unlike
 
 
-def _is_view(name: str) -> bool:
+def is_view(name: str) -> bool:
+    """Whether an operator only changes the view of a tensor, which takes microseconds on any inputs."""
     return host_activity.is_arranging(name) and _MAKES.match(name) is None
 
 

@@ -101,6 +101,8 @@ class Draft:
     advice: Text | None = None
     code: str | None = None
     """Code of this finding, if it differs from the rule's; empty: none."""
+    is_of_machine: bool = False
+    """Whether it is about the machine that the program ran on: what can be changed in the program comes before it."""
 
 
 Limits = Mapping[str, float]

@@ -38,6 +38,12 @@ _OUTSIDE_TIME = Text(
     "Not counted, outside of the typical steps: {time:rounded_ns} {when}.",
     note="of the trace; when: before the first step",
 )
+_MOSTLY_OUTSIDE = Text(
+    "headline-mostly-outside",
+    "Most of the trace, {part:part}, is outside typical steps: {reason}.",
+    note="part reads: 26 of the 27 s; reason is a noun, such as: loading or compilation of code",
+)
+_TYPICAL = Text("detail-typical-steps", "A typical step: {headline}", note="headline is a sentence")
 _BETWEEN_REQUESTS = Text(
     "detail-between-requests",
     "Not counted: {part:part} between the steps, in which nothing was recorded, as where a service waits for requests.",
@@ -116,13 +122,18 @@ def with_outside(facts: Facts, found: StepBound) -> StepBound:
         return found
     if (silent := _between_requests(recording)) > MOST * fsum(part.duration_ns for part in worth):
         return found.qualified(_BETWEEN_REQUESTS, part=(silent, facts.summary.span_ns))
-    return _with_largest(recording, found, worth)
+    return _with_largest(recording, found, worth, facts.summary.span_ns)
 
 
-def _with_largest(recording: Recording, found: StepBound, worth: Iterable[Outside]) -> StepBound:
-    """Add what takes most of some times outside of the typical steps."""
+def _with_largest(recording: Recording, found: StepBound, worth: Iterable[Outside], span_ns: int) -> StepBound:
+    """Add what takes most of some times outside of the typical steps, first of all if it is most of the recording."""
     parts = max(_by_what(worth), key=lambda parts: fsum(part.duration_ns for part in parts))
     whole = _together(parts)
+    if whole.reason not in _NO_REASON and whole.duration_ns >= MOST * span_ns:
+        message = _MOSTLY_OUTSIDE(part=(whole.duration_ns, span_ns), reason=STEP_REASONS[whole.reason]())
+        others = () if found.qualifier is None else (found.qualifier,)
+        found = replace(found, message=message, qualifier=_TYPICAL(headline=found.message))
+        return replace(found, details=(*others, *found.details))
     said = {"time": whole.duration_ns, "when": _when(recording, parts)}
     what = _what(whole)
     return found.qualified(_OUTSIDE_TIME, **said) if what is None else found.qualified(_ALSO_OUTSIDE, **said, what=what)
