@@ -377,7 +377,7 @@ def python_lines(context: Context, thread: I32, times: I64) -> I64:
 
     The innermost frame outside of PyTorch and the standard library; without one, the innermost frame with a line.
     """
-    frames, (lines, own) = context.trace.frames, context.cached(_rows_with_lines)
+    frames, (lines, own) = context.trace.frames, context.cached(rows_with_lines)
     found = innermost(frames, own, thread, times)
     homeless = np.flatnonzero(found == NO_PARENT)
     if len(homeless):
@@ -385,7 +385,7 @@ def python_lines(context: Context, thread: I32, times: I64) -> I64:
     return np.where(found == NO_PARENT, -1, take_or(frames.name, found, -1))
 
 
-def _rows_with_lines(context: Context) -> tuple[I64, I64]:
+def rows_with_lines(context: Context) -> tuple[I64, I64]:
     """Rows of the table of frames: Python lines, and those outside of PyTorch and the standard library."""
     names, frames = context.trace.names, context.trace.frames
     lines = np.flatnonzero(names.where(is_python_line)[frames.name])

@@ -73,3 +73,12 @@ def test_without_a_device_it_is_unknown() -> None:
     found = analyzed(program([*READING, *PRINTING], gpu=False))
     assert (found.time_ns, found.printing_ns) == (3 * 50 * US, 3 * 90 * US)
     assert (found.idle_ns, found.printing_idle_ns) == (None, None)
+
+
+def test_the_line_of_a_run_is_the_one_that_takes_most_of_it() -> None:
+    """A run begins with the loss, read at the end of one function, and goes on in another for 40 of its 50."""
+    trace = program(READING)
+    for begin in (1000, 2000, 3000):
+        trace.python_function("train.py(15): train_step", begin + 50, 60)
+        trace.python_function("train.py(40): log_norms", begin + 110, 60)
+    assert [(line.name, line.time_ns) for line in analyzed(trace).lines] == [("train.py(40): log_norms", 3 * 50 * US)]

@@ -205,8 +205,20 @@ def test_a_function_is_named() -> None:
     assert finding.summary.text.startswith("For 2.0")
 
 
+def test_a_pause_counts_for_the_function_in_which_most_of_it_is() -> None:
+    def body(host: Host, number: int) -> None:
+        with host.frame("train.py(15): train_step", before=0, after=100):
+            host.leaf("aten::item", 5)
+        with host.frame("train.py(40): write_log", before=0, after=0), host.frame("<built-in function sleep>"):
+            host.work(2000)
+
+    (finding,) = findings(on_cpu(body, options=("with_stack",)), RULE)
+    assert [line.name for line in finding.where[0].lines] == ["train.py(40): write_log", "train.py(15): train_step"]
+
+
 def test_without_stacks_the_advice_is_to_record_them() -> None:
     (finding,) = findings(pausing(2000), RULE)
+    assert "sleep" not in finding.title.text + finding.summary.text, "nothing shows what it is"
     assert "with_stack=True" in finding.advice.text
     assert "print" not in finding.advice.text, "nothing was printed"
     assert finding.saving is not None

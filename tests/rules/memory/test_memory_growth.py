@@ -13,6 +13,7 @@ from tests.builders import TraceBuilder
 from tests.builders.allocator import Allocator
 from tests.builders.hardware import A100
 from tests.builders.timeline import Host, Stream, Work, finish
+from tests.builders.training import Training
 from tests.rules.judging import findings, skipped
 from tests.rules.loader.test_dataloader_bound import fires_in_a_table
 
@@ -88,6 +89,19 @@ def nearly_full() -> TraceBuilder:
     return training([40 * MEGA] * 8, held=A100.memory - 2000 * MEGA)
 
 
+def of_inner_operators() -> TraceBuilder:
+    """An operator keeps what it allocates, beside one that does not."""
+    trace = TraceBuilder(options=("profile_memory",), devices=())
+    host, memory = Host(trace, at=10), Allocator(None, held=0)
+    for number in range(8):
+        with host.annotation(f"ProfilerStep#{number}"):
+            with host.op("aten::index_select"):
+                memory.allocate(host, 40 * MEGA)
+            with host.op("aten::mm"):
+                memory.free(host, memory.allocate(host, 100 * MEGA))
+    return finish(trace)
+
+
 RULE = "memory-growth"
 
 
@@ -112,6 +126,26 @@ def test_without_a_gpu_the_memory_of_the_host_counts() -> None:
     assert finding.summary.params["growth"] == pytest.approx(40 * MEGA, rel=0.01)
     assert "cuda" not in finding.advice.text
     assert findings(trap_small_growth_on_a_cpu(), RULE, {"growth_share": 0.0}) == []
+
+
+def test_names_what_is_never_freed_where_no_graph_is_seen_to_grow() -> None:
+    (finding,) = findings(fires_on_a_cpu(), RULE)
+    assert finding.code is None, "nothing shows that a graph is kept"
+    (kept,) = findings(of_inner_operators(), RULE)
+    assert kept.advice.params["operators"] == "aten::index_select"
+
+
+def test_shows_where_to_detach_if_graphs_of_earlier_steps_are_evaluated() -> None:
+    loop = Training(trace=TraceBuilder(options=("profile_memory",), devices=()), gpu=False)
+    memory, earlier = Allocator(None, held=0), []
+    for _ in range(8):
+        with loop.iteration():
+            earlier += loop.forward()
+            loop.backward(earlier)
+            memory.allocate(loop.host, 40 * MEGA)
+    (finding,) = findings(loop.finish(), RULE)
+    assert finding.code is not None
+    assert "detach" in finding.code
 
 
 def test_is_more_urgent_on_a_full_device() -> None:

@@ -20,12 +20,13 @@ import numpy as np
 from traceanalyzer.analyzers.waits.distribution_checks import READING, check_frames, checks_without_frames
 from traceanalyzer.knowledge import marks
 from traceanalyzer.report.message import Text
-from traceanalyzer.structure import gaps, host_activity
+from traceanalyzer.structure import gaps
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.events import Occurrences, event_set
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.idle_times import IdleTime, ended_earlier, summed
+from traceanalyzer.structure.line_times import longest_lines
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.sums import count_by, members, rows_by, sum_by
 from traceanalyzer.trace.distinct import ranked
@@ -315,7 +316,7 @@ def _places(context: Context, found: ValueRuns, rows: I64) -> Iterator[tuple[str
     """For each run the line that reads, else the module or mark around it; and whether it is a line."""
     host, names = context.host, context.trace.names
     first = found.first[rows]
-    lines = host_activity.python_lines(context, host.tree.thread[first], found.start_ns[rows])
+    lines = longest_lines(context, host.tree.thread[first], found.start_ns[rows], found.end_ns[rows])
     around = host.tree.nearest((host.kind == NodeKind.MODULE) | _is_mark(context))[first]
     for line, node in zip(lines.tolist(), around.tolist(), strict=True):
         if line != NO_PARENT:

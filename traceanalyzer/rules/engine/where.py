@@ -32,6 +32,7 @@ from traceanalyzer.structure.events import COMMUNICATION, WAITS, Occurrences, Of
 from traceanalyzer.structure.gap_causes import CAUSES
 from traceanalyzer.structure.graph_events import graph_labels, graph_lines
 from traceanalyzer.structure.host_waits import outermost_loads
+from traceanalyzer.structure.line_times import line_times
 from traceanalyzer.structure.owners import owner_index
 from traceanalyzer.structure.recording import typical_gaps
 from traceanalyzer.structure.recording.program_steps import program_steps
@@ -182,7 +183,7 @@ def _entries(context: Context, part: Occurrences) -> Iterator[tuple[Selection, I
 
 
 def _lines(context: Context, part: Occurrences, own: I64) -> tuple[CallingLine, ...]:
-    """The lines of the program that run when a thread begins or launches some of the events, or idle time begins.
+    """The lines of the program that run in events of a thread, or that launch them, or with which idle time begins.
 
     Work of graphs belongs to the lines that captured it, where a file tells them.
     """
@@ -193,7 +194,11 @@ def _lines(context: Context, part: Occurrences, own: I64) -> tuple[CallingLine, 
     if not len(context.trace.frames):
         return ()
     start, length, thread = _begun(context, part, own)
-    codes = host_activity.python_lines(context, thread.astype(np.int32), start)
+    threads = thread.astype(np.int32)
+    if part.kind == "host":
+        found = line_times(context, threads, start, start + length)
+        return _longest(context.trace.names, found.line + 1, found.time_ns, 1)
+    codes = host_activity.python_lines(context, threads, start)
     return _longest(context.trace.names, codes + 1, length, 1)
 
 

@@ -6,7 +6,9 @@ cache-emptied-in-step. Those about snapshots of memory are in `snapshots` and `s
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from math import fsum
 from statistics import fmean, median
@@ -14,6 +16,7 @@ from statistics import fmean, median
 from traceanalyzer.analyzers.launches import runtime_calls
 from traceanalyzer.analyzers.memory import DeviceMemoryUse, MemoryUse
 from traceanalyzer.analyzers.memory.cache_clears import CacheClears, clears_at
+from traceanalyzer.analyzers.optimizer.kept_graphs import KeptGraphs
 from traceanalyzer.rules.engine import idle_time, places, program
 from traceanalyzer.rules.engine.change import HostTime
 from traceanalyzer.rules.engine.facts import OperatorFact, if_known
@@ -39,6 +42,10 @@ _RISING = 0.8
 """Share of the steps that must end above the one before (own choice: a sawtooth falls as often as it rises)."""
 _SOON = 1000
 """Steps until the device is full that make the risk high (own choice: within an hour of most trainings)."""
+_GROWING = 3
+"""Steps that must evaluate more of earlier graphs than the one before to show that these are kept (graph-grows)."""
+_HOLDERS = 2
+"""Operators that are named as the ones whose memory is never freed (own choice)."""
 _LEAST_ON_CPU = 1 << 20
 """Bytes per step (own choice): the peak of the host's memory is only of what was allocated during the recording."""
 _CODE_CACHED = 'os.environ.pop("PYTORCH_NO_CUDA_MEMORY_CACHING", None)  # before torch is imported'
@@ -118,7 +125,22 @@ def _growth(facts: Facts, limits: Limits) -> Drafts:
         raise Missing(_GROWTH.text("few-steps")(count=needed + 1))
     for device in devices:
         if len(device.steps) - 1 >= needed:
-            yield from _growing(device, limits)
+            kept = facts.find("kept_graphs", KeptGraphs)
+            keeps_graphs = kept is not None and kept.growing_steps >= _GROWING
+            yield from (_of_growth(device, draft, keeps_graphs=keeps_graphs) for draft in _growing(device, limits))
+
+
+def _of_growth(device: DeviceMemoryUse, draft: Draft, *, keeps_graphs: bool) -> Draft:
+    """With the operators whose memory is never freed; without the line that detaches where no graph is seen to grow."""
+    held: Counter[str] = Counter()
+    for block in device.at_peak.largest if device.at_peak else ():
+        if block.freed_ns is None and block.operator is not None:
+            held[block.operator] += block.size_bytes
+    draft = replace(draft, code=None if keeps_graphs else "")
+    if keeps_graphs or not held:
+        return draft
+    names = ", ".join(name for name, _ in held.most_common(_HOLDERS))
+    return replace(draft, params={**draft.params, "operators": names}, advice=_GROWTH.text("advice-held"))
 
 
 def _growing(device: DeviceMemoryUse, limits: Limits) -> Drafts:
