@@ -24,6 +24,7 @@ from traceanalyzer.structure.module_calls import evaluations
 from traceanalyzer.structure.recording import left_out, repetition, requests, step_signs
 from traceanalyzer.structure.recording.frameworks import main_framework
 from traceanalyzer.structure.recording.left_out import FEWEST, MARKED
+from traceanalyzer.structure.recording.repeated_launches import launch_starts
 from traceanalyzer.structure.recording.step_signs import (
     are_in_flight,
     launched_work,
@@ -347,7 +348,7 @@ def _between_repetitions(context: Context) -> Steps | None:
 
 def _between_repeated_kernels(context: Context) -> Steps | None:
     """The same of kernels where no operators were recorded."""
-    return _from_pass_to_pass(context, repetition.launch_starts(context), repetition.KERNELS)
+    return _from_pass_to_pass(context, launch_starts(context), repetition.KERNELS)
 
 
 def _from_pass_to_pass(context: Context, start: I64 | None, found_by: str) -> Steps | None:
