@@ -172,3 +172,12 @@ def layers_of_a_text(program: Program) -> Program:
 )
 def test_tokens_are_embedded_in_passes_that_grow(build: Callable[[Program], Program], says: tuple[str, int]) -> None:
     assert found(build(Program())) == says
+
+
+@pytest.mark.parametrize(("layers", "says"), [(6, ("repeated operators", 9)), (3, WHOLE)])
+def test_many_equal_parts_of_two_operators_are_layers(layers: int, says: tuple[str, int]) -> None:
+    """A layer of a larger model has some, but few."""
+    program = Program()
+    for _ in range(9):
+        program.calls("linear relu " * layers + "linear")
+    assert found(program) == says

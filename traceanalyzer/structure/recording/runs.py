@@ -18,6 +18,8 @@ COVERS = 0.5
 """Share of the outermost operators that passes must exceed, and least share of the time from the first pass on."""
 _FEWEST, _LAUNCHES = 2, 10
 """With so many launches, fewer operators are a pass, too (own choice: one operator makes a few)."""
+_LAYERS = 6
+"""So often a few operators must repeat to be the layers of a model (own choice)."""
 _ALIKE = 0.8
 """Share of what a first pass does that the others do as well (own choice: it may allocate, or fill caches)."""
 _LONGER = 3
@@ -147,12 +149,16 @@ def is_all(items: Items, run: Run) -> bool:
 
 
 def has_blocks(kind: I64) -> bool:
-    """Whether most of a repetition are parts that repeat themselves: the layers of a model."""
-    found = longest_run(kind)
+    """Whether most of a repetition are parts that repeat themselves: the layers of a model.
+
+    A layer has some parts of a few operators, too, but not as many as a model has layers.
+    """
+    found = longest_run(kind) or longest_run(kind, _FEWEST)
     if found is None:
         return False
     first, period, end = found
-    return (end - first) // period * period >= COVERS * len(kind)
+    times = (end - first) // period
+    return times * period >= COVERS * len(kind) and (period >= LEAST or times >= _LAYERS)
 
 
 def with_last(run: Run) -> I64:
