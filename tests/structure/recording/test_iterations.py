@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
 from tests.builders import TraceBuilder
 from tests.reading import read_built
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.recording.program_steps import ProgramSteps, program_steps
+from traceanalyzer.structure.recording.workload import workload
 
 POINTS, CENTRES = [2000, 24], [64, 24]
 CLUSTERING = "cdist argmin zeros_like index_add_ div sub linalg_vector_norm"
@@ -181,3 +183,50 @@ def test_many_equal_parts_of_two_operators_are_layers(layers: int, says: tuple[s
     for _ in range(9):
         program.calls("linear relu " * layers + "linear")
     assert found(program) == says
+
+
+def trainings(count: int, *, cold: int = 0, begins_with_update: bool = False, after: str = "") -> Program:
+    """Iterations of four operators and an update, on a CPU; the first launch of a kernel may load code."""
+    program = Program()
+    for number in range(count):
+        if cold:
+            length = 5 if number else cold
+            program.trace.launch_kernel("gemm", program.at + length + 5, 600, at=program.at, call_dur=length)
+            program.at += length + 610
+        if number or not begins_with_update:
+            program.calls("linear relu linear mse_loss")
+        program.trace.annotation("Optimizer.step#SGD.step", program.at, 60)
+        program.calls("add_").at += 100
+    program.calls(after)
+    return program
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_a_short_training_has_whole_iterations(count: int) -> None:
+    """From update to update there is one less, which begins with the first use of the optimizer."""
+    steps = trainings(count).steps()
+    assert (steps.found_by, len(steps), steps.is_cut) == ("Optimizer.step", count, False)
+    assert steps.start_ns[:2].tolist() == [0, (4 * 31 + 60) * 1000]
+
+
+@pytest.mark.parametrize(
+    ("program", "begins"),
+    [
+        (trainings(4), 4 * 31),
+        (trainings(3, begins_with_update=True), 0),
+        (trainings(3, after="linear relu"), 4 * 31),
+    ],
+    ids=["long", "begins with an update", "ends in an iteration"],
+)
+def test_other_trainings_have_steps_from_update_to_update(program: Program, begins: int) -> None:
+    steps = program.steps()
+    assert (steps.found_by, steps.start_ns[0]) == ("Optimizer.step", begins * 1000)
+    assert set(np.diff(steps.start_ns).tolist()) == {(5 * 31 + 100) * 1000}
+
+
+def test_one_warm_iteration_counts_alone() -> None:
+    """The first of two loads code for 5 ms; together they would say nothing."""
+    context = Context(read_built(trainings(2, cold=5000).trace))
+    steps = program_steps(context)
+    assert (steps.reasons[0], steps.is_typical.tolist()) == ("loading", [False, True])
+    assert workload(context)[0] == "training"

@@ -39,8 +39,8 @@ def test_optimizers_that_take_turns_make_one_step(updates: list[tuple[str, ...]]
 
 
 def test_optimizers_of_several_classes_make_one_step() -> None:
-    trace = in_turn(*[GENERATOR] * 6, names=("SparseAdam", "Adam"))
-    assert len(recorded(trace).steps) == 3
+    trace = in_turn(*[GENERATOR] * 8, names=("SparseAdam", "Adam"))
+    assert len(recorded(trace).steps) == 4
     assert recorded(trace).steps[0].duration_ns == 200 * US
 
 

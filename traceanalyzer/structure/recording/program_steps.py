@@ -88,9 +88,9 @@ class ProgramSteps(msgspec.Struct, frozen=True):
         A last one that was cut never counts.
         """
         is_whole = np.arange(len(self)) < len(self) - self.is_cut
-        for no_reason in (frozenset(), left_out.REASONS - left_out.ONE_TIME):
+        for no_reason, fewest in ((frozenset(), FEWEST), (left_out.REASONS - left_out.ONE_TIME, 1)):
             kept = is_whole & np.array([reason is None or reason in no_reason for reason in self.reasons], np.bool_)
-            if kept.sum() >= FEWEST:
+            if kept.sum() >= fewest:
                 return kept
         return is_whole
 
@@ -311,8 +311,11 @@ def _between_loads(context: Context) -> Steps | None:
 def _between_optimizer_steps(context: Context) -> Steps | None:
     host = context.trace.host
     rows = outermost(context, np.flatnonzero(context.kind == NodeKind.OPTIMIZER))
-    start = host.start_ns[rows[:: updates_of_a_step(context, rows)]]
-    if len(start) > 1:
+    size = updates_of_a_step(context, rows)
+    start = host.start_ns[rows[::size]]
+    if (whole := step_signs.whole_iterations(context, rows, size)) is not None:
+        start = whole
+    elif len(start) > 1:
         start = _and_passes_after(context, start, int(host.end_ns[rows].max()))
     return _from_starts(context, start, int(host.end_ns.max(initial=0)), left_out.OPTIMIZER)
 

@@ -20,6 +20,7 @@ from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.launch_calls import graph_calls
 from traceanalyzer.structure.module_calls import evaluations
 from traceanalyzer.structure.recording.frameworks import main_framework
+from traceanalyzer.structure.recording.left_out import FEWEST
 from traceanalyzer.structure.recording.periods import LEAST, longest_run
 from traceanalyzer.structure.steps import Steps
 from traceanalyzer.structure.sums import count_by, group, sum_by
@@ -40,6 +41,11 @@ _EXAMINED = 1000
 """Number of calls that are examined (own choice), so that many updates and functions make no large table."""
 _REPEATS = 3
 """Number of whole turns that it takes to recognize them."""
+_FEW_UPDATES = 3
+"""Most updates of a training of which each iteration counts (own choice)."""
+_WHOLE, _REST = 0.9, 0.1
+"""Least share of the operators of others that a first iteration has, and greatest one of what follows the last update
+(own choice)."""
 _GRAPH_REPEATS = 3
 """How often a graph must repeat to define steps."""
 _MOST_PERIODS = 200
@@ -169,6 +175,30 @@ def updates_of_a_step(context: Context, calls: I64) -> int:
         return 1
     fitting = range(2, min(_MOST_OPTIMIZERS, len(calls) // _REPEATS) + 1)
     return next((turns for turns in fitting if (what[turns:] == what[:-turns]).all()), 1)
+
+
+def whole_iterations(context: Context, updates: I64, size: int) -> I64 | None:
+    """When the iterations of a short training begin, each of which ends with an update; None if it is not short.
+
+    Where steps begin with updates, there is one less, and the first begins with the first use of the optimizer. None as
+    well if the recording does not begin with an iteration, or does not end with one.
+
+    Args:
+        context: The trace.
+        updates: Rows of the host table that are calls of `step`, in the order of time.
+        size: How many belong to one iteration.
+    """
+    host, (begin, end) = context.trace.host, (updates[::size], updates[size - 1 :: size])
+    if not FEWEST <= len(begin) == len(end) <= _FEW_UPDATES:
+        return None
+    operators = host.start_ns[host.category == Category.OPERATOR]
+    until = np.searchsorted(operators, [*host.end_ns[end].tolist(), _NEVER])
+    of_each = np.diff(until, prepend=0)
+    fewest = int(of_each[1:-1].min())
+    if of_each[0] < _WHOLE * fewest or of_each[-1] > _REST * fewest:
+        return None
+    begun_ns = min([*operators[:1].tolist(), *context.trace.launches.start_ns[:1].tolist()])
+    return np.append(begun_ns, host.end_ns[end[:-1]])
 
 
 def _between(context: Context, calls: I64) -> I64:
