@@ -19,6 +19,7 @@ from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.autograd import backward, critical_threads, graph
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.recording import pass_signs
+from traceanalyzer.structure.recording.left_out import FEWEST
 from traceanalyzer.structure.recording.periods import PASSES
 from traceanalyzer.structure.recording.runs import (
     COVERS,
@@ -33,7 +34,7 @@ from traceanalyzer.structure.recording.runs import (
     with_last,
     with_waits,
 )
-from traceanalyzer.structure.recording.step_signs import outermost
+from traceanalyzer.structure.recording.step_signs import outermost, period
 from traceanalyzer.structure.sums import group
 from traceanalyzer.trace.table import I64
 from traceanalyzer.trace.tables import Category
@@ -59,7 +60,20 @@ def forward_starts(context: Context) -> I64 | None:
         return None  # several backward passes follow one forward pass
     tree = context.host.tree
     is_operator = context.host.category == Category.OPERATOR
-    return tree.start_ns[_outermost_around(context, created.node[first], is_operator)]
+    return tree.start_ns[_outermost_around(context, created.node[first[_of_iterations(passes.functions)]], is_operator)]
+
+
+def _of_iterations(functions: I64) -> slice:
+    """Which backward passes are the first of an iteration: all, or those after one through passes of an inner loop.
+
+    Args:
+        functions: How many functions each pass evaluates.
+    """
+    size = period(functions)
+    turn = functions[:size]
+    if size < FEWEST or 2 * turn.max() < turn.sum():
+        return slice(None)
+    return slice((int(turn.argmax()) + 1) % size, None, size)
 
 
 def _outermost_around(context: Context, nodes: I64, is_wanted: np.ndarray) -> I64:

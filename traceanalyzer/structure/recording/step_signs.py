@@ -96,9 +96,9 @@ def turns(context: Context, thread: int) -> I64:
     rows = outermost(context, np.flatnonzero(plain & (host.thread == thread)))
     names = ranked(host.name[rows])[1]
     is_plain = len(rows) > 0 and not is_other.any() and not context.cached(evaluations).any()
-    period = _period(names) if is_plain else 0
-    is_turn = 1 < period == len(distinct(names))
-    return rows[::period] if is_turn and _fill(context, rows) else rows[:0]
+    size = period(names) if is_plain else 0
+    is_turn = 1 < size == len(distinct(names))
+    return rows[::size] if is_turn and _fill(context, rows) else rows[:0]
 
 
 def _fill(context: Context, rows: I64) -> bool:
@@ -170,6 +170,9 @@ def updates_of_a_step(context: Context, calls: I64) -> int:
     if len(calls) < 2 * _REPEATS:
         return 1
     calls = calls[:_EXAMINED]
+    classes = period(ranked(context.trace.host.name[calls])[1])
+    if classes > 1:
+        return classes  # an optimizer of few parameters in an inner loop, and one of another class around it
     what = _between(context, calls)
     if (what[1:] == what[:-1]).all():
         return 1
@@ -230,11 +233,9 @@ def graph_starts(context: Context) -> I64 | None:
     graph, kernels = _graphs(context, rows)
     if not kernels.any():
         return None
-    period = _period(graph)
-    if period > 1:
-        return launches.start_ns[
-            rows[_opens(launches.start_ns[rows], launches.end_ns[rows], kernels, period) :: period]
-        ]
+    size = period(graph)
+    if size > 1:
+        return launches.start_ns[rows[_opens(launches.start_ns[rows], launches.end_ns[rows], kernels, size) :: size]]
     _, first, kind, counts = np.unique(graph, return_index=True, return_inverse=True, return_counts=True)
     most = int(np.lexsort((kernels[first], counts * kernels[first]))[-1])
     return launches.start_ns[rows[kind == most]] if counts[most] >= _GRAPH_REPEATS and kernels[first[most]] else None
@@ -255,7 +256,7 @@ def _graphs(context: Context, rows: I64) -> tuple[I64, I64]:
     return sum_by(own, mixed.astype(np.int64), len(rows)), count_by(own, len(rows))
 
 
-def _period(values: I64) -> int:
+def period(values: I64) -> int:
     """After how many rows a column repeats itself, from its first to its last row and three times or more; else 0."""
     longest = len(values) // _GRAPH_REPEATS
     candidates = 1 + np.flatnonzero(values[1 : longest + 1] == values[0])[:_MOST_PERIODS]
