@@ -39,9 +39,36 @@ def test_optimizers_that_take_turns_make_one_step(updates: list[tuple[str, ...]]
 
 
 def test_optimizers_of_several_classes_make_one_step() -> None:
-    trace = in_turn(*[GENERATOR] * 6, names=("SparseAdam", "Adam"))
-    assert len(recorded(trace).steps) == 3
+    trace = in_turn(*[GENERATOR] * 8, names=("SparseAdam", "Adam"))
+    assert len(recorded(trace).steps) == 4
     assert recorded(trace).steps[0].duration_ns == 200 * US
+
+
+def test_an_inner_loop_has_an_optimizer_of_another_class() -> None:
+    """Five steps of SGD on a copy of a model, then one of Adam on the model, four times."""
+    found = recorded(in_turn(*[GENERATOR] * 24, names=("SGD",) * 5 + ("Adam",)))
+    assert (len(found.steps), found.steps[1].duration_ns) == (4, 600 * US)
+
+
+def inner_loops(outer: int, *, count: int = 4) -> TraceBuilder:
+    """Iterations of five small backward passes and one of other size, without an optimizer."""
+    trace, at, sequence = TraceBuilder(devices=()), 0, 0
+    for number in range(6 * count):
+        functions = outer if number % 6 == 5 else 3
+        for call in range(functions):
+            trace.op("aten::linear", at + 10 * call, 8, sequence=sequence + call)
+        for call in range(functions):
+            name, order = "autograd::engine::evaluate_function: AddmmBackward0", sequence + functions - 1 - call
+            trace.op(name, at + 10 * (functions + call), 8, sequence=order, fwd_thread=1, tid=4202)
+        sequence, at = sequence + functions, at + 20 * functions + 30
+    return trace
+
+
+@pytest.mark.parametrize(("outer", "steps"), [(15, 4), (10, 24)])
+def test_a_backward_pass_through_those_of_an_inner_loop_ends_an_iteration(outer: int, steps: int) -> None:
+    """Without more functions than all others have, it may be a loss that is computed now and then."""
+    found = recorded(inner_loops(outer))
+    assert (found.steps_from, len(found.steps)) == ("backward pass", steps)
 
 
 def test_a_validation_every_few_updates_is_no_turn() -> None:

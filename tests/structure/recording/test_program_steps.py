@@ -172,9 +172,9 @@ def test_from_one_wait_for_the_loader_to_the_next() -> None:
 
 
 def test_from_one_optimizer_step_to_the_next() -> None:
-    trace = marked(*[(OPTIMIZER, 100 * n + 70, 10) for n in range(3)])
+    trace = marked(*[(OPTIMIZER, 100 * n + 70, 10) for n in range(4)])
     assert recorded(trace).steps_from == "Optimizer.step"
-    assert [start for start, _ in spans(trace)] == [60, 160, 260], "since the first event, at 10"
+    assert [start for start, _ in spans(trace)] == [60, 160, 260, 360], "since the first event, at 10"
 
 
 def test_one_optimizer_step_repeats_nothing() -> None:

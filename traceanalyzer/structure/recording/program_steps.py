@@ -24,6 +24,7 @@ from traceanalyzer.structure.module_calls import evaluations
 from traceanalyzer.structure.recording import left_out, repetition, requests, step_signs
 from traceanalyzer.structure.recording.frameworks import main_framework
 from traceanalyzer.structure.recording.left_out import FEWEST, MARKED
+from traceanalyzer.structure.recording.repeated_launches import launch_starts
 from traceanalyzer.structure.recording.step_signs import (
     are_in_flight,
     launched_work,
@@ -87,9 +88,9 @@ class ProgramSteps(msgspec.Struct, frozen=True):
         A last one that was cut never counts.
         """
         is_whole = np.arange(len(self)) < len(self) - self.is_cut
-        for no_reason in (frozenset(), left_out.REASONS - left_out.ONE_TIME):
+        for no_reason, fewest in ((frozenset(), FEWEST), (left_out.REASONS - left_out.ONE_TIME, 1)):
             kept = is_whole & np.array([reason is None or reason in no_reason for reason in self.reasons], np.bool_)
-            if kept.sum() >= FEWEST:
+            if kept.sum() >= fewest:
                 return kept
         return is_whole
 
@@ -310,8 +311,11 @@ def _between_loads(context: Context) -> Steps | None:
 def _between_optimizer_steps(context: Context) -> Steps | None:
     host = context.trace.host
     rows = outermost(context, np.flatnonzero(context.kind == NodeKind.OPTIMIZER))
-    start = host.start_ns[rows[:: updates_of_a_step(context, rows)]]
-    if len(start) > 1:
+    size = updates_of_a_step(context, rows)
+    start = host.start_ns[rows[::size]]
+    if (whole := step_signs.whole_iterations(context, rows, size)) is not None:
+        start = whole
+    elif len(start) > 1:
         start = _and_passes_after(context, start, int(host.end_ns[rows].max()))
     return _from_starts(context, start, int(host.end_ns.max(initial=0)), left_out.OPTIMIZER)
 
@@ -347,7 +351,7 @@ def _between_repetitions(context: Context) -> Steps | None:
 
 def _between_repeated_kernels(context: Context) -> Steps | None:
     """The same of kernels where no operators were recorded."""
-    return _from_pass_to_pass(context, repetition.launch_starts(context), repetition.KERNELS)
+    return _from_pass_to_pass(context, launch_starts(context), repetition.KERNELS)
 
 
 def _from_pass_to_pass(context: Context, start: I64 | None, found_by: str) -> Steps | None:

@@ -1,34 +1,42 @@
 """Finds where the passes of a program without marks begin: before each backward pass, or where its operators repeat.
 
 Layers of a model repeat, too. So operators that repeat are passes only if something shows it in each: the program waits
-for the device or for autograd, which hardly a model does between two of its layers; tokens are embedded, or parameters
-updated; or the first operator takes a tensor of a shape that no other one takes, because a layer takes what the layer
-before it gave. Where the repetitions are all that was recorded, it also shows it if each copies data to the device, has
-blocks that repeat in it, or ends with a classifier: around layers there is a model, which does something before its
-first and after its last.
+for the device or for autograd, or reads a value of a CPU, which hardly a model does between two of its layers; it draws
+random numbers; tokens are embedded, or parameters updated; or the first operator takes a tensor of a shape that no
+other one takes, because a layer takes what the layer before it gave. Where the repetitions are all that was recorded,
+it also shows it if each copies data to the device, has blocks that repeat in it, or ends with a classifier: around
+layers there is a model, which does something before its first and after its last.
 
 Where layers wait, they are told from passes by the host: its pauses are longer where a pass begins.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-import msgspec
 import numpy as np
 
-from traceanalyzer.knowledge import compiled_code, marks
-from traceanalyzer.knowledge.inputs import Inputs
-from traceanalyzer.knowledge.kernel_classes import KernelClass, kernel_class
+from traceanalyzer.knowledge import compiled_code
 from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.autograd import backward, critical_threads, graph
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.recording.periods import LEAST, PASSES, longest_run
-from traceanalyzer.structure.recording.step_signs import outermost
-from traceanalyzer.structure.sums import Columns, group, sum_by
-from traceanalyzer.structure.unrecorded_work import waits_for_mac
-from traceanalyzer.trace.distinct import distinct
-from traceanalyzer.trace.table import I32, I64, Bool
+from traceanalyzer.structure.recording import pass_signs
+from traceanalyzer.structure.recording.left_out import FEWEST
+from traceanalyzer.structure.recording.periods import PASSES
+from traceanalyzer.structure.recording.runs import (
+    COVERS,
+    Items,
+    Run,
+    has_blocks,
+    is_all,
+    is_most,
+    of_pauses,
+    rare_ones,
+    repeated_part,
+    with_last,
+    with_waits,
+)
+from traceanalyzer.structure.recording.step_signs import outermost, period
+from traceanalyzer.structure.sums import group
+from traceanalyzer.trace.table import I64
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -37,22 +45,6 @@ OPERATORS = "repeated operators"
 KERNELS = "repeated kernels"
 FOUND_BY = (BACKWARD, OPERATORS, KERNELS)
 """How steps are called that were found so."""
-
-_COVERS = 0.5
-"""Share of the outermost operators that passes must exceed, and least share of the time from the first pass on."""
-_FEWEST, _LAUNCHES = 2, 10
-"""With so many launches, fewer operators are a pass, too (own choice: one operator makes a few)."""
-_ALIKE = 0.8
-"""Share of what a first pass does that the others do as well (own choice: it may allocate, or fill caches)."""
-_OF_A_PASS = {KernelClass.EMBEDDING, KernelClass.OPTIMIZER}
-"""Kernels that a pass has and a layer has not."""
-_EMBEDDINGS = {"aten::embedding", "aten::embedding_bag", "aten::_embedding_bag"}
-_CLASSIFIERS = {"aten::linear", "aten::addmm", "aten::softmax", "aten::log_softmax", "aten::argmax"}
-"""What the last operator of a model mostly is; a layer that ends with a product shapes its result afterwards."""
-_RARE = 0.1
-"""Largest share of what a program does rarely beside what repeats (own choice)."""
-_LONGER = 3
-"""The pauses of the host before passes are so many times as long as those before layers (own choice)."""
 
 
 def forward_starts(context: Context) -> I64 | None:
@@ -68,7 +60,20 @@ def forward_starts(context: Context) -> I64 | None:
         return None  # several backward passes follow one forward pass
     tree = context.host.tree
     is_operator = context.host.category == Category.OPERATOR
-    return tree.start_ns[_outermost_around(context, created.node[first], is_operator)]
+    return tree.start_ns[_outermost_around(context, created.node[first[_of_iterations(passes.functions)]], is_operator)]
+
+
+def _of_iterations(functions: I64) -> slice:
+    """Which backward passes are the first of an iteration: all, or those after one through passes of an inner loop.
+
+    Args:
+        functions: How many functions each pass evaluates.
+    """
+    size = period(functions)
+    turn = functions[:size]
+    if size < FEWEST or 2 * turn.max() < turn.sum():
+        return slice(None)
+    return slice((int(turn.argmax()) + 1) % size, None, size)
 
 
 def _outermost_around(context: Context, nodes: I64, is_wanted: np.ndarray) -> I64:
@@ -98,23 +103,64 @@ def operator_starts(context: Context, after_ns: int = 0) -> I64 | None:
     rows = rows[np.argsort(host.start_ns[rows], kind="stable")]
     compiles = context.trace.names.where(host_activity.is_compiling)[host.name[rows]]
     compiling, rows = rows[compiles], outermost(context, rows[~compiles])
-    _, kind = _alike(context, rows)
-    items = _with_waits(context, [thread], kind, host.start_ns[rows], host.end_ns[rows], after_ns)
-    run = _repeated(context, items)
-    starts = None if run is None else _begins_of(context, thread, rows, items, run)
-    return None if starts is None else _with_compiling(context, starts, compiling, rows)
+    for kind, has_shapes in _kinds(context, rows):
+        items = with_waits(context, [thread], kind, host.start_ns[rows], host.end_ns[rows], after_ns)
+        starts = _starts_among(context, thread, rows, items, has_shapes)
+        if starts is not None:
+            return _with_compiling(context, starts, compiling, rows)
+    return None
 
 
-def _alike(context: Context, rows: I64) -> tuple[I64, I64]:
-    """First row of each kind of operator, by name and shapes, and the kind of each.
+def _kinds(context: Context, rows: I64) -> list[tuple[I64, bool]]:
+    """The kind of each operator, by name and shapes, and whether shapes tell kinds apart; then by name alone.
 
-    Calls of compiled code are one kind: a function that is compiled again has another number each time.
+    Sequences that grow, and values that choose what is computed, change shapes. Calls of compiled code are one kind: a
+    function that is compiled again has another number each time.
     """
     host = context.trace.host
     is_region = context.trace.names.where(compiled_code.is_region)[host.name[rows]]
     name, shapes = host.name[rows].astype(np.int64), host.shapes[rows].astype(np.int64)
     name[is_region], shapes[is_region] = NO_PARENT, NO_PARENT
-    return group(name, shapes)
+    exact, named = group(name, shapes)[1], group(name)[1]
+    return [(exact, True), (named, False)] if exact.max(initial=0) > named.max(initial=0) else [(exact, True)]
+
+
+def _starts_among(context: Context, thread: int | None, rows: I64, items: Items, has_shapes: bool) -> I64 | None:
+    """When each pass begins that repeats among some operators and waits, also if it does something else now and then.
+
+    Args:
+        context: The trace.
+        thread: The thread that calls the operators.
+        rows: The operators in the order of time.
+        items: The same, and waits between them.
+        has_shapes: Whether operators of other shapes are of other kinds.
+    """
+    run = repeated_part(context, items)
+    for among, repeated in (_without_extras(context, items, run), (items, run)):
+        if repeated is not None:
+            begins = _begins_of(context, thread, rows, among, repeated, has_shapes)
+            if begins is not None:
+                return among.start_ns[begins]
+    return None
+
+
+def _without_extras(context: Context, items: Items, run: Run | None) -> tuple[Items, Run | None]:
+    """What repeats most often if what is rare within it does not count: a loss that is printed in every tenth pass.
+
+    What comes before and after the repetitions remains.
+    """
+    one = items.kind if run is None else items.kind[run.begins[0] : run.begins[1]]
+    is_rare = rare_ones(items.kind, one)
+    if not is_rare.any():
+        return items, None
+    usual = repeated_part(context, items.take(~is_rare))
+    is_much_smaller = usual is not None and PASSES * int(usual.begins[1] - usual.begins[0]) <= len(one)
+    if usual is None or (run is not None and is_most(items, run) and not is_much_smaller):
+        return items, None
+    first, last = np.flatnonzero(~is_rare)[[usual.first, usual.end - 1]].tolist()
+    before = int(is_rare[:first].sum())
+    is_rare[:first], is_rare[last:] = False, False
+    return items.take(~is_rare), Run(usual.first + before, usual.end + before, usual.begins + before)
 
 
 def _with_compiling(context: Context, starts_ns: I64, compiling: I64, rows: I64) -> I64:
@@ -129,8 +175,8 @@ def _with_compiling(context: Context, starts_ns: I64, compiling: I64, rows: I64)
     return begins_ns
 
 
-def _begins_of(context: Context, thread: int | None, rows: I64, items: _Items, run: _Run) -> I64 | None:
-    """When each repetition of operators begins, if they are passes; several repetitions may be one.
+def _begins_of(context: Context, thread: int | None, rows: I64, items: Items, run: Run, has_shapes: bool) -> I64 | None:
+    """Where each repetition of operators begins, if they are passes; several repetitions may be one.
 
     Args:
         context: The trace.
@@ -138,308 +184,65 @@ def _begins_of(context: Context, thread: int | None, rows: I64, items: _Items, r
         rows: The operators in the order of time.
         items: The same, and waits between them.
         run: What repeats.
+        has_shapes: Whether operators of other shapes are of other kinds; else layers of a pyramid are of one.
     """
+    part = _part(context, rows, items, run, has_shapes)
+    if part is None:
+        return None
+    end_ns, one = int(context.trace.host.end_ns[rows[part.every]].max()), rows[part.one]
+    is_embedded = pass_signs.embeds(context, one)
+    if not is_embedded and pass_signs.embeds(context, rows[: part.one.start]):
+        return None  # the layers of one pass
+    if is_embedded or pass_signs.trains_in_each(context, part.start_ns, end_ns):
+        return with_last(run)
+    if has_shapes and pass_signs.has_input_of_its_own(context, one):
+        return with_last(run)
+    return _of_layers_or_passes(context, thread, items, run, part)
+
+
+def _of_layers_or_passes(
+    context: Context, thread: int | None, items: Items, run: Run, part: pass_signs.Part
+) -> I64 | None:
+    """The same where repetitions neither begin with what is a pass's alone, nor train."""
+    end_ns = int(context.trace.host.end_ns[part.rows[part.every]].max())
+    waits = pass_signs.waits_in_each(context, [thread], part.start_ns, end_ns)
+    if waits and (part.has_shapes or pass_signs.is_loop(context, part)):
+        return of_pauses(items, run.begins)
+    if pass_signs.reads_in_each(context, part) or pass_signs.draws_in_each(context, part):
+        return _of_a_loop(context, part.rows, items, run)
+    return with_last(run) if part.has_shapes and _is_model(context, items, run, part) else None
+
+
+def _part(context: Context, rows: I64, items: Items, run: Run, has_shapes: bool) -> pass_signs.Part | None:
+    """The operators that repeat, if they are many enough and take long enough."""
     host = context.trace.host
     first, second, last = items.number[run.begins[[0, 1, -1]]].tolist()
-    one, repeated = rows[first:second], rows[first : last + second - first]
+    every = slice(first, last + second - first)
     later_ns = host.dur_ns[rows[first:]].sum()  # what comes before may be a first pass, which takes long
-    if len(repeated) <= _COVERS * len(rows) or host.dur_ns[repeated].sum() < _COVERS * later_ns:
+    if len(rows[every]) <= COVERS * len(rows) or host.dur_ns[rows[every]].sum() < COVERS * later_ns:
         return None
-    start_ns, end_ns = items.start_ns[run.begins], int(host.end_ns[repeated].max())
-    is_embedding = context.trace.names.where(_is_embedding)[host.name[rows]]
-    if is_embedding[first:second].any() or _trains_in_each(context, start_ns, end_ns):
-        return start_ns
-    if is_embedding[:first].any():
-        return None  # the layers of one pass
-    if _has_input_of_its_own(context, one):
-        return start_ns
-    if _waits_in_each(context, [thread], start_ns, end_ns):
-        return items.start_ns[_of_pauses(items, run.begins)]
-    is_model = _copies_in_each(context, start_ns, end_ns) or _has_blocks(items.kind[slice(*run.begins[:2])])
-    return start_ns if _is_all(items, run) and (is_model or _has_another_end(context, one)) else None
+    return pass_signs.Part(rows, slice(first, second), every, items.start_ns[run.begins], has_shapes)
 
 
-def launch_starts(context: Context) -> I64 | None:
-    """When each pass of a recording without operators begins, by its first launch; None where nothing repeats so.
-
-    What repeats are kernels, copies and fills in the order of their launches, by name: of all threads, because a
-    backward pass is launched by a thread of its own, or of the one that launches most. Where no launches were recorded,
-    it is what the busiest stream does.
-    """
-    launch, launches = context.links.launch, context.trace.launches
-    threads = critical_threads(context)
-    if (context.trace.host.category == Category.OPERATOR).any():
-        return None
-    rows = np.flatnonzero(launch != NO_PARENT)
-    rows = rows[np.argsort(launches.start_ns[launch[rows]], kind="stable")]
-    if not threads:
-        return _kernel_starts(context)
-    every = host_activity.launching_threads(context)
-    for among in (every, [threads[0]])[: len(every)]:
-        own = rows[np.isin(launches.thread[launch[rows]], among)]
-        start_ns, end_ns = launches.start_ns[launch[own]], launches.end_ns[launch[own]]
-        kind = context.trace.device.name[own].astype(np.int64)
-        items = _with_waits(context, among, kind, start_ns, end_ns)
-        run = _repeated(context, items)
-        if run is not None and (usual := _without_rare(context, items, run, own)) is not None:
-            return usual
-        if run is None or not _is_most(items, run):
-            continue
-        begins_ns, last_ns = items.start_ns[run.begins], int(items.start_ns[-1])
-        if _waits_in_each(context, among, begins_ns, last_ns) or _is_model(context, items, run, own):
-            return begins_ns
-    return None
-
-
-def _kernel_starts(context: Context) -> I64 | None:
-    """When each pass begins on the stream that works most, where only what devices do was recorded."""
-    device = context.trace.device
-    if not len(device) or len(context.trace.launches):
-        return None
-    first, stream = group(device.device.astype(np.int64), device.stream.astype(np.int64))
-    rows = np.flatnonzero(stream == np.argmax(sum_by(stream, device.dur_ns, len(first))))
-    rows = rows[np.argsort(device.start_ns[rows], kind="stable")]
-    kind = device.name[rows].astype(np.int64)
-    items = _with_waits(context, [], kind, device.start_ns[rows], device.end_ns[rows])
-    run = _repeated(context, items)
-    if run is not None and (usual := _without_rare(context, items, run, rows)) is not None:
-        return usual
-    is_found = run is not None and _is_most(items, run) and _is_model(context, items, run, rows)
-    return items.start_ns[run.begins] if run is not None and is_found else None
-
-
-class _Items(Columns, frozen=True):
-    """What threads do, in the order of time: operators or launches, and the waits for the device between them."""
-
-    kind: I64
-    """Equal numbers are alike."""
-    start_ns: I64
-    end_ns: I64
-    number: I64
-    """Position of the operator or launch among those given; of a wait, of the next one."""
-    is_wait: Bool
-
-
-class _Run(msgspec.Struct, frozen=True):
-    """The longest part that repeats: its first position, the one after its last, and those of the repetitions."""
-
-    first: int
-    end: int
-    begins: I64
-
-
-def _with_waits(
-    context: Context, threads: Sequence[int | None], kind: I64, start_ns: I64, end_ns: I64, after_ns: int = 0
-) -> _Items:
-    """Operators or launches with the waits of their threads that are in none of them; ascending, without overlap."""
-    waits = context.cached(host_activity.waits)
-    own = np.flatnonzero(_of_threads(waits.thread, threads) & (waits.start_ns >= after_ns))
-    next_one = np.searchsorted(start_ns, waits.start_ns[own], side="right")
-    is_between = waits.start_ns[own] >= np.append(0, end_ns)[next_one]
-    own, next_one = own[is_between], next_one[is_between]
-    return _Items(
-        kind=np.insert(kind, next_one, kind.max(initial=0) + 1),
-        start_ns=np.insert(start_ns, next_one, waits.start_ns[own]),
-        end_ns=np.insert(end_ns, next_one, waits.end_ns[own]),
-        number=np.insert(np.arange(len(kind)), next_one, next_one),
-        is_wait=np.insert(np.zeros(len(kind), np.bool_), next_one, np.True_),
+def _is_model(context: Context, items: Items, run: Run, part: pass_signs.Part) -> bool:
+    """Whether repetitions are all there is, and those of a model."""
+    if not is_all(items, run):
+        return False
+    end_ns = int(context.trace.host.end_ns[part.rows[part.every]].max())
+    is_model = pass_signs.copies_in_each(context, part.start_ns, end_ns)
+    return (
+        is_model
+        or has_blocks(items.kind[slice(*run.begins[:2])])
+        or pass_signs.has_another_end(context, part.rows[part.one])
     )
 
 
-def _of_threads(thread: I32, threads: Sequence[int | None]) -> Bool:
-    return np.isin(thread, [number for number in threads if number is not None])
-
-
-def _repeated(context: Context, items: _Items) -> _Run | None:
-    """The longest periodic part, whose repetitions begin after a wait if they have some; None without one."""
-    found = longest_run(items.kind) or longest_run(items.kind, _FEWEST)
-    if found is None:
-        return None
-    first, period, end = found
-    if period < LEAST and _launches(context, items, end - period, end) < _LAUNCHES:
-        return None
-    waits = np.flatnonzero(items.is_wait[end - period : end])
-    if len(waits) == period:
-        return None
-    stop = end
-    if not len(waits) and not first:
-        stop -= _rest(items, period, end)
-    elif len(waits) and waits[0] > 0:  # else a wait begins what repeats, as it must
-        after_wait = end - period + int(waits[-1]) + 1  # a recording may end in the middle of a pass
-        stop = after_wait if after_wait - first >= PASSES * period else end
-    begins = _positions(first, period, stop)
-    while items.is_wait[begins].all():
-        begins += 1
-    return _Run(first, end, begins)
-
-
-def _without_rare(context: Context, items: _Items, run: _Run, rows: I64) -> I64 | None:
-    """When each pass begins if many in what repeats are one but for little: a loss that is read in every tenth.
-
-    A model repeats its layers between little else, too, so each must update parameters, or embed tokens.
-
-    Args:
-        context: The trace.
-        items: Launches, and waits between them.
-        run: The repetitions.
-        rows: The device event of each launch.
-    """
-    one = items.kind[run.begins[0] : run.begins[1]]
-    counts = np.bincount(one, minlength=int(items.kind.max()) + 1)
-    is_rare = (PASSES * counts <= np.median(counts[counts > 0]))[items.kind]
-    if not is_rare.any() or is_rare.mean() > _RARE:
-        return None
-    kept = items.take(~is_rare)
-    usual = _repeated(context, kept)
-    if usual is None or not _is_most(kept, usual) or not _is_all(kept, usual):
-        return None
-    if not any(kernel_class(name) in _OF_A_PASS for name in _names_of_one(context, kept, usual, rows)):
-        return None
-    size = int(usual.begins[1] - usual.begins[0])
-    return kept.start_ns[usual.begins] if PASSES * size <= len(one) else None
-
-
-def _positions(first: int, period: int, stop: int) -> I64:
-    """Where the repetitions before a position begin, of which the first lies behind another position."""
-    return stop - period * np.arange((stop - first) // period, 0, -1)
-
-
-def _rest(items: _Items, period: int, end: int) -> int:
-    """How much of a pass follows the last whole one, of a sequence that repeats from its first position on.
-
-    None if the host pauses longer before what begins so, than before what the sequence begins with.
-    """
-    rest = end % period
-    from_start, from_end = (_pause_ns(items, _positions(0, period, stop)) for stop in (end - rest, end))
-    return 0 if from_end > _LONGER * from_start else rest
-
-
-def _pause_ns(items: _Items, begins: I64) -> float:
-    """The usual pause of the host before repetitions."""
-    before = begins[begins > 0]
-    return max(float(np.median(items.start_ns[before] - items.end_ns[before - 1])), 1.0)
-
-
-def _launches(context: Context, items: _Items, first: int, end: int) -> int:
-    """How many calls launch something while a thread is at some of the items."""
-    called = context.trace.launches.start_ns[context.links.calls]
-    return int(((called >= items.start_ns[first]) & (called < items.end_ns[end - 1])).sum())
-
-
-def _of_pauses(items: _Items, begins: I64) -> I64:
-    """Every second, third, ... repetition if the host pauses longer before these than before others; else all."""
-    before = begins[begins > 0]
-    pauses = items.start_ns[before] - items.end_ns[before - 1]
-    is_long = pauses > _LONGER * max(float(np.median(pauses)), 1.0)
-    longer = np.flatnonzero(is_long) + (len(begins) - len(before))
-    apart = np.diff(longer)
-    if len(longer) < PASSES - 1 or (apart != apart[0]).any() or apart[0] < 2:
-        return begins
-    size = int(apart[0])
-    is_everywhere = longer[0] <= size and len(begins) - longer[-1] <= size
-    return begins[longer[0] % size :: size] if is_everywhere else begins
-
-
-def _is_most(items: _Items, run: _Run) -> bool:
-    """Whether whole repetitions have at least half of the launches."""
-    first, second, last = items.number[run.begins[[0, 1, -1]]].tolist()
-    return bool(last + (second - first) - first >= _COVERS * (items.number[-1] + 1))
-
-
-def _is_all(items: _Items, run: _Run) -> bool:
-    """Whether the repetitions are all that was recorded, but for waits at the end and a first one that is unlike them.
-
-    A model begins and ends with something that its layers do not do.
-    """
+def _of_a_loop(context: Context, rows: I64, items: Items, run: Run) -> I64:
+    """Where repetitions begin that end with reading a value, or else where the first one of a loop does."""
     size = int(run.begins[1] - run.begins[0])
-    head = items.kind[: run.first]
-    is_known = np.isin(head, items.kind[run.begins[0] : run.begins[1]])
-    is_cold_pass = not len(head) or (2 * len(head) >= size and is_known.mean() >= _ALIKE)
-    return bool(is_cold_pass and items.is_wait[run.end :].all())
-
-
-def _has_blocks(kind: I64) -> bool:
-    """Whether most of a repetition are parts that repeat themselves: the layers of a model."""
-    found = longest_run(kind)
-    if found is None:
-        return False
-    first, period, end = found
-    return (end - first) // period * period >= _COVERS * len(kind)
-
-
-def _is_model(context: Context, items: _Items, run: _Run, rows: I64) -> bool:
-    """Whether repetitions of launches are all there is, and embed tokens, update parameters, copy or have blocks.
-
-    Args:
-        context: The trace.
-        items: Launches, and waits between them.
-        run: The repetitions.
-        rows: The device event of each launch.
-    """
-    if not _is_all(items, run):
-        return False
-    names = _names_of_one(context, items, run, rows)
-    is_sign = any(kernel_class(name) in _OF_A_PASS or _is_input(name) for name in names)
-    return is_sign or _has_blocks(items.kind[slice(*run.begins[:2].tolist())])
-
-
-def _names_of_one(context: Context, items: _Items, run: _Run, rows: I64) -> list[str]:
-    """Names of what a device does in one repetition of launches."""
-    one = slice(*run.begins[:2].tolist())
-    codes = distinct(context.trace.device.name[rows[items.number[one][~items.is_wait[one]]]])
-    return [context.trace.names[code] for code in codes.tolist()]
-
-
-def _has_input_of_its_own(context: Context, rows: I64) -> bool:
-    """Whether the first of some operators takes a tensor of a shape that none of the others takes."""
-    host, texts = context.trace.host, context.trace.shapes
-    first, *others = (Inputs(texts[code], None).shapes or () for code in host.shapes[rows].tolist())
-    taken = {shape for shapes in others for shape in shapes}
-    return bool(first) and bool(first[0]) and first[0] not in taken
-
-
-def _has_another_end(context: Context, rows: I64) -> bool:
-    """Whether the last of some operators takes a tensor of fewer axes than the first, as a classifier does."""
-    host, texts = context.trace.host, context.trace.shapes
-    first, last = ((Inputs(texts[host.shapes[row]], None).shapes or ((),))[0] for row in (rows[0], rows[-1]))
-    return 0 < len(last) < len(first) and context.trace.names[int(host.name[rows[-1]])] in _CLASSIFIERS
-
-
-def _is_embedding(name: str) -> bool:
-    return name in _EMBEDDINGS
-
-
-def _is_input(name: str) -> bool:
-    """Whether a name is that of a copy to the device."""
-    return host_activity.direction(name) == "HtoD"
-
-
-def _copies_in_each(context: Context, start_ns: I64, end_ns: int) -> bool:
-    """Whether data is copied to the device in each pass."""
-    copies = context.links.launch[context.trace.names.where(_is_input)[context.trace.device.name]]
-    return _in_each(context.trace.launches.start_ns[copies[copies != NO_PARENT]], start_ns, end_ns)
-
-
-def _waits_in_each(context: Context, threads: Sequence[int | None], start_ns: I64, end_ns: int) -> bool:
-    """Whether threads wait for the device in each pass, the last of which may wait after its last operator."""
-    waits, host, rows = context.cached(host_activity.waits), context.trace.host, waits_for_mac(context)
-    of_mac = host.start_ns[rows[_of_threads(host.thread[rows], threads)]]
-    return _in_each(np.append(waits.start_ns[_of_threads(waits.thread, threads)], of_mac), start_ns, end_ns)
-
-
-def _trains_in_each(context: Context, start_ns: I64, end_ns: int) -> bool:
-    """Whether autograd evaluates functions in each pass, after the last operator of the last one, too.
-
-    Their names tell them from others even where no numbers of autograd were recorded.
-    """
-    host = context.trace.host
-    return _in_each(host.start_ns[context.trace.names.where(marks.is_backward)[host.name]], start_ns, end_ns)
-
-
-def _in_each(times: I64, start_ns: I64, end_ns: int) -> bool:
-    """Whether some of the times lie in each pass; a program that waits before each may end without a wait."""
-    times = np.sort(times)
-    until = np.append(start_ns[1:], max(end_ns, int(times.max(initial=0)) + 1))
-    counts = np.searchsorted(times, until) - np.searchsorted(times, start_ns)
-    is_before = bool((times < start_ns[0]).any())
-    return bool((counts[:-1] > 0).all()) and (bool(counts[-1]) or is_before)
+    one = np.arange(*run.begins[:2])
+    one = one[~items.is_wait[one]]
+    reads = one[pass_signs.are_reads(context, rows[items.number[one]])]
+    after = int(reads[-1]) + 1 - run.first if len(reads) and run.first else 0
+    begins = np.arange(run.first + after % size, run.end - size // 2, size)
+    return begins if len(begins) >= PASSES else run.begins

@@ -20,6 +20,7 @@ from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.launch_calls import graph_calls
 from traceanalyzer.structure.module_calls import evaluations
 from traceanalyzer.structure.recording.frameworks import main_framework
+from traceanalyzer.structure.recording.left_out import FEWEST
 from traceanalyzer.structure.recording.periods import LEAST, longest_run
 from traceanalyzer.structure.steps import Steps
 from traceanalyzer.structure.sums import count_by, group, sum_by
@@ -40,6 +41,11 @@ _EXAMINED = 1000
 """Number of calls that are examined (own choice), so that many updates and functions make no large table."""
 _REPEATS = 3
 """Number of whole turns that it takes to recognize them."""
+_FEW_UPDATES = 3
+"""Most updates of a training of which each iteration counts (own choice)."""
+_WHOLE, _REST = 0.9, 0.1
+"""Least share of the operators of others that a first iteration has, and greatest one of what follows the last update
+(own choice)."""
 _GRAPH_REPEATS = 3
 """How often a graph must repeat to define steps."""
 _MOST_PERIODS = 200
@@ -90,9 +96,9 @@ def turns(context: Context, thread: int) -> I64:
     rows = outermost(context, np.flatnonzero(plain & (host.thread == thread)))
     names = ranked(host.name[rows])[1]
     is_plain = len(rows) > 0 and not is_other.any() and not context.cached(evaluations).any()
-    period = _period(names) if is_plain else 0
-    is_turn = 1 < period == len(distinct(names))
-    return rows[::period] if is_turn and _fill(context, rows) else rows[:0]
+    size = period(names) if is_plain else 0
+    is_turn = 1 < size == len(distinct(names))
+    return rows[::size] if is_turn and _fill(context, rows) else rows[:0]
 
 
 def _fill(context: Context, rows: I64) -> bool:
@@ -164,11 +170,38 @@ def updates_of_a_step(context: Context, calls: I64) -> int:
     if len(calls) < 2 * _REPEATS:
         return 1
     calls = calls[:_EXAMINED]
+    classes = period(ranked(context.trace.host.name[calls])[1])
+    if classes > 1:
+        return classes  # an optimizer of few parameters in an inner loop, and one of another class around it
     what = _between(context, calls)
     if (what[1:] == what[:-1]).all():
         return 1
     fitting = range(2, min(_MOST_OPTIMIZERS, len(calls) // _REPEATS) + 1)
     return next((turns for turns in fitting if (what[turns:] == what[:-turns]).all()), 1)
+
+
+def whole_iterations(context: Context, updates: I64, size: int) -> I64 | None:
+    """When the iterations of a short training begin, each of which ends with an update; None if it is not short.
+
+    Where steps begin with updates, there is one less, and the first begins with the first use of the optimizer. None as
+    well if the recording does not begin with an iteration, or does not end with one.
+
+    Args:
+        context: The trace.
+        updates: Rows of the host table that are calls of `step`, in the order of time.
+        size: How many belong to one iteration.
+    """
+    host, (begin, end) = context.trace.host, (updates[::size], updates[size - 1 :: size])
+    if not FEWEST <= len(begin) == len(end) <= _FEW_UPDATES:
+        return None
+    operators = host.start_ns[host.category == Category.OPERATOR]
+    until = np.searchsorted(operators, [*host.end_ns[end].tolist(), _NEVER])
+    of_each = np.diff(until, prepend=0)
+    fewest = int(of_each[1:-1].min())
+    if of_each[0] < _WHOLE * fewest or of_each[-1] > _REST * fewest:
+        return None
+    begun_ns = min([*operators[:1].tolist(), *context.trace.launches.start_ns[:1].tolist()])
+    return np.append(begun_ns, host.end_ns[end[:-1]])
 
 
 def _between(context: Context, calls: I64) -> I64:
@@ -200,11 +233,9 @@ def graph_starts(context: Context) -> I64 | None:
     graph, kernels = _graphs(context, rows)
     if not kernels.any():
         return None
-    period = _period(graph)
-    if period > 1:
-        return launches.start_ns[
-            rows[_opens(launches.start_ns[rows], launches.end_ns[rows], kernels, period) :: period]
-        ]
+    size = period(graph)
+    if size > 1:
+        return launches.start_ns[rows[_opens(launches.start_ns[rows], launches.end_ns[rows], kernels, size) :: size]]
     _, first, kind, counts = np.unique(graph, return_index=True, return_inverse=True, return_counts=True)
     most = int(np.lexsort((kernels[first], counts * kernels[first]))[-1])
     return launches.start_ns[rows[kind == most]] if counts[most] >= _GRAPH_REPEATS and kernels[first[most]] else None
@@ -225,7 +256,7 @@ def _graphs(context: Context, rows: I64) -> tuple[I64, I64]:
     return sum_by(own, mixed.astype(np.int64), len(rows)), count_by(own, len(rows))
 
 
-def _period(values: I64) -> int:
+def period(values: I64) -> int:
     """After how many rows a column repeats itself, from its first to its last row and three times or more; else 0."""
     longest = len(values) // _GRAPH_REPEATS
     candidates = 1 + np.flatnonzero(values[1 : longest + 1] == values[0])[:_MOST_PERIODS]

@@ -233,6 +233,8 @@ def _start_up(context: Context) -> Iterator[WorkloadEvidence]:
     found = program_steps(context)
     if next(_requests(context), None) is not None:
         return  # what starts up serves nothing
+    if not found.is_typical.all() and left_out.LOADING in found.reasons:
+        return  # what remains has started up
     # what one operator compiles at its first use makes no other program of it
     time = startup_ns(context) - int(first_uses(context).dur_ns.sum())
     whole = int((found.end_ns - found.start_ns).sum())
