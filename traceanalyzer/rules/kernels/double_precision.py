@@ -9,6 +9,7 @@ import msgspec
 from traceanalyzer.analyzers.kernels import KernelsByShape
 from traceanalyzer.analyzers.operators import operators_at
 from traceanalyzer.knowledge import kernel_names, op_models
+from traceanalyzer.knowledge.op_models import Family
 from traceanalyzer.rules.engine.event_times import EventTimes
 from traceanalyzer.rules.engine.facts import OperatorFact
 from traceanalyzer.rules.engine.processor import Processor
@@ -107,9 +108,14 @@ def _without_calls_ns(processor: Processor, row: OperatorFact) -> int:
 
 
 def _computes_doubles(row: OperatorFact) -> bool:
-    """Whether an operator reads or writes doubles; its work must be known, so that views do not count."""
+    """Whether an operator reads or writes doubles; its work must be known, so that views do not count.
+
+    Strides and padding of convolutions are unknown here, and with them how much they compute.
+    """
     call = op_models.call_of(row.name, row.inputs) if "double" in (row.inputs.types or ()) else None
-    return call is not None and op_models.work(call) is not None and _has_doubles_only(call)
+    if call is None or not _has_doubles_only(call):
+        return False
+    return op_models.family(row.name) is Family.CONVOLUTION or op_models.work(call) is not None
 
 
 def _has_doubles_only(call: op_models.Call) -> bool:
