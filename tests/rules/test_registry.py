@@ -74,7 +74,7 @@ def test_the_code_uses_every_text_of_its_page_and_no_other(page: RulePage) -> No
     others = {key for key, text in page.texts.items() if text.id not in OF_SAVED_REPORTS} - named
     others -= {key for key in others if key.partition("-")[0] == "action"}
     others -= {key for key in others if key.endswith("-run") and key.removesuffix("-run") in {"summary"} | named}
-    assert others <= {"title", "summary", "advice", "not-when", "no-table", "no-trace"}
+    assert others <= {"title", "cause", "summary", "advice", "not-when", "no-table", "no-trace"}
 
 
 @every_page

@@ -94,7 +94,7 @@ def quiet() -> TraceBuilder:
 
 
 def trap_one_stall_of_an_operator_that_computes() -> TraceBuilder:
-    """Both operators stall at the start; in the typical steps a product does once, which may have a reason of its own."""
+    """Both stall at the start; in the typical steps a product does once, which may have a reason of its own."""
 
     def step(host: Host, stream: Stream, number: int) -> None:
         for turn in range(10):

@@ -122,6 +122,19 @@ def fires_on_convolutions_on_a_cpu() -> TraceBuilder:
     return cpu_work.program([cpu_work.Call("aten::_slow_conv2d_forward", 8000, shapes, types, ["aten::conv2d"])])
 
 
+def fires_on_convolutions_of_a_cpu() -> TraceBuilder:
+    """A convolution, whose stride no table of operators has, and a sum."""
+    sides = [[4, 48, 32, 32], [48, 48, 3, 3], [], [48], [], []]
+    types = ["double", "double", "ScalarList", "double", "ScalarList", "ScalarList"]
+    vector, numbers = [[1 << 20], [1 << 20], []], ["double", "double", "Scalar"]
+    return cpu_work.program(
+        [
+            cpu_work.Call("aten::_slow_conv2d_forward", 8000, sides, types),
+            cpu_work.Call("aten::add", 2000, vector, numbers),
+        ]
+    )
+
+
 def quiet_on_a_cpu() -> TraceBuilder:
     """The products in fp32."""
     return on_a_cpu("float")
@@ -139,6 +152,11 @@ def trap_python_numbers_on_a_cpu() -> TraceBuilder:
 
 RULE = "fp64-on-gpu"
 CPU_STEP = 11_000_000 + AROUND
+
+
+def test_convolutions_of_doubles_count_whatever_their_stride_is() -> None:
+    (finding,) = findings(fires_on_convolutions_of_a_cpu(), RULE)
+    assert finding.evidence[0].observed == pytest.approx(10_000_000 / (10_000_000 + AROUND))
 
 
 def test_doubles_that_slipped_in_move_twice_the_bytes() -> None:

@@ -143,6 +143,8 @@ class Rule:
     """What to do in a few words, where a finding has the advice above; None if that depends on the finding."""
     actions: Mapping[str, Text] = field(default_factory=dict)
     """The same by the id of the advice, for findings with other advice."""
+    cause: Text | None = None
+    """What a finding is about, as a noun that a headline can name, filled as the summary; None if none should."""
     code: str | None = None
     """A line of code to begin with; empty if there is none."""
     code_before: str | None = None
@@ -247,6 +249,7 @@ class RulePage(msgspec.Struct, frozen=True):
             advice=self.text("advice"),
             not_when=self.text("not-when"),
             action=self.texts.get("action"),
+            cause=self.texts.get("cause"),
             actions={self.text(f"advice-{name}").id: text for name, text in actions.items()},
             trace=trace,
             table=table,

@@ -26,7 +26,7 @@ from traceanalyzer.rules.engine.change import (
 from traceanalyzer.rules.engine.claim_edits import Resolver
 from traceanalyzer.rules.engine.duplicates import distinct
 from traceanalyzer.rules.engine.facts import Facts, Missing
-from traceanalyzer.rules.engine.headlines import headline, printed
+from traceanalyzer.rules.engine.headlines import headline, printed, removable
 from traceanalyzer.rules.engine.prices import Prices
 from traceanalyzer.rules.engine.rule import Draft, OfEvents, Rule, of_whole_run
 from traceanalyzer.rules.engine.selection import Chosen
@@ -115,7 +115,7 @@ def judge(runs: Sequence[Facts], chosen: Sequence[Chosen]) -> Advice:
     for facts in runs:
         found, combined = _findings(facts, chosen, reasons, first=len(findings))
         findings += found
-        headlines.append(headline(facts, combined))
+        headlines.append(headline(facts, combined, removable.largest(found, chosen)))
     counted = {facts.run for facts in runs if facts.table is not None and facts.table.steps_from is not None}
     is_of_tools = any(facts.table is not None and facts.table.tool is not None for facts in runs)
     compared = tuple(headlines) if is_of_tools else document_runs.compared(headlines, counted)

@@ -23,6 +23,7 @@ from traceanalyzer.rules.engine.headlines import compile_log, other_tools, print
 from traceanalyzer.rules.engine.headlines.held_memory import of_snapshot, of_text
 from traceanalyzer.rules.engine.headlines.kind_of_work import MOST, gpu_bound
 from traceanalyzer.rules.engine.headlines.outside import with_outside
+from traceanalyzer.rules.engine.headlines.removable import Removable, with_part
 from traceanalyzer.rules.engine.headlines.standing import of_dumps
 from traceanalyzer.rules.engine.headlines.step_bound import StepBound
 from traceanalyzer.rules.engine.headlines.typical import WORTH_BESIDE
@@ -122,8 +123,14 @@ _COMMUNICATES_AT_LEAST = Text(
 )
 
 
-def headline(facts: Facts, combined: Combined | None) -> Headline:
-    """What bounds a run: the GPU if it works nearly all the time, else what the GPU waits for."""
+def headline(facts: Facts, combined: Combined | None, part: Removable | None = None) -> Headline:
+    """What bounds a run: the GPU if it works nearly all the time, else what the GPU waits for.
+
+    Args:
+        facts: Of the run.
+        combined: The joint saving of its findings.
+        part: The part of a step that a finding removes and that the sentence may name.
+    """
     if (standing := facts.find("hangs", Hangs)) is not None:
         bound = "none" if standing.verdict in ("none", "slow", "unfinished") else "hang"
         return Headline(facts.run, bound, of_dumps(standing), None, None, None)
@@ -135,7 +142,7 @@ def headline(facts: Facts, combined: Combined | None) -> Headline:
         return _headline(facts, compile_log.of_log(facts.need("compilation", CompiledCode), facts.log))
     if facts.table is not None and facts.table.tool is not None:
         return _headline(facts, other_tools.verdict(facts, facts.table), facts.resources, combined)
-    found = unusual(facts) or _with_device_alone(facts, _usual(facts))
+    found = unusual(facts) or _with_device_alone(facts, with_part(facts, _usual(facts), part))
     found = with_late_start(facts, with_sharing(facts, found))
     found = _with_cut(facts, with_outside(facts, _with_communication(facts, found)))
     return _headline(facts, found, facts.resources, combined, shares(facts))

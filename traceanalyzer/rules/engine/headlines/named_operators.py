@@ -66,12 +66,12 @@ _HOST_IN = Text(
     "Limited by the CPU for {part:part} of {unit}, longest in {name} ({time:ns}).",
     note="unit is in the genitive: each step; name is an operator such as aten::addmm, or a part of the program",
 )
-_HOST_OUTSIDE = Text(
+OUTSIDE = Text(
     "headline-cpu-host-outside-3",
     "Limited by the CPU for {part:part} of {unit}, longest outside of operators ({time:ns}).",
     note="unit is in the genitive: each step; outside of operators: in Python or a library outside of PyTorch",
 )
-_OF_KIND = Text(
+OF_KIND = Text(
     "headline-cpu-kind",
     "Limited by the CPU: mostly {work}, {part:part} of {unit}.",
     note="unit is in the genitive: each step; work: matrix multiplications",
@@ -148,7 +148,7 @@ def with_operators(facts: Facts, found: StepBound, said: Mapping[str, Any]) -> S
     told = tuple(_OPERATOR(name=name, time=time) if name else _NO_OPERATOR(time=time) for name, time in own)
     if found.message.id == HOST.id:
         (name, time), *_ = own
-        longest = _HOST_IN(**said, name=name, time=time) if name else _HOST_OUTSIDE(**said, time=time)
+        longest = _HOST_IN(**said, name=name, time=time) if name else OUTSIDE(**said, time=time)
         found = replace(found, message=first_short((longest, found.message)))
     found = found.and_says(_OPERATORS, operators=told)
     return found if path is None else _with_owners(path, own, found)
@@ -173,7 +173,7 @@ def _of_kind(
     if time < max(WORTH * facts.step_ns, *(ns for _, ns in own), 0.0):
         return None
     if time >= MOST * facts.step_ns:
-        return _OF_KIND(work=work, part=(time, facts.step_ns), unit=said["unit"])
+        return OF_KIND(work=work, part=(time, facts.step_ns), unit=said["unit"])
     return _MOST_OF_KIND(**said, work=work, time=time)
 
 

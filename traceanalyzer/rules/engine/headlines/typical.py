@@ -100,12 +100,12 @@ _COMMUNICATION_OF_HOST = Text(
     "Limited by communication on the CPU: the GPU idles {part:part} of {unit}.",
     note="unit is in the genitive: each step",
 )
-_PRODUCTS = Text(
+PRODUCTS = Text(
     "headline-typical-gpu-compute-3",
     "Limited by GPU compute: mostly {work}, {part:part} of {unit}.",
     note="unit is in the genitive: each step; work: matrix multiplications and attention",
 )
-_MOVES = Text(
+MOVES = Text(
     "headline-typical-gpu-memory-2",
     "Limited by GPU memory bandwidth: mostly {work}, {part:part} of {unit}.",
     note="unit is in the genitive: each step; work: elementwise kernels",
@@ -345,9 +345,9 @@ def _of_work(facts: Facts, recording: Recording, compute: float, step: float) ->
     if bound == "gpu-compute" and has_few_rows(facts):  # which read weights rather than compute
         return StepBound(bound, _OTHER_GPU(**said, work=computing_of(facts)), share)
     if bound == "gpu-compute":
-        return StepBound(bound, _PRODUCTS(**said, work=computing_of(facts)), share)
+        return StepBound(bound, PRODUCTS(**said, work=computing_of(facts)), share)
     if bound == "gpu-memory":
-        return StepBound(bound, _MOVES(**said, work=moving_of(facts)), share)
+        return StepBound(bound, MOVES(**said, work=moving_of(facts)), share)
     work = other_work(facts)
     message = _SOME_GPU(**said) if work is None else _OTHER_GPU(**said, work=work)
     return StepBound("gpu-compute" if bound == UNNAMED else bound, message, share)

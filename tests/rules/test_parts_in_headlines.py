@@ -1,0 +1,46 @@
+"""The part of a step that a finding is about, in the sentence about what bounds the step."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.rules.communication.test_comm_exposed import ddp
+from tests.rules.judging import report
+from tests.rules.kernels.test_attention_unfused import attention, fires_in_a_table, model
+from tests.rules.kernels.test_conv_layout_transposes import fires as converts
+from tests.rules.operators import test_recurrent_cell_loop as recurrent
+from tests.rules.optimizer import test_work_beside_training as beside_training
+from traceanalyzer.rules.engine.headlines.step_bound import is_short
+
+
+def sentence(situation: object) -> str:
+    (found,) = report(situation).headlines  # type: ignore[arg-type]
+    assert is_short(found.message)
+    return found.message.text
+
+
+def test_a_part_of_the_gpus_work_is_named_beside_its_kind() -> None:
+    assert sentence(model(attention(16, 2048, 2048, 64))).endswith(
+        "mostly matrix multiplications, all 5.6 ms of each step; attention in pieces 4.0 ms."
+    )
+    assert sentence(converts()).endswith("; layout conversions 2.0 ms.")
+
+
+@pytest.mark.parametrize(("comm", "end"), [(1300, "; exposed communication 1.3 ms."), (800, "of each step.")])
+def test_a_part_counts_from_a_share_of_the_step_on(comm: int, end: str) -> None:
+    """Beside 6 ms of products: 18 % of the step, and 12 %."""
+    assert sentence(ddp(overlap=0, comm=comm)).endswith(end)
+
+
+def test_communication_that_computation_hides_is_not_counted() -> None:
+    assert sentence(ddp(overlap=1000, comm=2400)).endswith("; exposed communication 1.4 ms.")
+
+
+def test_on_a_cpu_a_part_replaces_an_operator_that_takes_no_longer() -> None:
+    assert sentence(beside_training.fires_on_a_checkpoint()).startswith("Limited by the CPU: mostly a checkpoint, ")
+    assert sentence(beside_training.fires_on_a_copy()).startswith("Limited by the CPU: above all a deep copy of the")
+    assert sentence(recurrent.fires()).startswith("Limited by the CPU: mostly a Python loop over time, ")
+
+
+def test_a_printed_table_keeps_its_sentence() -> None:
+    assert "attention in pieces" not in sentence(fires_in_a_table())
