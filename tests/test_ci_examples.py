@@ -127,5 +127,10 @@ def test_a_report_fails_the_job_if_wanted(tmp_path: Path) -> None:
 
 
 def test_a_difference_takes_the_place_of_the_report(tmp_path: Path) -> None:
-    assert analyze(tmp_path, TRACE=TRACE, BASE=TRACE, FAIL_ON_REGRESSION="3%") == 0
+    commits = {"BASE_COMMIT": "main", "HEAD_COMMIT": "topic", "PAGE_URL": "https://example.org/x.html"}
+    assert analyze(tmp_path, TRACE=TRACE, BASE=TRACE, FAIL_ON_REGRESSION="3%", **commits) == 0
+    text = (tmp_path / "traceanalyzer.md").read_text()
+    assert "(`main`)" in text
+    assert "(`topic`)" in text
+    assert "](https://example.org/x.html)" in text
     assert (tmp_path / "traceanalyzer.md").read_text().startswith("<!-- traceanalyzer diff")

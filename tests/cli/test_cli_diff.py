@@ -65,7 +65,18 @@ def test_a_limit_that_is_no_share_is_a_usage_error(traces: Path, limit: str) -> 
 def test_the_answer_comes_first(traces: Path) -> None:
     lines = call("diff", traces / "base.json", traces / "slower.json").out.splitlines()
     assert lines[2] == "Slower"
-    assert "in the mean" in lines[3]
+    assert "100 \u2192 120 ms per step (+20 %)" in lines[3]
+
+
+def test_a_comment_names_the_commits_and_links_to_the_page(traces: Path) -> None:
+    both = ("diff", traces / "base.json", traces / "slower.json", "--format", "markdown")
+    url = "https://example.org/diff.html"
+    run = call(*both, "--base-commit", "0123456789" * 4, "--head-commit", "feature/x", "--page-url", url)
+    assert run.code == 0
+    assert "`base.json` (`01234567`) \u2192 `slower.json` (`feature/x`) \u00b7 " in run.out
+    assert f" \u00b7 [Whole report]({url})" in run.out
+    assert call(*both, "--head-commit", "").out == call(*both).out, "a variable of a job may be empty"
+    assert_one_line(call(*both, "--head-commit", "a b"))
 
 
 def test_files_by_suffix(traces: Path, tmp_path: Path) -> None:

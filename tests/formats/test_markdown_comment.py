@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 import traceanalyzer as ta
 from tests.formats import readback
@@ -47,10 +48,36 @@ def test_a_difference_shows_at_most_25_lines_and_both_steps(code: str) -> None:
     found = ta.diff(ta.analyze(ta.load(TRAINING)), ta.analyze(ta.load(FED)))
     text = difference.answer(found, language.of(code)).render("markdown")
     check(text)
+    assert text.count("<details>") <= 3
     before, after, *_ = [line for line in opening(text) if "\u2588" in line]
     assert before.count("\u2591") > 10 * after.count("\u2591"), "the DataLoader"
     assert before.count("\u2588") == after.count("\u2588"), "kernels take as long"
     assert "\u2212" in "".join(opening(text)), "a minus sign"
+
+
+def test_a_difference_says_what_was_predicted_and_what_to_do_next() -> None:
+    found = ta.diff(ta.analyze(ta.load(TRAINING)), ta.analyze(ta.load(FED)))
+    text = difference.answer(found).render("markdown").replace("\u00a0", " ")
+    shown = opening(text)
+    assert shown[1] == "## \u26a1 Faster: 7.1 \u2192 3.7 ms per step (\u221248 %), as predicted (up to 3.5 ms)"
+    assert "7.1 ms" in shown[8], "the strip is of the same steps"
+    assert "Fixed: Steps wait for the DataLoader (\u22123.4 ms)." in shown[3]
+    cards = [number for number, line in enumerate(shown) if line[:3] in ("1. ", "2. ", "3. ")]
+    assert 1 <= len(cards) <= comment.SHOWN
+    assert shown[cards[0]].startswith("1. **Pin the input memory: pin\\_memory=True** Saves ")
+    assert "pin_memory=True" in shown[cards[0] + 1]
+    assert shown[cards[0] + 2].strip().startswith("still there: Copies to the GPU come from pageable memory")
+
+
+def test_a_median_against_the_mean_is_what_the_verdict_says() -> None:
+    found = ta.diff(ta.analyze(ta.load(TRAINING)), ta.analyze(ta.load(FED)))
+    times = found.step_time
+    assert times is not None
+    against = replace(found, step_time=replace(times, mean=replace(times.mean, change_ns=1e5)))
+    shown = opening(difference.answer(against).render("markdown").replace("\u00a0", " "))
+    assert shown[1] == "## \u26a1 Faster: 7.1 \u2192 3.6 ms per step (\u221249 %)"
+    assert shown[3].startswith("The median step is 49 % faster")
+    assert "\u2588" not in "".join(shown), "the pictures are of the means"
 
 
 def test_the_best_findings_have_their_saving_and_their_place() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 import click
+from msgspec.structs import replace
 
 from traceanalyzer import config, formats
 from traceanalyzer.cli import card, delivery, parameters
@@ -41,6 +42,8 @@ _FORMATS = {name: formats.EVERY[name] for name in FORMATS}
 @parameters.steps(of=" of traces")
 @card.option
 @delivery.page_url_option
+@delivery.commit_option("--base-commit", "BASE")
+@delivery.commit_option("--head-commit", "HEAD")
 @click.option("--story", is_flag=True, help="Tell what changed as a story, before the tables.")
 @parameters.jobs
 @parameters.force
@@ -59,6 +62,8 @@ def command(
     skip_warmup: int,
     card_file: str | None,
     page_url: str | None,
+    base_commit: str | None,
+    head_commit: str | None,
     story: bool,
     jobs: int,
     force: bool,
@@ -113,6 +118,11 @@ def command(
         difference = diff(
             base, head, limit=limit, noise=noise, steps=choice, config=settings, progress=progress, jobs=jobs
         )
+    difference = replace(
+        difference,
+        base=replace(difference.base, commit=base_commit),
+        head=replace(difference.head, commit=head_commit),
+    )
     told = answer(difference, spoken, is_story=story, page_url=page_url)
     delivery.deliver_answer(told, targets, top, force=force, quiet=quiet)
     card.draw(difference, card_file, delivery.Delivery(spoken, force=force, quiet=quiet))

@@ -73,6 +73,7 @@ FORMATS = {**formats.EVERY, **_EXPORTS}
 @export.options(hidden=True)
 @delivery.assets_options
 @delivery.page_url_option
+@delivery.commit_option("--commit", "the trace")
 @card.option
 @click.option("--perfetto", "perfetto_folder", metavar="DIR", shell_complete=parameters.folders, hidden=True)
 @parameters.jobs
@@ -99,6 +100,7 @@ def command(
     assets_format: str | None,
     assets_url: str | None,
     page_url: str | None,
+    commit: str | None,
     card_file: str | None,
     perfetto_folder: str | None,
     jobs: int,
@@ -163,7 +165,9 @@ def command(
     for_screen = (targets, card_file, perfetto_folder) == ([delivery.FIRST_SCREEN], None, None)
     asked = ReportRequest(chosen, settings, read_logs(compile_logs), captures, lines, jobs, for_screen)
     made = make(given, asked, quiet=quiet)
-    way = delivery.Delivery(spoken, top or settings.top, force=force, quiet=quiet, assets=charts, page_url=page_url)
+    way = delivery.Delivery(
+        spoken, top or settings.top, force=force, quiet=quiet, assets=charts, page_url=page_url, commit=commit
+    )
     way.deliver(made.report, targets, export.texts(exports, made.measured, given, chosen, spoken))
     card.draw(made.report, card_file, way)
     if perfetto_folder is not None:

@@ -111,6 +111,8 @@ def _compared(
         base_position=None if one is None else next(at for at, own in enumerate(base.findings) if own is one),
         base_predicted_wall_ns=_promised(one, base.resources),
         advice=None if two is None else two.advice,
+        action=None if two is None else two.action,
+        code=None if two is None else two.code,
     )
 
 

@@ -151,6 +151,7 @@ def _side(
     ignored: tuple[str, ...],
 ) -> Side:
     devices = {d.name for r in reports if r.trace is not None for d in r.trace.devices if d.name}
+    versions = {r.trace.torch_version if r.trace is not None else None for r in reports}
     found_by = {by for by, _ in steps}
     return Side(
         name=name,
@@ -164,6 +165,7 @@ def _side(
         steps_from=found_by.pop() if len(found_by) == 1 else None,
         devices=tuple(sorted(devices)),
         ignored=ignored,
+        torch_version=versions.pop() if len(versions) == 1 else None,
     )
 
 

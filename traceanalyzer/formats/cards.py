@@ -217,7 +217,7 @@ def card(finding: Finding, language: Language) -> Card:
     saving = finding.saving
     code = code_comments.translated(finding.code, language) if finding.code else finding.code
     advice = language.say(finding.advice)
-    line = _first_line(code)
+    line = first_line(code)
     return Card(
         rule=finding.rule,
         run=finding.run,
@@ -247,7 +247,7 @@ def card(finding: Finding, language: Language) -> Card:
     )
 
 
-def _first_line(code: str | None) -> str:
+def first_line(code: str | None) -> str:
     """The first line of code that is not empty; empty if there is none."""
     return next((line.strip() for line in (code or "").split("\n") if line.strip()), "")
 

@@ -81,30 +81,24 @@ STATUS = {
 """Texts for the status of changes and findings."""
 FINDINGS = Text("diff-findings-title", "Findings")
 _STATUS_COLUMN = Column(Text("diff-row-status", "Status"), "", lambda change: word(STATUS, change.status))
-_SIDES = {
-    "base": Text("diff-side-base", "base", "the measurement before a change"),
-    "head": Text("diff-side-head", "head", "the measurement after a change"),
-}
-_PRICE = Text("diff-price", "{price:estimate} ({side})", "time that a fix was predicted to save; side: base or head")
-_PRICE_ALONE = Text("diff-price-alone", "{price:estimate}", "time that a fix was predicted to save")
+_PRICE = Text("diff-price-alone", "{price:estimate}", "time that a fix was predicted to save")
 _NO_PRICE = "-"
 
 
 def price(change: FindingChange) -> Message | str:
-    """The predicted saving, and the side in which it was found."""
-    if change.predicted_wall_ns is None:
+    """The predicted saving, of the head where it has the finding."""
+    low, high = change.predicted_wall_ns or (0.0, 0.0)
+    if not round(high):  # nothing yet, or not known
         return _NO_PRICE
-    low, high = change.predicted_wall_ns
-    side = _SIDES.get(change.priced_in or "")
-    return _PRICE(price=(low, None, high), side=side()) if side else _PRICE_ALONE(price=(low, None, high))
+    return _PRICE(price=(low, None, high))
 
 
 _FINDING_COLUMNS = (
     _STATUS_COLUMN,
-    Column(Text("diff-finding-rule", "Finding"), "", "rule", is_name=True),
+    Column(Text("diff-finding-rule", "Finding"), "", lambda change: short(change.title)),
     *optional(
         known,
-        _BASE,
+        replace(_BASE, is_extra=True),
         replace(_HEAD, is_extra=True),
         _CHANGE.of(lambda change: _change(change.base_ns, change.head_ns)),
     ),

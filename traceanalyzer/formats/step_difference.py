@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from traceanalyzer.report.difference import Difference, Shift, StepTime
 from traceanalyzer.report.message import Message, Text
@@ -15,23 +15,35 @@ from traceanalyzer.sections.columns import Column, known, table
 
 _LONGEST = 600
 """Most characters of a message, because names in a trace may be very long."""
-_BOTH = Text(
-    "diff-both-signed",
-    "A step went from {mean_base:ns} to {mean_head:ns} in the mean ({mean_share:+share}) and from {median_base:ns} to "
-    "{median_head:ns} in the median ({median_share:+share}).",
+_CHANGED = Text(
+    "diff-changed",
+    "{before:ns} \u2192 {after:ns} per step ({share:+share})",
+    "times of a step before and after a change",
 )
-_SINGLE = Text("diff-single", "The step went from {base:ns} to {head:ns} ({share:+share}), in one step of each side.")
-_BOTH_APART = Text(
-    "diff-both-apart",
-    "A step takes {mean_base:ns} before and {mean_head:ns} after in the mean, {median_base:ns} and {median_head:ns} in "
-    "the median.",
-    "of sides that cannot be compared",
-)
-_SINGLE_APART = Text(
-    "diff-single-apart",
-    "The one step of each side takes {base:ns} before and {head:ns} after.",
-    "of sides that cannot be compared",
-)
+_PROMISED = {
+    "as-predicted": Text(
+        "diff-changed-as-predicted",
+        "{before:ns} \u2192 {after:ns} per step ({share:+share}), as predicted ({predicted:estimate})",
+        "times of a step before and after a change; predicted is an interval such as 20-36 ms",
+    ),
+    "less": Text(
+        "diff-changed-less",
+        "{before:ns} \u2192 {after:ns} per step ({share:+share}), less than predicted ({predicted:estimate})",
+        "times of a step before and after a change; predicted is an interval such as 20-36 ms",
+    ),
+    "more": Text(
+        "diff-changed-more",
+        "{before:ns} \u2192 {after:ns} per step ({share:+share}), more than predicted ({predicted:estimate})",
+        "times of a step before and after a change; predicted is an interval such as 20-36 ms",
+    ),
+    "cannot-tell": Text(
+        "diff-changed-unclear",
+        "{before:ns} \u2192 {after:ns} per step ({share:+share}); predicted: {predicted:estimate}",
+        "times of a step before and after a change; predicted is an interval such as 20-36 ms",
+    ),
+}
+"""The change of a step beside what was predicted."""
+_APART = Text("diff-apart", "A step takes {base:ns} before and {head:ns} after.", "of sides that cannot be compared")
 TEST = Text("diff-test", "Test", "of statistics, whether a change is more than noise")
 _TEST = Text("diff-test-p", "p {p:probability}", "result of a test of statistics")
 _TESTS = {
@@ -97,6 +109,35 @@ class _TimeRow(NamedTuple):
     shift: Shift
 
 
+def changed(difference: Difference) -> Message | None:
+    """How long a step is before and after, and whether that was predicted; None where it is not known, or the same.
+
+    It is the mean, as in the pictures of both steps, unless the verdict rests on a median that changed otherwise.
+    """
+    verdict, prediction = difference.verdict, difference.prediction
+    change, share = verdict.change_ns, verdict.change_share
+    if not change or not share or difference.comparability.obstacle is not None:
+        return None
+    times = difference.step_time
+    said: dict[str, Any] = {"before": change / share, "after": change / share + change, "share": share}
+    if times is not None and is_of_means(difference):
+        said = {"before": times.base.mean_ns, "after": times.head.mean_ns, "share": times.mean.change_share}
+    elif times is not None:
+        prediction = None  # which is of the mean
+    text = _CHANGED if prediction is None else _PROMISED.get(prediction.agreement, _CHANGED)
+    if prediction is not None and text is not _CHANGED:
+        low, high = prediction.predicted_ns
+        said["predicted"] = (low, None, high)
+    return text(**said)
+
+
+def is_of_means(difference: Difference) -> bool:
+    """Whether what is said of the step is its mean, which pictures show."""
+    times, verdict = difference.step_time, difference.verdict
+    is_sided = verdict.outcome in ("faster", "slower")
+    return times is None or not is_sided or times.mean.change_ns * (verdict.change_ns or 0.0) > 0
+
+
 def messages(difference: Difference) -> Iterator[Message]:
     """The answer, first of all that there is none; of programs that have no work in common nothing else."""
     comparability = difference.comparability
@@ -105,34 +146,16 @@ def messages(difference: Difference) -> Iterator[Message]:
         yield from (check.message for check in comparability.checks if check.id == "work")
     elif comparability.obstacle is not None:
         yield reason
-        yield from _durations(difference.step_time, _SINGLE_APART, _BOTH_APART)
+        if (times := difference.step_time) is not None:
+            yield _APART(base=times.base.mean_ns, head=times.head.mean_ns)
     else:
-        yield from _durations(difference.step_time, _SINGLE, _BOTH)
+        change = changed(difference)
+        yield from () if change is None else (change,)
         yield reason
     if difference.attribution is not None and difference.verdict.outcome != "no-change":
         yield difference.attribution
     if difference.gate is not None:
         yield difference.gate.reason
-
-
-def _durations(times: StepTime | None, single: Text, both: Text) -> Iterator[Message]:
-    """How long a step is on both sides; its changes only where the text has them."""
-    if times is None:
-        return
-    if times.base.count == times.head.count == 1:
-        every = {"base": times.base.mean_ns, "head": times.head.mean_ns, "share": times.mean.change_share}
-        text = single
-    else:
-        text = both
-        every = {
-            "mean_base": times.base.mean_ns,
-            "mean_head": times.head.mean_ns,
-            "mean_share": times.mean.change_share,
-            "median_base": times.base.median_ns,
-            "median_head": times.head.median_ns,
-            "median_share": times.median.change_share,
-        }
-    yield text(**{name: value for name, value in every.items() if f"{{{name}:" in text.english})
 
 
 def short(message: Message) -> Message:

@@ -35,6 +35,10 @@ class Side(msgspec.Struct, frozen=True):
     """Names of the accelerators, in the order of the alphabet."""
     ignored: tuple[str, ...]
     """Files of the folder that are not part of the comparison."""
+    torch_version: str | None = None
+    """Version of torch; null where the traces do not name one, or several, and in differences of old versions."""
+    commit: str | None = None
+    """Commit of the program that was measured (`--base-commit`, `--head-commit`); null if unknown."""
 
 
 class Check(msgspec.Struct, frozen=True):
@@ -358,6 +362,10 @@ class FindingChange(msgspec.Struct, frozen=True):
     """The finding in a few sentences, of the head where it has it; null in differences of old versions."""
     advice: Message | None = None
     """What to do about it, where the head has it; else null."""
+    action: Message | None = None
+    """What to do in a few words, where the head has it; null where that depends, and in differences of old versions."""
+    code: str | None = None
+    """A line of code to begin with, where the head has it and there is one; else null."""
 
 
 class Prediction(msgspec.Struct, frozen=True):

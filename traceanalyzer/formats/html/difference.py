@@ -14,7 +14,7 @@ from traceanalyzer.formats.difference_sections import FINDINGS, OUTCOMES, PART, 
 from traceanalyzer.formats.html.summary import prose
 from traceanalyzer.formats.language import Language
 from traceanalyzer.formats.run_difference import late_ranks
-from traceanalyzer.formats.step_difference import TEST, messages
+from traceanalyzer.formats.step_difference import TEST, changed, messages
 from traceanalyzer.report.difference import PART_LABELS, Difference, FindingChange
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.names import clean, shorten, word
@@ -164,6 +164,8 @@ class _Answer(NamedTuple):
 def _answer(difference: Difference, outcome: str, language: Language) -> _Answer:
     """The change in short and everything said; where the sides cannot be compared, the reason is the first sentence."""
     said = [language.say(message) for message in (*messages(difference), *late_ranks(difference.run))]
+    if changed(difference) is not None:  # which is the first message
+        return _Answer(f"{outcome}: {said[0]}", prose(said[0]), tuple(map(prose, said[1:])))
     is_comparable = difference.comparability.obstacle is None
     short = before_after.in_short(difference, language) if is_comparable else ""
     if short:

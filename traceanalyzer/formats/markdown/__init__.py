@@ -8,6 +8,7 @@ from traceanalyzer import sections
 from traceanalyzer.formats import environment
 from traceanalyzer.formats.language import ENGLISH, Language
 from traceanalyzer.formats.markdown import comment
+from traceanalyzer.formats.markdown.comment import Origin
 from traceanalyzer.formats.markdown.page import (
     LONGEST,
     DocumentPicture,
@@ -25,7 +26,7 @@ from traceanalyzer.report.model import Generator, Report
 from traceanalyzer.report.names import clipped, first_sentence
 from traceanalyzer.report.section import Section, Topic
 
-__all__ = ["MARK", "TOP", "DocumentPicture", "code", "escape", "fitted", "render"]
+__all__ = ["MARK", "TOP", "DocumentPicture", "Origin", "code", "escape", "fitted", "render"]
 
 MARK = "<!-- traceanalyzer report"
 TOP = 20
@@ -59,7 +60,7 @@ def render(
     *,
     language: Language = ENGLISH,
     pictures: Sequence[DocumentPicture] = (),
-    page_url: str | None = None,
+    origin: Origin = comment.NOWHERE,
 ) -> str:
     """Render the whole report: what a comment shows at once, then everything in folded sections.
 
@@ -68,10 +69,10 @@ def render(
         top: Number of rows of each table, if they fit into a comment.
         language: Language of the texts.
         pictures: Charts in files, which replace text bars.
-        page_url: Address of the page of the same report, which the comment links to.
+        origin: Where the comment leads to.
     """
     first = tuple(sections.build(report, comment.SHOWN))
-    opening = tuple(comment.of_report(report, first, language, pictures, page_url))
+    opening = tuple(comment.of_report(report, first, language, pictures, origin))
     is_told = len(report.headlines) == 1
     title = comment.verdict(report, language) or language.text(_TITLE, name=clipped(report.source.name, _TITLE_WIDTH))
 

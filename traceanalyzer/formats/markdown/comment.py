@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from math import fsum
 from unicodedata import east_asian_width
 
 from traceanalyzer.analyzers.hangs import Hangs
 from traceanalyzer.analyzers.steps import Lane, Timeline
-from traceanalyzer.formats import cards, run_difference, sarif
+from traceanalyzer.formats import cards, code_comments, run_difference, sarif, step_difference
 from traceanalyzer.formats.html import waterfall
 from traceanalyzer.formats.language import Language
 from traceanalyzer.formats.markdown.page import DocumentPicture, code, escape, image, prose
@@ -52,19 +54,39 @@ _ICONS = {"none": "\u2753", "capture": "\u2753", "hang": "\U0001f6d1", "memory":
 _NOTHING_WAITS = "\u2705"
 _OUTCOME_ICONS = {"faster": "\u26a1", "slower": "\U0001f422", "no-change": "\u2796", "inconclusive": "\u2753"}
 """Signs before verdicts of comparisons."""
-_STATUS = Text("comment-status", "Status", "a column: whether a finding is new, or fixed")
-_CHANGED = Text(
-    "comment-verdict",
-    "{outcome}: {before:ns} \u2192 {after:ns} per step ({share:+share})",
-    "outcome is a word such as Faster",
+_VERDICT = Text(
+    "comment-verdict-and-change", "{outcome}: {change}", "outcome is a word such as Faster; change is times"
 )
-_CHANGE = Text("comment-change", "Change per step", "a column: a time with its sign")
+_BEYOND_NOISE = Text("comment-beyond-noise", "This is more than noise (p {p:probability}).", "of a change")
+_FIXED = Text("comment-fixed", "Fixed: {titles}.", "titles of findings that are gone, with their change")
+_CHANGED_BY = Text("comment-changed-by", "{title} ({change})", "a finding, and the change of its time with a sign")
+_OF_STATUS = Text("comment-of-status", "{status}: {title}", "status is a word such as new; title is that of a finding")
+_OF_TESTS = frozenset({"diff-test-faster", "diff-test-slower"})
+"""Reasons of verdicts that are the result of a test, whose share is that of the tested statistic."""
+_SAVES = Text("comment-saves", "Saves {price:estimate} per step.", "price is an interval, such as up to 3 ms")
+_MAY_SAVE = Text("comment-may-save", "May save {price:estimate} per step.", "price is an interval, such as up to 3 ms")
+_ARROW = " \u2192 "
 _PLACE = 48
+_HASH = 8
+"""Characters of a shown hash of a commit."""
 _NAME = 80
 _SEEN = 300
 _TITLE = 200
 _LONGEST = 600
 """Most characters of a sentence of the first lines (own choice: twice the longest that has no long name)."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What a comment on a report names besides it; None is unknown."""
+
+    page_url: str | None = None
+    """Address of the page of the same report, which the comment links to."""
+    commit: str | None = None
+    """Commit of the program that was recorded."""
+
+
+NOWHERE = Origin()
 
 
 def verdict(report: Report, language: Language) -> str:
@@ -87,7 +109,7 @@ def of_report(
     shown: Iterable[Section],
     language: Language,
     pictures: Sequence[DocumentPicture],
-    page_url: str | None,
+    origin: Origin,
 ) -> Iterator[str]:
     """Blocks of Markdown on a report: what qualifies the verdict, what a step would be, and the first findings."""
     by_id = {section.id: section for section in shown}
@@ -95,7 +117,7 @@ def of_report(
         more = (headline.qualifier, outcome(headline, report.findings))
         if said := "\\\n".join(prose(_said(each, language)) for each in more if each):
             yield said
-    yield " \u00b7 ".join(_of_what(report, language, page_url))
+    yield " \u00b7 ".join(_of_what(report, language, origin))
     public = (picture for picture in pictures if picture.section == "steps" and "://" in picture.target)
     chart = next(public, None)
     strip = image(chart) if chart else of_step(report.result("timeline", Timeline), language)
@@ -107,9 +129,9 @@ def of_report(
         yield " ".join(prose(_said(message, language)) for message in by_id["no_gain"].messages)
 
 
-def _of_what(report: Report, language: Language, page_url: str | None) -> Iterator[str]:
-    """The file, the GPU, torch, the number of steps, and the page."""
-    yield code(clipped(report.source.name, _NAME))
+def _of_what(report: Report, language: Language, origin: Origin) -> Iterator[str]:
+    """The file and its commit, the GPU, torch, the number of steps, and the page."""
+    yield _named(report.source.name, origin.commit)
     if report.trace is not None:
         names = dict.fromkeys(clipped(device.name, _NAME) for device in report.trace.devices if device.name)
         yield from map(escape, names)
@@ -118,8 +140,8 @@ def _of_what(report: Report, language: Language, page_url: str | None) -> Iterat
     recording = report.result("recording", Recording)
     if recording is not None and recording.steps and recording.steps_from != "whole-trace":
         yield escape(language.text(_STEPS, steps=len(recording.steps)))
-    if page_url is not None:
-        yield link(language, page_url)
+    if origin.page_url is not None:
+        yield link(language, origin.page_url)
 
 
 def link(language: Language, page_url: str) -> str:
@@ -148,36 +170,62 @@ def _card(finding: Finding, language: Language) -> str:
 
 
 def verdict_of(difference: Difference, outcome: str, language: Language) -> str:
-    """The verdict of a difference with an icon and both times, where they are known and can be compared."""
+    """The verdict of a difference with an icon, both times, and whether they were predicted, as far as known."""
     icon = _OUTCOME_ICONS.get(difference.verdict.outcome, _MEASURED)
-    change, share = difference.verdict.change_ns, difference.verdict.change_share
-    if change is None or not share or difference.comparability.obstacle is not None:
+    change = step_difference.changed(difference)
+    if change is None:
         return f"{icon} {outcome}"
-    before = change / share
-    return f"{icon} {language.text(_CHANGED, outcome=outcome, before=before, after=before + change, share=share)}"
+    return f"{icon} {language.text(_VERDICT, outcome=outcome, change=language.say(change))}"
 
 
 def of_difference(
     difference: Difference, statuses: Mapping[str, Text], language: Language, page_url: str | None = None
 ) -> Iterator[str]:
-    """Blocks of Markdown on a difference: why the verdict, of what, both steps on one scale, and the first findings."""
+    """Blocks of Markdown on a difference: why the verdict, of what, both steps on one scale, and what to do next."""
     said = [] if difference.gate is None else [language.say(difference.gate.reason)]
-    said += [language.say(difference.verdict.reason)]
+    said += [_reason(difference, language)]
     said += [language.say(message) for message in (*_cause(difference), *run_difference.late_ranks(difference.run))]
+    said += _fixed(difference, language)
     yield " ".join(map(prose, said))
-    base, head = difference.base, difference.head
-    facts = [f"{code(clipped(base.name, _NAME))} \u2192 {code(clipped(head.name, _NAME))}"]
-    facts += map(escape, dict.fromkeys(clipped(name, _NAME) for name in (*base.devices, *head.devices)))
-    facts += [f"{escape(language.text(_STEPS, steps=base.steps))} \u2192 {head.steps}"] if base.steps else []
-    facts += [link(language, page_url)] if page_url is not None else []
-    yield " \u00b7 ".join(facts)
-    strip = of_parts(difference.parts, language) if difference.step_time is not None else ""
-    if strip:
+    yield " \u00b7 ".join(_of_sides(difference, language, page_url))
+    is_drawn = difference.step_time is not None and step_difference.is_of_means(difference)
+    if strip := of_parts(difference.parts, language) if is_drawn else "":
         yield strip
-    if difference.findings:
-        titles = (_STATUS, cards.FINDING, _CHANGE)
-        rows = [_changed(each, statuses, language) for each in difference.findings[:SHOWN]]
-        yield _table([language.text(title) for title in titles], rows, last="--:")
+    shown = [_next(change, statuses, language) for change in _first(difference.findings)]
+    if shown:
+        yield "\n".join(f"{number}. {text}" for number, text in enumerate(shown, 1))
+
+
+def _reason(difference: Difference, language: Language) -> str:
+    """Why the verdict; where that is a test of another statistic than the shown one, only what the test says."""
+    reason = difference.verdict.reason
+    is_tested = reason.id in _OF_TESTS and "p" in reason.params and step_difference.is_of_means(difference)
+    return language.text(_BEYOND_NOISE, p=reason.params["p"]) if is_tested else language.say(reason)
+
+
+def _of_sides(difference: Difference, language: Language, page_url: str | None) -> Iterator[str]:
+    """Both files with their commits, the GPUs, torch, the numbers of steps, and the page."""
+    base, head = difference.base, difference.head
+    yield _ARROW.join(_named(side.name, side.commit) for side in (base, head))
+    yield from map(escape, dict.fromkeys(clipped(name, _NAME) for name in (*base.devices, *head.devices)))
+    versions = dict.fromkeys(side.torch_version for side in (base, head) if side.torch_version)
+    if versions:
+        yield escape(f"torch {_ARROW.join(clipped(version, _NAME) for version in versions)}")
+    if base.steps:
+        yield f"{escape(language.text(_STEPS, steps=base.steps))}{_ARROW}{head.steps}"
+    if page_url is not None:
+        yield link(language, page_url)
+
+
+def _named(name: str, commit: str | None) -> str:
+    """A file, and the commit of the program that it was recorded of."""
+    shown = code(clipped(name, _NAME))
+    return f"{shown} ({code(_short(commit))})" if commit else shown
+
+
+def _short(commit: str) -> str:
+    """A hash as git abbreviates it; names of branches as they are."""
+    return commit[:_HASH] if re.fullmatch("[0-9a-fA-F]{20,64}", commit) else clipped(commit, _PLACE)
 
 
 def _cause(difference: Difference) -> Iterator[Message]:
@@ -186,20 +234,44 @@ def _cause(difference: Difference) -> Iterator[Message]:
         yield difference.attribution
 
 
-def _changed(change: FindingChange, statuses: Mapping[str, Text], language: Language) -> list[str]:
-    is_known = change.base_ns is not None and change.head_ns is not None
-    time = (change.head_ns or 0.0) - (change.base_ns or 0.0) if is_known else None
+def _fixed(difference: Difference, language: Language) -> Iterator[str]:
+    """What was fixed, with the change of its time."""
+    fixed = [change for change in difference.findings if change.status == "fixed"][:SHOWN]
+    if fixed:
+        yield language.text(_FIXED, titles=language.list(_with_change(change, language) for change in fixed))
+
+
+def _with_change(change: FindingChange, language: Language) -> str:
     title = clipped(language.say(change.title), _TITLE)
-    return [
-        cards.word(dict(statuses), change.status, language),
-        prose(title),
-        prose(language.quantity(time, "+plain_ns")),
-    ]
+    if change.base_ns is None or change.head_ns is None:
+        return title
+    time = language.quantity(change.head_ns - change.base_ns, "+plain_ns")
+    return language.text(_CHANGED_BY, title=title, change=time)
 
 
-def _table(titles: Sequence[str], rows: Sequence[Sequence[str]], last: str = ":--") -> str:
-    lines = (titles, (*(":--" for _ in titles[1:]), last), *rows)
-    return "\n".join(f"| {' | '.join(row)} |" for row in lines)
+def _first(changes: Sequence[FindingChange]) -> Sequence[FindingChange]:
+    """The first findings of the head, without those that save nothing yet or only inform, unless there are no others.
+
+    Where the sides cannot be compared, those of both.
+    """
+    there = [change for change in changes if change.status not in ("fixed", "base-only")]
+    worth = [c for c in there if c.severity != "info" and c.predicted_wall_ns and round(c.predicted_wall_ns[1])]
+    return (worth or there)[:SHOWN]
+
+
+def _next(change: FindingChange, statuses: Mapping[str, Text], language: Language) -> str:
+    """A finding that is left: what to do, what that saves, how it begins, and what was seen."""
+    lines = [f"**{prose(clipped(language.say(change.action or change.title), _TITLE))}**"]
+    low, high = change.predicted_wall_ns or (0.0, 0.0)
+    if round(high):
+        lines[0] += f" {prose(language.text(_SAVES if round(low) else _MAY_SAVE, price=(low, None, high)))}"
+    if first := cards.first_line(change.code and code_comments.translated(change.code, language)):
+        lines.append(code(clipped(first, _TITLE)))
+    elif change.advice is not None:
+        lines.append(prose(clipped(first_sentence(language.say(change.advice)), _TITLE)))
+    status = cards.word(dict(statuses), change.status, language)
+    lines.append(prose(language.text(_OF_STATUS, status=status, title=_with_change(change, language))))
+    return "\\\n   ".join(lines)
 
 
 def of_step(timeline: Timeline | None, language: Language) -> str:

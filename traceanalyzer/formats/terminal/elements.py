@@ -75,6 +75,8 @@ _BAR_WIDTH = 36
 _IN_BARS = {"ns": "plain_ns", "bytes": "plain_bytes"}
 """Units of quantities beside bars, which need no decimals."""
 _LEAST_NAME = 16
+_MOST_TEXT = 40
+"""Most cells of a text beside numbers that would not fit otherwise."""
 _GAP = 2
 NOISE = re.compile(r"^void |\(anonymous namespace\)::")
 """Uninformative words at the start of many kernel names."""
@@ -160,9 +162,11 @@ def bars(parts: tuple[SectionPart, ...], width: int, language: Language, *, is_a
 
 
 def table(shown: SectionTable, width: int, language: Language) -> Iterator[RenderableType]:
-    """Draw the columns that fit, and the number of the others."""
+    """Draw the columns that fit, and the number of the others; long texts give way to numbers first."""
     columns = wanted = [(i, column) for i, column in enumerate(shown.columns) if not column.is_extra]
-    while len(columns) > 2 and _room(shown, columns, width, language) < _LEAST_NAME * _names(columns):
+    if not _fits(shown, columns, width, language):
+        shown = replace(shown, rows=tuple(_shortened(shown, number, language) for number in range(len(shown.rows))))
+    while len(columns) > 2 and not _fits(shown, columns, width, language):
         columns = columns[:-1]
     grid = RichTable(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="dim")
     for _, column in columns:
@@ -180,6 +184,20 @@ def table(shown: SectionTable, width: int, language: Language) -> Iterator[Rende
     if len(columns) < len(wanted):
         said = language.text(_MORE_COLUMNS, hidden=len(wanted) - len(columns))
         yield Padding(RichText(said, style="dim"), INDENT, expand=False)
+
+
+def _fits(shown: SectionTable, columns: list[tuple[int, SectionColumn]], width: int, language: Language) -> bool:
+    return _room(shown, columns, width, language) >= _LEAST_NAME * _names(columns)
+
+
+def _shortened(shown: SectionTable, number: int, language: Language) -> tuple[object, ...]:
+    """A row whose texts leave room for numbers."""
+    return tuple(
+        cut_off(_value(shown, number, i, language), _MOST_TEXT)
+        if not column.is_name and shown.unit(number, i) == ""
+        else value
+        for i, (column, value) in enumerate(zip(shown.columns, shown.rows[number], strict=True))
+    )
 
 
 def _names(columns: list[tuple[int, SectionColumn]]) -> int:

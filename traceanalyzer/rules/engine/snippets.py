@@ -75,7 +75,7 @@ _USES = (
 def action(rule: Rule, draft: Draft) -> Message | None:
     """What to do in a few words, by the advice of the finding; None where the rule has no such words."""
     if draft.advice is None:
-        return rule.action() if rule.action and draft.title is None else None
+        return rule.action() if rule.action else None
     if found := rule.actions.get(draft.advice.id):
         return found()
     said: Any = msgspec.to_builtins(draft.params.get("advice"))
