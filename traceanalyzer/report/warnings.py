@@ -53,6 +53,13 @@ TEXTS = (
         one="{count:count} event with a negative duration is counted with a duration of 0.",
     ),
     Text(
+        "read-no-return",
+        "{count:count} calls of Python functions have no recorded return: they end where their caller ends, or where it "
+        "calls another function.",
+        one="{count:count} call of a Python function has no recorded return: it ends where its caller ends, or where it "
+        "calls another function.",
+    ),
+    Text(
         "read-absurd-time",
         "{count:count} events more than a day away from the rest, or longer than a day, were left out.",
         one="{count:count} event more than a day away from the rest, or longer than a day, was left out.",

@@ -88,6 +88,15 @@ _KINDS = (
         Column(Text("phases-kind-all-tokens", "Tokens in all"), "count", "tokens"),
     ),
 )
+_IN_GRAPHS_TITLE = Text(
+    "phases-in-graphs-title", "Passes inside CUDA graphs", "forward and backward pass, by labels of kernels of graphs"
+)
+_IN_GRAPHS = (
+    Column(Text("phases-in-graphs-pass", "Pass", "forward or backward"), "", lambda row: _PASSES[row.name]()),
+    Column(Text("phases-in-graphs-events", "Kernels and copies"), "count", "events"),
+    _PER_TYPICAL_STEP[1],
+    _IN_ALL[1],
+)
 _INDENT = "· "
 _TERMS = (
     Term(
@@ -107,7 +116,12 @@ _TERMS = (
 def build(report: Report, top: int) -> Iterator[Section]:
     """Build the inferred phases, the tree of marks with most host time, and the marks by name."""
     phases = report.result("phases", Phases)
-    if phases is None or not phases.rows:
+    if phases is None:
+        return
+    if phases.in_graphs:
+        passes = table("phases_in_graphs", _IN_GRAPHS, phases.in_graphs)
+        yield Section("phases-in-graphs", _IN_GRAPHS_TITLE, tables=(passes,), topic=Topic.PHASES)
+    if not phases.rows:
         return
     if phases.kinds:
         yield Section(

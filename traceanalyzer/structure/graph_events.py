@@ -10,18 +10,22 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from traceanalyzer.knowledge.marks import is_graph_launch
+from traceanalyzer.knowledge.marks import PASSES, is_graph_launch
 from traceanalyzer.structure.context import Context
 from traceanalyzer.trace.distinct import ranked
 from traceanalyzer.trace.graph_stacks import StackFrame
 from traceanalyzer.trace.model import DeviceDetail
 from traceanalyzer.trace.table import I64, Bool, take_or
 
+FORWARD, BACKWARD = PASSES
+
 _LONGEST = 32
 """Most parts of a path that count (own choice: modules of models nest ten deep)."""
 
 _MODULE, _NAME, _PHASE = "module_fqn", "name", "autograd_phase"
 """Keys of what the program says of kernels that torch and frameworks give a meaning."""
+_IS_BACKWARD = f"{_PHASE}=backward"
+"""Part of the labels of kernels that autograd ran; torch writes no such part for the pass forward."""
 _NO_LABELS = frozenset({"", "stream"})
 """Keys that name nothing: a stream is where a viewer shows the kernel."""
 
@@ -43,6 +47,17 @@ def graph_labels(context: Context) -> GraphLabels:
     if len(rows) == 1:
         return GraphLabels(np.zeros(len(trace.device), np.int64), ((),))
     return GraphLabels(of_detail[trace.device.detail], tuple(rows))
+
+
+def passes(labels: GraphLabels) -> tuple[str, ...]:
+    """For each label the pass of a training that its events belong to: `forward`, `backward`, or none.
+
+    Forward is what has the label of a backward pass but for that part: other labels may be those of an optimizer.
+    """
+    backward = [path for path in labels.paths if _IS_BACKWARD in path]
+    told = {tuple(part for part in path if part != _IS_BACKWARD): FORWARD for path in backward}
+    told |= dict.fromkeys(backward, BACKWARD) | {(): ""}
+    return tuple(told.get(path, "") for path in labels.paths)
 
 
 def _path(detail: DeviceDetail) -> tuple[str, ...]:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from tests.analyzers.memory.report_with import report_with
 from tests.analyzers.phases.reading_phases import ENGINE, phases_of
 from tests.builders import TraceBuilder
+from tests.reading import read_built
 from traceanalyzer.formats.language import ENGLISH
 from traceanalyzer.report.message import Message
 from traceanalyzer.report.section import Section
 from traceanalyzer.sections import phases as section
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.recording.workload import workload
 
 
 def sections_of(trace: TraceBuilder, top: int = 100) -> list[Section]:
@@ -82,3 +85,36 @@ def test_numbered_marks_say_how_many_names_they_stand_for() -> None:
 
 def test_nothing_is_shown_without_marks() -> None:
     assert list(section.build(report_with("phases", None), 10)) == []
+
+
+def replayed(*said: dict[str, str]) -> TraceBuilder:
+    """Two steps, each a graph with a kernel of 10 us for each label."""
+    trace = TraceBuilder()
+    for step in range(2):
+        trace.step(step, 1_000 * step, 1_000)
+        kernels = [
+            ("gemm", 1_000 * step + 100 + 20 * at, 10, {"args": {"module_fqn": "a"} | each})
+            for at, each in enumerate(said)
+        ]
+        trace.graph_launch(1_000 * step + 10, 20, kernels)
+    return trace
+
+
+def test_labels_tell_the_passes_inside_graphs() -> None:
+    """What has a label of its own, as an optimizer, is neither."""
+    backward = {"autograd_phase": "backward"}
+    (shown,) = sections_of(replayed({}, backward, backward, {"name": "adam"}))
+    assert shown.id == "phases-in-graphs"
+    assert names(shown) == ["forward", "backward"]
+    assert [list(row[1:]) for row in shown.tables[0].rows] == [[2, 10_000, 20_000], [4, 20_000, 40_000]]
+
+
+def test_without_a_backward_pass_labels_tell_no_pass() -> None:
+    assert sections_of(replayed({}, {"name": "adam"})) == []
+
+
+def test_a_backward_pass_inside_a_graph_is_a_training() -> None:
+    kinds = [
+        workload(Context(read_built(replayed(*said))))[0] for said in (({}, {"autograd_phase": "backward"}), ({}, {}))
+    ]
+    assert kinds == ["training", "inference"]

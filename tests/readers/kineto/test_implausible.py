@@ -61,3 +61,35 @@ def test_of_many_unknown_categories_those_with_most_events_are_named(monkeypatch
         Loss("read-unsupported", 2, {"category": "b"}),
         Loss("read-unsupported", 3, {"category": "often"}),
     ]
+
+
+def calls(*ends: tuple[int, int, int | None]) -> tuple[list[int], list[int]]:
+    """Calls of Python, each with its start and its end in microseconds, and the number of its caller."""
+    trace = TraceBuilder()
+    for ident, (start, end, caller) in enumerate(ends):
+        trace.python_function(f"f.py({ident}): f", start, end - start, python_id=ident + 1, parent=caller)
+    found = read_built(trace)
+    lost = [loss.count for loss in found.losses if loss.id == "read-no-return"]
+    order = np.argsort(found.frames.python_id)
+    return (((found.frames.end_ns - found.frames.start_ns.min())[order] // 1000).tolist(), lost)
+
+
+def test_calls_without_a_return_end_with_their_caller() -> None:
+    """Until torch 2.13, they end where the recording does; what they called ended before."""
+    assert calls((0, 1000, None), (10, 100, 1), (20, 1000, 2), (30, 1000, 3), (200, 300, 1)) == (
+        [1000, 100, 100, 100, 300],
+        [2],
+    )
+
+
+def test_calls_without_a_return_end_where_their_caller_calls_another() -> None:
+    assert calls((0, 1000, None), (10, 100, 1), (20, 1000, 2), (60, 70, 2)) == ([1000, 100, 60, 70], [1])
+
+
+def test_calls_that_seem_longer_than_their_caller_by_rounding_stay() -> None:
+    assert calls((0, 1000, None), (10, 100, 1), (20, 102, 2), (500, 1000, 9)) == ([1000, 100, 102, 1000], [])
+
+
+def test_calls_within_another_that_did_return_stay() -> None:
+    """Kineto names the wrong caller of some calls that run within another call of that caller."""
+    assert calls((0, 1000, None), (10, 100, 1), (50, 60, 1)) == ([1000, 100, 60], [])

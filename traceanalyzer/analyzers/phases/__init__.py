@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import msgspec
+import numpy as np
 
 from traceanalyzer.analyzers.phases import inferred
 from traceanalyzer.analyzers.phases.costs import (
@@ -16,6 +17,7 @@ from traceanalyzer.analyzers.phases.costs import (
     TimesByName,
     costs,
     figures,
+    in_typical_steps,
     most_expensive,
     names_of,
     paths,
@@ -25,8 +27,10 @@ from traceanalyzer.analyzers.phases.costs import (
 )
 from traceanalyzer.analyzers.phases.kinds import StepKind, kinds
 from traceanalyzer.report.message import Text
+from traceanalyzer.structure import typical
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.graph_events import BACKWARD, FORWARD, graph_labels, passes
 from traceanalyzer.structure.mark_forest import forest, mark_rows
 
 ROWS = 200
@@ -55,6 +59,19 @@ class PhasePlace(PhaseTimes, frozen=True):
     """Name of the mark as in the rows."""
     parent: int | None
     """Position in the tree of the place around it; null at the top."""
+
+
+class GraphPass(msgspec.Struct, frozen=True):
+    """A pass of a training that runs inside of graphs, by the labels of their kernels."""
+
+    name: str
+    """`forward` or `backward`."""
+    events: int
+    """Number of kernels, copies and fills."""
+    device_ns: int
+    """Device time in ns, each in full."""
+    device_ns_per_typical_step: float | None
+    """What of it runs in typical steps, in ns, divided by their number; null where none is marked."""
 
 
 class HiddenPhases(msgspec.Struct, frozen=True):
@@ -101,6 +118,8 @@ class Phases(msgspec.Struct, frozen=True):
     """Names that are not listed."""
     hidden_places: HiddenPhases
     """Places of the tree that are not listed."""
+    in_graphs: tuple[GraphPass, ...] = ()
+    """Passes of a training inside of graphs, where labels tell the backward pass."""
 
 
 def analyze(context: Context) -> Phases:
@@ -125,6 +144,7 @@ def analyze(context: Context) -> Phases:
         kinds=kinds(context),
         hidden_rows=hidden_rows,
         hidden_places=hidden_places,
+        in_graphs=tuple(_in_graphs(context)),
     )
 
 
@@ -172,11 +192,25 @@ def _inferred(context: Context) -> Iterator[Phase]:
             yield Phase(phase, 1, True, **times(context, inferred.columns(context, spans)))
 
 
+def _in_graphs(context: Context) -> Iterator[GraphPass]:
+    """The passes that labels of kernels of graphs tell."""
+    device, found = context.trace.device, context.cached(graph_labels)
+    told, steps = np.array(passes(found)), context.cached(in_typical_steps)
+    for name in (FORWARD, BACKWARD):
+        rows = np.flatnonzero((told[found.of_event] == name) & context.in_scope(device.start_ns))
+        start, end = device.start_ns[rows], device.end_ns[rows]
+        part = typical.mean(int(steps.times.within(start, end).sum()), steps.count) if steps.count else None
+        if len(rows):
+            yield GraphPass(name, len(rows), int((end - start).sum()), part)
+
+
 _MARKS = Need(
     Text(
         "skip-no-marks",
         "the trace has no ranges set by the program or a framework, and no training passes that could be inferred",
     ),
-    lambda context: bool(len(mark_rows(context)) or inferred.is_training(context)),
+    lambda context: bool(
+        len(mark_rows(context)) or inferred.is_training(context) or any(passes(context.cached(graph_labels)))
+    ),
 )
 ANALYSES = (Analysis(30, "phases", Phases, analyze, needs=(_MARKS,)),)

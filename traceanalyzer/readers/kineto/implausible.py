@@ -1,8 +1,9 @@
-"""What cannot be true of a trace: more devices and streams than any machine has, and events days apart.
+"""What cannot be true of a trace: more devices and streams than any machine has, events days apart, late returns.
 
 Analyses look at devices and streams one by one, so a file that names one on every event would cost the square of its
 size. Those with most events keep their numbers; the others count as unknown, and a warning has the number of their
-events. Events a day before or after all others are dropped and counted.
+events. Events a day before or after all others are dropped and counted. A call of Python that lasts longer than the one
+around it is one whose return was not recorded: until torch 2.13, it lasts until the recording ends.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import numpy as np
 
 from traceanalyzer.trace.model import Loss, Trace, all_tables
 from traceanalyzer.trace.table import I32, I64, UNKNOWN, Bool, Table
-from traceanalyzer.trace.tables import DeviceEvents
+from traceanalyzer.trace.tables import DeviceEvents, Frames
 
 _FAR_NS = 24 * 3600 * 10**9
 """Distance or duration beyond which a time must be wrong, because no profile lasts a day."""
@@ -57,6 +58,53 @@ def with_limited_ids(events: DeviceEvents) -> tuple[DeviceEvents, tuple[Loss, ..
         losses.append(Loss("read-many-streams", int(crowd.sum()), {"kept": STREAMS}))
         events = replace(events, stream=np.where(crowd, UNKNOWN, events.stream))
     return events, tuple(losses)
+
+
+_ROUNDED_NS = 2_000
+"""Nanoseconds by which a call may seem to outlive its caller: writers rounded start and duration to microseconds."""
+
+
+def with_returns(frames: Frames) -> tuple[Frames, tuple[Loss, ...]]:
+    """Let calls that outlive their callers end where these end, or where these call another function.
+
+    As torch does from 2.14 on; a caller is the one whose id the call names.
+
+    Returns:
+        The calls, and a loss with the number of those that end earlier now, if there are any.
+    """
+    caller = _callers(frames)
+    around: I64 = np.append(frames.end_ns, np.iinfo(np.int64).max)  # the last one is of those without a caller
+    outlive = frames.end_ns - _ROUNDED_NS > around[caller]
+    if not outlive.any():
+        return frames, ()
+    around[:-1] = np.where(outlive, np.minimum(frames.end_ns, _next_calls(frames, caller)), frames.end_ns)
+    for _ in range(len(caller).bit_length()):  # callers of callers, twice as far each time
+        around[:-1] = np.minimum(around[:-1], around[caller])
+        caller = np.append(caller, UNKNOWN)[caller]
+    late = (frames.end_ns > around[:-1] + _ROUNDED_NS) & (around[:-1] >= frames.start_ns)
+    end = np.where(late, around[:-1], frames.end_ns)
+    return replace(frames, dur_ns=end - frames.start_ns), (Loss("read-no-return", int(late.sum())),)
+
+
+def _callers(frames: Frames) -> I64:
+    """For each call the row of the one that contains its start, on its thread, and has the id that it names."""
+    if not len(frames):
+        return np.zeros(0, np.int64)
+    own, wanted = ((frames.thread.astype(np.int64) << 40) + ids for ids in (frames.python_id, frames.parent_id))
+    order = np.argsort(own, kind="stable")
+    row = order[np.minimum(np.searchsorted(own, wanted, sorter=order), len(order) - 1)]
+    is_around = (frames.start_ns[row] <= frames.start_ns) & (frames.end_ns[row] >= frames.start_ns)
+    is_known = (own[row] == wanted) & (frames.parent_id >= 0) & is_around & (row != np.arange(len(row)))
+    return np.where(is_known, row, UNKNOWN)
+
+
+def _next_calls(frames: Frames, caller: I64) -> I64:
+    """When the caller of each call calls something else."""
+    order = np.lexsort((frames.start_ns, caller))
+    start = np.full(len(caller), np.iinfo(np.int64).max)
+    is_same = caller[order][1:] == caller[order][:-1]
+    start[order[:-1][is_same]] = frames.start_ns[order[1:][is_same]]
+    return start
 
 
 def _places(events: DeviceEvents) -> I64:

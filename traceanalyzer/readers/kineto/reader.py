@@ -160,6 +160,7 @@ def _assemble(
     told, dims = of["details"].values(), of["dims"].values()
     tables["device"] = details.settled(tables["device"], told, of["names"].encode, dims, devices)
     tables["device"], ids_lost = implausible.with_limited_ids(tables["device"])
+    tables["frames"], without_return = implausible.with_returns(tables["frames"])
     tables["counters"] = tables["counters"].take(~np.isnan(tables["counters"].value))  # of other programs
     pools = {name: _ordered(name, pool.values(), tables) for name, pool in collector.pools.items()}
     values: dict[str, Any] = {name: values for name, (values, _) in pools.items()}
@@ -193,7 +194,7 @@ def _assemble(
         ),
         **values,
         **tables,
-        losses=tuple(sorted((*losses, *ids_lost), key=_loss_order)),
+        losses=tuple(sorted((*losses, *ids_lost, *without_return), key=_loss_order)),
     )
 
 

@@ -13,6 +13,7 @@ from traceanalyzer.knowledge.frameworks import FRAMEWORKS
 from traceanalyzer.structure import gap_causes, gaps, host_activity, unrecorded_work
 from traceanalyzer.structure.autograd import backward
 from traceanalyzer.structure.context import Context, cached
+from traceanalyzer.structure.graph_events import BACKWARD, graph_labels, passes
 from traceanalyzer.structure.host_activity import first_uses, is_free, is_taking
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.launch_calls import graph_capture
@@ -303,7 +304,14 @@ def _backward(context: Context) -> str | None:
     codes = host.name[names.where(_is_backward)[host.name]]
     if not len(codes) and not _has_operators(context):
         codes = device.name[names.where(_trains_by_kernel)[device.name]]
-    return names[int(codes[0])] if len(codes) else None
+    return names[int(codes[0])] if len(codes) else _labelled_backward(context)
+
+
+def _labelled_backward(context: Context) -> str | None:
+    """A label of kernels of a backward pass that was captured into a graph; None if there is none."""
+    found = context.cached(graph_labels)
+    labelled = (path for path, one in zip(found.paths, passes(found), strict=True) if one == BACKWARD)
+    return next((".".join(path) for path in labelled), None)
 
 
 _KINDS: tuple[tuple[str, Callable[[Context], Iterator[WorkloadEvidence]]], ...] = (
