@@ -55,7 +55,7 @@ def test_the_page_draws_the_curve(tmp_path: Path) -> None:
     ("lang", "said", "unsaid"),
     [
         ("en", ("Who holds memory at the dump", "Requested at the dump"), ("peak", "From before")),
-        ("ru", ("Кто держит память в момент снимка", "Запрошено в момент снимка"), ("пик",)),
+        ("ru", ("Кто держит память при снимке", "Запрошено при снимке"), ("пик",)),
         ("zh", ("转储时谁占用显存", "转储时已申请"), ("峰值",)),
     ],
 )

@@ -41,6 +41,13 @@ _SETUP = re.compile(
     rf"{_NN}(?:init|parameter)\.py:|{_NN}modules[/\\]\w+\.py:(?:_apply|reset_parameters|_load_from_state_dict)$"
     r"|:(?:from_pretrained|load_state_dict|__init__|init_weights|_init_weights)$"
 )
+_LOADS = re.compile(
+    r"[/\\](?:torch[/\\]serialization\.py|safetensors[/\\]\w+\.py):"
+    r"|:(?:build|create|get|init|initialize|load|make|prepare|setup)_(?:\w+_)?"
+    r"(?:checkpoint|model|params|parameters|state_dict|weights)$"
+)
+_CACHES = re.compile(r"(?i:kv_?cache|cache_engine|[/\\]cache_utils\w*\.py:)")
+"""Frames that make room for keys and values of attention, which classes do when they are made."""
 _RUNNING = (
     (AllocationPlace.BACKWARD, _BACKWARD),
     (AllocationPlace.OPTIMIZER, _OPTIMIZER),
@@ -61,7 +68,15 @@ def place_of(frames: Frames) -> AllocationPlace:
     """The part of the innermost frame that shows one; what is made while a step runs is no setup."""
     shown = [_place_of_frame(file, function) for file, _, function in frames]
     running = next((place for place in shown if place > AllocationPlace.SETUP), None)
-    return running or max(shown, default=AllocationPlace.UNKNOWN)
+    found = running or max(shown, default=AllocationPlace.UNKNOWN)
+    is_cache = found is AllocationPlace.SETUP and any(_CACHES.search(f"{file}:{name}") for file, _, name in frames)
+    return AllocationPlace.OTHER if is_cache else found
+
+
+def loads_model(frames: Frames) -> bool:
+    """Whether a function of the program that makes or reads a model allocates, by its name, and no cache."""
+    named = [f"{file}:{function}" for file, _, function in frames]
+    return any(map(_LOADS.search, named)) and not any(map(_CACHES.search, named))
 
 
 def is_within_backward(frames: Frames) -> bool:

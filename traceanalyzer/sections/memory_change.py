@@ -13,7 +13,15 @@ from traceanalyzer.report.names import named_code, word
 from traceanalyzer.report.section import Section, Topic
 from traceanalyzer.sections import columns
 from traceanalyzer.sections.columns import Column, known, table
-from traceanalyzer.sections.memory_snapshot import KIND_LABELS, REQUESTED_AT_DUMP
+from traceanalyzer.sections.memory_snapshot import (
+    ACTIVE,
+    INACTIVE,
+    KIND,
+    KIND_LABELS,
+    PEAK,
+    REQUESTED_AT_DUMP,
+    RESERVED,
+)
 
 TITLE = Text("memory-change-title", "What changed between the snapshots")
 _LINES_TITLE = Text("memory-change-lines-title", "Lines that hold more or less")
@@ -45,12 +53,7 @@ _UNRELATED = Text(
 _AT_DUMP = Text(
     "memory-change-both-no-history", "Neither snapshot has a history: what is held at the dumps is compared."
 )
-_FIGURES = {
-    "peak": Text("memory-change-peak", "Peak, requested"),
-    "reserved": Text("memory-change-reserved", "Reserved at the dump"),
-    "active": Text("memory-change-active", "Active at the dump"),
-    "inactive": Text("memory-change-inactive", "Reserved but unused"),
-}
+_FIGURES = {"peak": PEAK, "reserved": RESERVED, "active": ACTIVE, "inactive": INACTIVE}
 
 
 class _Row(NamedTuple):
@@ -66,7 +69,7 @@ _BYTES = (
     Column(Text("memory-change-change", "Change", "of bytes"), "+bytes", "part.change_bytes"),
 )
 _FIGURE_COLUMNS = (_DEVICE, Column(Text("memory-change-what", "Memory"), "", "name"), *_BYTES)
-_KIND_COLUMNS = (_DEVICE, Column(Text("memory-change-kind", "Kind", "of what holds memory"), "", "name"), *_BYTES)
+_KIND_COLUMNS = (_DEVICE, Column(KIND.title, "", "name"), *_BYTES)
 _LINE_COLUMNS = (_DEVICE, columns.LINE, *_BYTES)
 
 

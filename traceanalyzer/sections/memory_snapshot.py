@@ -80,12 +80,16 @@ def _line(row: HeldLine | KeptLine | GrowingLine | FailedAllocation) -> str | No
     return row.line if frame is None else named_code(frame.function, frame.path, frame.line)
 
 
+PEAK = Text("snapshot-peak", "Peak, requested")
+RESERVED = Text("snapshot-reserved", "Reserved at the dump")
+ACTIVE = Text("snapshot-active", "Active at the dump")
+INACTIVE = Text("snapshot-inactive", "Reserved but unused")
 REQUESTED_AT_DUMP = Text(
     "snapshot-requested-at-dump", "Requested at the dump", "the dump is the moment at which a snapshot was written"
 )
 _FIGURES = (
     Column(
-        Text("snapshot-peak", "Peak, requested"),
+        PEAK,
         "bytes",
         lambda row: row.peak_requested_bytes if row.has_history else None,
         if_any=known,
@@ -97,9 +101,9 @@ _FIGURES = (
         if_any=known,
     ),
     Column(Text("snapshot-peak-at", "Peak at", "time since the first entry"), "ns", "peak_ns", if_any=known),
-    Column(Text("snapshot-reserved", "Reserved at the dump"), "bytes", "reserved_bytes"),
-    Column(Text("snapshot-active", "Active at the dump"), "bytes", "active_bytes"),
-    Column(Text("snapshot-inactive", "Reserved but unused"), "bytes", "inactive_bytes"),
+    Column(RESERVED, "bytes", "reserved_bytes"),
+    Column(ACTIVE, "bytes", "active_bytes"),
+    Column(INACTIVE, "bytes", "inactive_bytes"),
     Column(
         Text("snapshot-unusable", "In pieces too small for the largest request"),
         "bytes",

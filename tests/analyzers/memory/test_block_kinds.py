@@ -118,6 +118,45 @@ def test_weights_that_no_module_makes() -> None:
     assert program.kinds()[-1] == U
 
 
+@pytest.mark.parametrize(
+    "at",
+    [
+        "train.py:make_weights < train.py:main",
+        "/torch/serialization.py:_load < train.py:main",
+        "/torch/nn/modules/module.py:convert < /torch/nn/modules/module.py:_apply < train.py:main",
+        "/transformers/modeling_utils.py:from_pretrained < train.py:main",
+        "/torch/nn/modules/module.py:load_state_dict < train.py:main",
+        "model.py:__init__ < train.py:main",
+    ],
+)
+@pytest.mark.parametrize("is_old", [True, False], ids=["lost", "kept"])
+def test_weights_of_inference(at: str, *, is_old: bool) -> None:
+    """No pass makes gradients; what other functions make, what is freed, and what comes later is no weight."""
+    program = Program()
+    program.make(0, at)
+    program.make(10, "train.py:read_images < train.py:main")
+    lost = len(program.entries)
+    program.make(11, at)
+    program.drop(11)
+    program.make(1, FORWARD)
+    program.make(2, FORWARD)
+    program.drop(1, 2)
+    program.make(12, "train.py:load_more_weights < train.py:main")
+    program.lose(lost if is_old else 0)
+    first, data, freed, *others = program.kinds()
+    assert [first, data, *others] == [P, U, T, T, U]
+    assert freed in (T, U)
+
+
+def test_room_for_keys_and_values_is_no_weight() -> None:
+    """Servers make it in the `__init__` of a class, as they make modules."""
+    program = Program()
+    program.make(0, "worker/cache_engine.py:_allocate_kv_cache < worker/cache_engine.py:__init__ < train.py:main")
+    program.make(1, "/transformers/cache_utils.py:__init__ < train.py:load_model")
+    program.make(2, "layers.py:__init__ < train.py:load_model")
+    assert program.kinds() == [U, U, P]
+
+
 def test_parameters_that_are_made_without_a_module() -> None:
     program = Program()
     program.make(0, "/torch/nn/parameter.py:__new__ < train.py:build < train.py:main")

@@ -4,7 +4,8 @@ By the part of the program that allocates a block (`knowledge/allocation_places.
 it. A block that does not is temporary, whatever it holds. Blocks from before the history often have no stack: those
 that the backward pass frees are activations, those that `zero_grad` frees are gradients, and those that live throughout
 are parameters if gradients, or else states of the optimizer, have their sizes. So are tensors that other code than that
-of modules makes on the device before the first step.
+of modules makes on the device before the first step. Without gradients, as in inference, such tensors are parameters if
+the name of a function says that a model is made or read, as `load_weights` does.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from traceanalyzer.knowledge.allocation_places import (
     frees_saved,
     has_native_frames,
     is_within_backward,
+    loads_model,
     place_of,
 )
 from traceanalyzer.structure.block_lifetimes import BEFORE, Lifetimes
@@ -85,7 +87,10 @@ def kinds_of(blocks: Lifetimes, stacks: Sequence[Frames]) -> U8:
     kind[is_vague & (_of_stacks(stacks, frees_gradients, blocks.freed_frames) == 1)] = BlockKind.GRADIENTS
     kind[~outlives & (is_new | ~is_vague)] = BlockKind.TEMPORARY
     kind[_of_stacks(stacks, frees_saved, blocks.freed_frames) == 1] = BlockKind.ACTIVATIONS
-    _find_parameters(blocks, kind, is_vague & (blocks.born < phases.first()))
+    is_early = is_vague & (blocks.born < phases.first())
+    _find_parameters(blocks, kind, is_early)
+    stays = is_early & (kind == BlockKind.UNKNOWN) & (blocks.died == blocks.entries)
+    kind[stays & (_of_stacks(stacks, loads_model, blocks.frames) == 1)] = BlockKind.PARAMETERS
     return kind
 
 
