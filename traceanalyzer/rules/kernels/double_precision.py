@@ -9,7 +9,6 @@ import msgspec
 from traceanalyzer.analyzers.kernels import KernelsByShape
 from traceanalyzer.analyzers.operators import operators_at
 from traceanalyzer.knowledge import kernel_names, op_models
-from traceanalyzer.knowledge.op_models import Family
 from traceanalyzer.rules.engine.event_times import EventTimes
 from traceanalyzer.rules.engine.facts import OperatorFact
 from traceanalyzer.rules.engine.processor import Processor
