@@ -60,6 +60,11 @@ _ABOVE_ALL = Text(
     "Limited by the CPU: above all {work}, {part:part} of {unit}.",
     note="unit is in the genitive: each step; work: a Python loop over tensors, which takes less than half of it",
 )
+_TAKES = Text(
+    "headline-cpu-part",
+    "{cause} takes {time:ns}",
+    note="a clause about the CPU, in a sentence: preparing inputs takes 838 ms, so the GPU idles ...",
+)
 _BOTH = {typical.PRODUCTS.id: (_COMPUTE, _COMPUTE_ALONE), typical.MOVES.id: (_MEMORY, _MEMORY_ALONE)}
 """Sentences about a kind of work, and the same with a part: with the kind, and without it where words are short."""
 
@@ -100,9 +105,9 @@ def with_part(facts: Facts, found: StepBound, part: Removable | None) -> StepBou
         return _beside(facts, found, part)
     own = facts.step_resources
     on_cpu = own is not None and own.gpu_ns is None
-    if found.bound == "host" and on_cpu and not of_device and part.ns >= _WORTH_ALONE * facts.step_ns:
-        return _of_cpu(facts, found, part)
-    return found
+    if found.bound != "host" or of_device or part.ns < _WORTH_ALONE * facts.step_ns:
+        return found
+    return _of_cpu(facts, found, part) if on_cpu else _while_idle(facts, found, part)
 
 
 def _beside(facts: Facts, found: StepBound, part: Removable) -> StepBound:
@@ -115,10 +120,19 @@ def _beside(facts: Facts, found: StepBound, part: Removable) -> StepBound:
     return replace(found, message=message) if is_short(message, _room(facts)) else found
 
 
+def _while_idle(facts: Facts, found: StepBound, part: Removable) -> StepBound:
+    """The headline that names the part as that for which the GPU waits, where it knew nothing but Python code."""
+    said = _said(found.message)
+    if found.message.id != typical.HOST.id or said["cause"].id != typical.IN_PYTHON.id:
+        return found
+    message = typical.HOST(**said | {"cause": _TAKES(cause=part.cause, time=part.ns)})
+    return replace(found, message=message) if is_short(message, _room(facts)) else found
+
+
 def _of_cpu(facts: Facts, found: StepBound, part: Removable) -> StepBound:
-    """The headline that names the part in place of an operator that takes no longer, or beside a kind of arithmetic."""
+    """The headline that names the part in place of what takes no longer, or beside a kind of arithmetic."""
     time, step, of = min(part.ns, facts.step_ns), facts.step_ns, unit(facts.find("recording", Recording))
-    if found.message.id == named_operators.OF_KIND.id:
+    if found.message.id == named_operators.OF_KIND.id and time < MOST * step:
         message = _KIND(**_said(found.message), also=_PART(cause=part.cause, time=time))
     elif time < (found.message.params.get("time") or 0.0) and found.message.id != named_operators.OUTSIDE.id:
         return found

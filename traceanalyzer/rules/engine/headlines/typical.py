@@ -80,7 +80,7 @@ _INPUT_IN = Text(
     "Waiting for data: {part:part} of {unit}, mostly for {owner}.",
     note="unit is in the genitive: each step; owner is a function, mark or module",
 )
-_HOST = Text(
+HOST = Text(
     "headline-typical-host-2",
     "Limited by the CPU: {cause}, so the GPU idles {part:part}.",
     note="cause is a clause about the CPU: it launches kernels too slowly; part reads: 168 of the 222 ms",
@@ -189,9 +189,10 @@ _GRAPHS = Text(
     "Launching is not the problem: {kernels:count} of {all:count} kernels are launched by graphs.",
     note="graphs are CUDA graphs or HIP graphs",
 )
-_OF_LOSS = {"input": _INPUT, "host": _HOST, "communication": _COMMUNICATION, "start-up": _LOADING}
+_OF_LOSS = {"input": _INPUT, "host": HOST, "communication": _COMMUNICATION, "start-up": _LOADING}
 _SHOWN = (_EARLIER, "unrecorded_work"), (_PAUSES, "device_gap"), (_LATE, "pending"), (_UNEXPLAINED, "unknown pending")
 """Texts about idle time that no resource causes, with the causes; of equal times the first."""
+IN_PYTHON = Text("headline-cpu-python", "it is in Python between operators", "it is the CPU")
 _CAUSES = {
     "allocation": (
         Text("headline-cause-allocation", "the CPU allocates or frees memory", "after: mostly because"),
@@ -215,7 +216,7 @@ _CAUSES = {
     ),
     "host_code": (
         Text("headline-cause-python", "the CPU is in Python between operators", "after: mostly because"),
-        Text("headline-cpu-python", "it is in Python between operators", "it is the CPU"),
+        IN_PYTHON,
     ),
 }
 """Causes of idle time that are the host's, in the order of all causes: as a clause, and as one about the CPU."""
