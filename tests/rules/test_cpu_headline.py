@@ -286,6 +286,16 @@ def test_a_kind_of_arithmetic_is_named_only_where_it_takes_longest() -> None:
     assert told(410).startswith("Limited by the CPU for all 910 ms of the trace, longest in aten::sort (410 ms).")
 
 
+def test_a_layer_counts_with_all_that_it_calls() -> None:
+    """A quantized LSTM calls small operators for each element of its sequences, and multiplies beside that."""
+    trace = TraceBuilder(devices=())
+    trace.op("aten::quantized_lstm", 0, 60_000)
+    for number in range(500):
+        trace.op(("aten::sigmoid", "quantized::linear_dynamic")[number % 2], 10 + 110 * number, 90)
+    trace.op("aten::mm", 60_000, 30_000)
+    assert said(trace).startswith("Limited by the CPU: mostly recurrent layers, 60 of the 90 ms of the trace.")
+
+
 def test_elementwise_operations_of_a_cpu_are_named_with_their_sum() -> None:
     """A loss written by hand takes half of a pass in six operators, each less than the multiplication of matrices."""
 
@@ -305,9 +315,9 @@ def test_the_sentence_names_marks_rather_than_little_arithmetic() -> None:
     for number in range(3):
         at = 1000 * number
         trace.step(number, at, 1000)
-        trace.annotation("tokenize", at, 700)
+        trace.annotation("masks", at, 700)
         trace.op("aten::mm", at + 710, 280)
-    assert "longest in tokenize (700 us)" in said(trace)
+    assert "longest in masks (700 us)" in said(trace)
 
 
 def _only_cpu_recorded(read: int) -> TraceBuilder:

@@ -334,7 +334,7 @@ _ON_A_CPU = FirstMatch(
             r"(^|::)_?(mkldnn_)?linear(_|$)",
             KernelClass.GEMM,
         ),  # of oneDNN, and of quantized layers with their activation
-        (r"rnn_layer", KernelClass.RECURRENT),
+        (r"rnn_layer|^gru$", KernelClass.RECURRENT),
     )
 )
 """Operators of libraries for CPUs, of which none has a model."""

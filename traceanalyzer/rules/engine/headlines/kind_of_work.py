@@ -64,6 +64,8 @@ _OF_CPU = {
 """Kinds of arithmetic that a CPU may spend its time on in several operators."""
 _SETTING = frozenset({"aten::copy_", "aten::fill_", "aten::zero_"})
 """Operators that go through a tensor like elementwise arithmetic, but compute nothing."""
+_LAYERS = frozenset({"recurrent", "attention"})
+"""Kinds that are one operator of PyTorch each, which may call others for all of its arithmetic."""
 _ONE_OPERATOR = 0.75
 """Share of the time of elementwise operations from which on one operator says more than their kind (own choice)."""
 _WORTH_KIND, _KINDS_SHOWN = 0.05, 4
@@ -130,12 +132,15 @@ def other_work(facts: Facts) -> Message | None:
     return next((text() for name, text in _OTHER_WORK.items() if times[name] >= MOST * total > 0), None)
 
 
-def longest_of_operators(own: Iterable[tuple[str, float]], long: Container[str]) -> tuple[Message, float] | None:
+def longest_of_operators(
+    own: Iterable[tuple[str, float]], long: Container[str], whole: Iterable[tuple[str, float]]
+) -> tuple[Message, float] | None:
     """What the operators of a CPU compute longest, and for how long: a kind of arithmetic; None without any.
 
     Args:
         own: Names of operators, and the time in ns that each takes by itself.
         long: Those whose calls compute, rather than being called; others are no elementwise arithmetic.
+        whole: Names of operators, and the time in ns that each takes with all that it calls.
     """
     times: defaultdict[str, list[float]] = defaultdict(list)
     for name, time in own:
@@ -145,6 +150,10 @@ def longest_of_operators(own: Iterable[tuple[str, float]], long: Container[str])
     kinds = {kind: fsum(times[kind]) for kind in _OF_CPU if any(times.get(kind, ()))}
     if max(times[_ELEMENTWISE], default=0.0) >= _ONE_OPERATOR * kinds.get(_ELEMENTWISE, 0.0):
         kinds.pop(_ELEMENTWISE, None)
+    for name, time in whole:
+        kind = operator_class(name).value
+        if kind in _LAYERS:
+            kinds[kind] = max(kinds.get(kind, 0.0), time)
     if not kinds:
         return None
     first = max(kinds, key=lambda kind: kinds[kind])

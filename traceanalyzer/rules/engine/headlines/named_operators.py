@@ -165,8 +165,10 @@ def _of_kind(
         own: What takes a good part of it.
         said: The figures of the sentence.
     """
-    long = {row.name for row in if_known(lambda: facts.operators) if row.host_self_ns > _LONG_CALL_NS * row.calls}
-    found = longest_of_operators(((name, time) for name, time in every if name), long)
+    rows = if_known(lambda: facts.operators)
+    long = {row.name for row in rows if row.host_self_ns > _LONG_CALL_NS * row.calls}
+    whole = ((row.name, facts.per_step(row.host_total_ns)) for row in rows)
+    found = longest_of_operators(((name, time) for name, time in every if name), long, whole)
     if found is None:
         return None
     work, time = found[0], min(found[1], facts.step_ns)
