@@ -280,7 +280,7 @@ def _price(facts: Facts, prices: Prices | None, change: StepChange) -> Saving:
 
 def _blocker(facts: Facts, prices: Prices | None, change: StepChange) -> str | None:
     """The resource for which a step still takes as long with a change; None if the recording does not show it."""
-    if facts.tells_little:  # time whose events are missing is no host's time
+    if facts.tells_little or program.start_up(facts):  # missing events are no host's time, and later steps are shorter
         return None
     return _budget(facts).blocker(change) if prices is None else prices.blocker(change)
 
