@@ -248,6 +248,11 @@ def is_one_process_of_several_gpus(facts: Facts) -> bool:
     return found is not None and len(found.devices) > 1 and (world or 1) == 1 and facts.find("ranks", Ranks) is None
 
 
+def may_hide_waits(facts: Facts) -> bool:
+    """Whether other ranks that are not recorded may be waited for."""
+    return "ranks" not in facts.results and not is_one_process_of_several_gpus(facts)
+
+
 def shares_gpu(facts: Facts, found: StretchedKernels, runs: float = 10, share: float = 0.03) -> bool:
     """Whether so many runs of so many kernels are stretched, for so much of a step, that another process is why."""
     if found.stretched < runs or found.names < _SHARED_NAMES or found.parts < _SHARED_PARTS:

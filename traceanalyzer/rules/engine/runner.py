@@ -251,7 +251,7 @@ def _saving(facts: Facts, prices: Prices | None, change: StepChange) -> Saving:
             decided_by = _NEEDED_WAITS
         case LoaderShorter():
             decided_by = _FREE_CORES
-        case CollectivesShorter() if "ranks" not in facts.results and not program.is_one_process_of_several_gpus(facts):
+        case CollectivesShorter() if change.may_wait and program.may_hide_waits(facts):
             decided_by = _OTHER_RANKS
         case _:
             decided_by = _ANOTHER_RECORDING
