@@ -152,6 +152,25 @@ def test_start_up_is_no_bound() -> None:
     assert "mostly start-up" in found.text
 
 
+def test_start_up_before_the_only_whole_step() -> None:
+    """Steps by the optimizer's marks begin with the first of them: before it two kernels are loaded for 100 ms."""
+    trace = TraceBuilder()
+    thread, stream = Host(trace, at=10), Stream()
+    for number in range(2):
+        for _ in range(2):
+            with thread.op("aten::mm"):
+                thread.launch(Work("ampere_sgemm_128x64_nn", 2000), stream, call_dur=5 if number else 50_000)
+        with thread.annotation("Optimizer.step#SGD.step"), thread.op("aten::_foreach_add_"):
+            thread.launch(Work("multi_tensor_apply_kernel", 100), stream)
+        thread.wait(stream)
+    whole = report(finish(trace))
+    (found,) = whole.headlines
+    assert found.bound == "start-up"
+    assert found.text.startswith("The trace is mostly start-up: 100 of the 106 ms")
+    (told,) = [finding for finding in whole.findings if finding.rule == "compile-or-load-in-step"]
+    assert told.summary.params["time"] == pytest.approx(100_000_000)
+
+
 @pytest.mark.parametrize(("operator", "expected"), [("aten::mm", "host"), ("aten::cudnn_convolution", "none")])
 def test_without_device_events(operator: str, expected: str) -> None:
     """A training on the CPU is bound by it; operators of a GPU whose events are missing tell nothing."""

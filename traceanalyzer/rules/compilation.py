@@ -12,6 +12,7 @@ from traceanalyzer.analyzers.compilation import regions
 from traceanalyzer.analyzers.idle import Idle
 from traceanalyzer.analyzers.launches import runtime_calls
 from traceanalyzer.report.names import code_place, named_code
+from traceanalyzer.rules.engine import program
 from traceanalyzer.rules.engine.change import HostTime
 from traceanalyzer.rules.engine.places import of_set_up
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, OfEvents, page
@@ -101,7 +102,7 @@ def _again(facts: Facts) -> compilation.Compiling | None:
 
 
 def _code_of_steps(facts: Facts, calls: runtime_calls.RuntimeCalls) -> int:
-    """Compiling and loading within the steps of the program, in ns; what came before them is in no figure.
+    """Compiling and loading within the steps of the program, in ns; what came before them is not in their figures.
 
     Where the profiler marked no steps, the program's may begin after most of the recording.
     """
@@ -113,7 +114,7 @@ def _only_set_up(
     facts: Facts, calls: runtime_calls.RuntimeCalls, rows: Sequence[runtime_calls.SetUp], limits: Limits
 ) -> Drafts:
     """A recording that is mostly set-up."""
-    code_ns, time = _code_of_steps(facts, calls), facts.recorded_steps_ns
+    code_ns, time = program.start_up(facts) or (float(_code_of_steps(facts, calls)), facts.recorded_steps_ns)
     share = code_ns / time if time else 0.0
     if share < limits["only_share"]:
         return

@@ -73,6 +73,35 @@ def test_says_why_it_cannot_judge() -> None:
     assert "at the same time" in (skipped(fires_in_a_table(), RULE) or "")
 
 
+def after_each_parameter(*durations: int) -> TraceBuilder:
+    """Steps of one long product and an all-reduce of so many microseconds for each parameter after it."""
+    trace = TraceBuilder(distributed={"backend": "nccl", "rank": 0, "world_size": 4})
+    length = 6000 + sum(durations) + 60
+    for number in range(3):
+        start = number * length
+        trace.step(number, start, length)
+        trace.op("aten::mm", start + 5, 20)
+        trace.launch_kernel("ampere_sgemm_128x64_nn", start + 20, 6000, at=start + 10)
+        begin = start + 6020
+        for place, dur in enumerate(durations):
+            trace.collective("all_reduce", begin, dur, at=start + 40 + 5 * place, nelems=MEGA)
+            begin += dur
+        trace.launch("cudaStreamSynchronize", start + 120, begin - start - 118)
+    return trace
+
+
+def test_collectives_that_take_equally_long_wait_for_nobody() -> None:
+    (finding,) = findings(after_each_parameter(200, 210, 205, 215, 200, 210), RULE)
+    assert finding.saving is not None
+    assert finding.action is not None
+    assert "late" not in finding.action.text + finding.advice.text
+    assert finding.saving.decided_by is not None
+    assert "late" not in finding.saving.decided_by.text
+    (finding,) = findings(after_each_parameter(900, 210, 205, 215, 200, 210), RULE)
+    assert finding.action is not None
+    assert "late rank" in finding.action.text, "the first of each step waits"
+
+
 def one_process(*, training: bool) -> TraceBuilder:
     """A program drives two GPUs by itself: it copies the model from one to the other before each product."""
     trace = TraceBuilder(devices=(A100, A100))

@@ -44,6 +44,9 @@ _OF_A_KIND = 0.2
 _NOTED, _SHOWN = 0.05, 3
 """Least share of a kind that is named, and how many are (own choice)."""
 _MOSTLY = 0.5
+_SEVERAL, _REGULAR = 4, 0.2
+"""Least calls of a kind and size in a step, and most of their time beyond the shortest of them, if hardly any of it is
+waiting for other ranks (own choice: the one that waits is much longer than the others)."""
 
 _FEWER = 0.9
 """Own choice: a tenth of the messages still costs a tenth of the latency."""
@@ -242,21 +245,35 @@ def _exposed(facts: Facts, limits: Limits) -> Drafts:
         )
         return
     hideable = min(exposed, max(0.0, resources.gpu_ns - (resources.communication_ns or 0.0)))
+    may_wait = ranks is None and not _last_equally_long(facts, rows)
     change = changes.CollectivesShorter(
         (0.0, exposed),
-        _basis(facts, ranks),
+        _basis(facts, ranks, may_wait=may_wait),
         (0.0, hideable),
         {COMMUNICATION: exposed},
+        may_wait=may_wait,
     )
-    yield _hideable(facts, Draft((evidence,), change, params), _kinds(rows), are_ranks_known=ranks is not None)
+    yield _hideable(facts, Draft((evidence,), change, params), _kinds(rows), may_wait=may_wait)
 
 
-def _basis(facts: Facts, ranks: Ranks | None) -> Message:
+def _last_equally_long(facts: Facts, rows: Iterable[communication.CollectiveRow]) -> bool:
+    """Whether calls of one kind and size take about as long, several in a step: few of them can wait for a rank.
+
+    A rank that is late is waited for in the first call, and then all are together.
+    """
+    every = list(rows)
+    total = _sums(every)[1]
+    shown = [row for row in every if row.total_ns >= _NOTED * total]
+    beyond = fsum(row.total_ns - row.calls * row.min_ns for row in shown)
+    return all(row.calls >= _SEVERAL * facts.steps for row in shown) and beyond <= _REGULAR * total
+
+
+def _basis(facts: Facts, ranks: Ranks | None, *, may_wait: bool) -> Message:
     if ranks is not None:
         return _EXPOSED.text("basis-ranks")()
-    return (
-        _EXPOSED.text("basis-process") if program.is_one_process_of_several_gpus(facts) else _EXPOSED.text("basis")
-    )()
+    if program.is_one_process_of_several_gpus(facts):
+        return _EXPOSED.text("basis-process")()
+    return (_EXPOSED.text("basis") if may_wait else _EXPOSED.text("basis-regular"))()
 
 
 def _is_waiting(facts: Facts, ranks: Ranks, exposed: float) -> bool:
@@ -272,7 +289,7 @@ def _named_place(facts: Facts, row: communication.CollectiveRow) -> CodePlace:
     return CodePlace("kernel", name, value=facts.per_step(row.total_ns), unit="ns")
 
 
-def _hideable(facts: Facts, draft: Draft, kinds: Mapping[str, int], *, are_ranks_known: bool) -> Draft:
+def _hideable(facts: Facts, draft: Draft, kinds: Mapping[str, int], *, may_wait: bool) -> Draft:
     """The finding with what each kind of collective takes, and with what helps against it."""
     params, summary = dict(draft.params), None
     if len(kinds) > 1:
@@ -283,9 +300,9 @@ def _hideable(facts: Facts, draft: Draft, kinds: Mapping[str, int], *, are_ranks
     if program.is_one_process_of_several_gpus(facts):
         advice = _EXPOSED.text("advice-process") if program.trains(facts) else _EXPOSED.text("advice-inference-ranks")
     elif cure is None:  # no gradients to exchange
-        advice = _EXPOSED.text("advice-inference-ranks") if are_ranks_known else _EXPOSED.text("advice-inference")
+        advice = _EXPOSED.text("advice-inference") if may_wait else _EXPOSED.text("advice-inference-ranks")
     else:
-        advice = _EXPOSED.text("advice") if are_ranks_known else _EXPOSED.text("advice-late")
+        advice = _EXPOSED.text("advice-late") if may_wait else _EXPOSED.text("advice")
         params["advice"] = cure
     code = None if program.may_train(facts) and _mostly(kinds, "all_reduce") else ""
     return Draft(draft.evidence, draft.change, params, summary=summary, advice=advice, code=code)
@@ -361,6 +378,7 @@ def _many_on_devices(facts: Facts, limits: Limits) -> Drafts:
         return
     where = tuple(CodePlace("kernel", row.operation or "unknown", value=row.calls, unit="count") for row in rows[:5])
     saved = 0.0, _FEWER * exposed
+    may_wait = not _last_equally_long(facts, all_rows)
     params = {"calls": round(calls), "mean": time / every, "total": OfEvents(facts.per_step(time)), "exposed": exposed}
     change = changes.CollectivesShorter(
         saved,
@@ -368,6 +386,7 @@ def _many_on_devices(facts: Facts, limits: Limits) -> Drafts:
         saved,
         {COMMUNICATION: saved[1]},
         at=communication.collectives_at(rows=rows),
+        may_wait=may_wait,
     )
     evidence = Evidence(_MANY.text("subject")(), calls, limits["calls"], "number", where)
     yield Draft((evidence,), change, params, ceiling="high")

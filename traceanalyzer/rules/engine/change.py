@@ -187,6 +187,8 @@ class CollectivesShorter(StepChange):
 
     resource: ClassVar[str] = "communication"
     is_unstretched: ClassVar[bool] = True
+    may_wait: bool = True
+    """Whether a part of their time may be waiting for a late rank."""
 
     @property
     def removed(self) -> Interval:

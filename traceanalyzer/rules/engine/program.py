@@ -9,6 +9,7 @@ from traceanalyzer.analyzers.compilation import CompiledCode
 from traceanalyzer.analyzers.idle.step_idle import DeviceInSteps
 from traceanalyzer.analyzers.kernels.stretched_kernels import StretchedKernels
 from traceanalyzer.analyzers.launches import LaunchFigures
+from traceanalyzer.analyzers.launches.runtime_calls import RuntimeCalls
 from traceanalyzer.analyzers.loader import DataLoader, in_workers
 from traceanalyzer.analyzers.modules.python_lines import PythonLines
 from traceanalyzer.analyzers.optimizer.autograd_passes import Passes
@@ -16,7 +17,7 @@ from traceanalyzer.analyzers.ranks.model import Ranks
 from traceanalyzer.analyzers.waits.distribution_checks import DistributionChecks
 from traceanalyzer.knowledge.frameworks import FRAMEWORKS
 from traceanalyzer.knowledge.loaders import LoaderMaker, maker_named
-from traceanalyzer.rules.engine.facts import Facts, if_known
+from traceanalyzer.rules.engine.facts import STARTUP_SHARE, Facts, if_known
 from traceanalyzer.rules.engine.processor import Processor
 from traceanalyzer.structure.recording import Recording
 from traceanalyzer.structure.recording.program_steps import WHOLE
@@ -217,6 +218,21 @@ def is_cold_pass(facts: Facts) -> bool:
     return max(facts.startup_per_step, recording.first_calls_ns) >= _COLD_SHARE * facts.step_ns
 
 
+def start_up(facts: Facts) -> tuple[float, float] | None:
+    """Loading and compiling of a recording of one typical step, and its length, in ns, if that is most of it.
+
+    Steps that end with an optimizer's begin after the first of them; what comes before them is start-up, too.
+    """
+    recording, calls = facts.find("recording", Recording), facts.find("runtime_calls", RuntimeCalls)
+    if recording is None or calls is None or recording.window is None or recording.typical is None:
+        return None
+    if recording.steps_from == WHOLE:
+        return None  # all of it is in the step
+    whole = recording.window.end_ns
+    is_most = recording.typical.steps == 1 and whole > 0 and calls.code_ns >= STARTUP_SHARE * whole
+    return (float(calls.code_ns), float(whole)) if is_most else None
+
+
 def waited_before_ns(facts: Facts) -> int:
     """Time before the first event of a trace, in ns, if it is most of the recording; else 0."""
     recording = facts.find("recording", Recording)
@@ -230,6 +246,11 @@ def is_one_process_of_several_gpus(facts: Facts) -> bool:
     world = facts.summary.world_size if facts.summary is not None else None
     found = facts.find("communication", Communication)
     return found is not None and len(found.devices) > 1 and (world or 1) == 1 and facts.find("ranks", Ranks) is None
+
+
+def may_hide_waits(facts: Facts) -> bool:
+    """Whether other ranks that are not recorded may be waited for."""
+    return "ranks" not in facts.results and not is_one_process_of_several_gpus(facts)
 
 
 def shares_gpu(facts: Facts, found: StretchedKernels, runs: float = 10, share: float = 0.03) -> bool:

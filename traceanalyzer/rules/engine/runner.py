@@ -251,7 +251,7 @@ def _saving(facts: Facts, prices: Prices | None, change: StepChange) -> Saving:
             decided_by = _NEEDED_WAITS
         case LoaderShorter():
             decided_by = _FREE_CORES
-        case CollectivesShorter() if "ranks" not in facts.results and not program.is_one_process_of_several_gpus(facts):
+        case CollectivesShorter() if change.may_wait and program.may_hide_waits(facts):
             decided_by = _OTHER_RANKS
         case _:
             decided_by = _ANOTHER_RECORDING
@@ -280,7 +280,7 @@ def _price(facts: Facts, prices: Prices | None, change: StepChange) -> Saving:
 
 def _blocker(facts: Facts, prices: Prices | None, change: StepChange) -> str | None:
     """The resource for which a step still takes as long with a change; None if the recording does not show it."""
-    if facts.tells_little:  # time whose events are missing is no host's time
+    if facts.tells_little or program.start_up(facts):  # missing events are no host's time, and later steps are shorter
         return None
     return _budget(facts).blocker(change) if prices is None else prices.blocker(change)
 

@@ -189,6 +189,8 @@ def shares(facts: Facts) -> Shares | None:
 
 def _usual(facts: Facts) -> StepBound:
     """What bounds a typical step, or a step by its sums, and what qualifies that."""
+    if not facts.is_startup and (start_up := program.start_up(facts)) is not None:
+        return StepBound("start-up", _START_UP(part=start_up), start_up[0] / start_up[1]).qualified(_WARM_FIRST)
     found = typical.verdict(facts)
     if found is None:
         times, texts = _of_resources(facts) if facts.table is None else printed.parts(facts)
