@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.builders import TraceBuilder
@@ -61,3 +63,28 @@ def test_a_recording_of_a_first_call_is_start_up() -> None:
     (headline,) = report(convolutions(COLD)).headlines
     assert headline.bound == "start-up"
     assert "all 50 ms of loading and compiling code" in headline.message.text
+
+
+@pytest.mark.parametrize(
+    ("calls", "is_cold"),
+    [
+        ({0: ("cuModuleLoadData", 3000)}, True),
+        ({0: ("cudaFuncGetAttributes", 2000), 5: ("cudaLaunchKernel", 2000)}, True),
+        ({0: ("cudaMalloc", 3000)}, True),
+        ({0: ("cudaFuncGetAttributes", 20)}, False),
+    ],
+    ids=["module", "functions", "memory", "warm"],
+)
+def test_calls_of_the_driver_show_a_cold_pass(calls: dict[int, tuple[str, int]], is_cold: bool) -> None:
+    """A pass of twenty unlike layers, each with a kernel of 100 us; nothing in it repeats."""
+    trace, at = TraceBuilder(), 0
+    for number in range(20):
+        name, length = calls.get(number, ("", 0))
+        trace.op(f"aten::layer_{number}", at, length + 130)
+        if name:
+            trace.launch(name, at + 2, length)
+        trace.launch_kernel(f"kernel_{number}", at + length + 20, 100, at=at + length + 10, call_dur=5)
+        at += length + 135
+    trace.launch("cudaDeviceSynchronize", at, 20)
+    (headline,) = report(trace).headlines
+    assert bool(re.search("start-up|one cold pass", headline.text)) == is_cold

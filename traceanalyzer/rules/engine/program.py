@@ -21,7 +21,7 @@ from traceanalyzer.rules.engine.facts import STARTUP_SHARE, Facts, if_known
 from traceanalyzer.rules.engine.processor import Processor
 from traceanalyzer.structure.recording import Recording
 from traceanalyzer.structure.recording.program_steps import WHOLE
-from traceanalyzer.structure.recording.workload import PASSES_ALONE
+from traceanalyzer.structure.recording.workload import COLD_SHARE, PASSES_ALONE
 
 _VERSION = re.compile(r"(<?)(\d{1,3})\.(\d{1,3})")
 _COLLECTION = re.compile(r"<built-in function collect>|^gc(\.py)?\b|\bgarbage.?collect", re.IGNORECASE)
@@ -30,13 +30,15 @@ _SCHEDULERS = frozenset({"megatron", "deepspeed", "torchtitan"})
 """Frameworks that run the stages of a pipeline in a schedule of their own settings."""
 _IN_GRAPHS = 0.5
 """Own choice: a program whose kernels mostly come from graphs uses graphs."""
+_OF_A_MODEL = frozenset({"training", "inference"})
+"""Kinds of programs that a pass of a model is."""
 _LATE_NS = 100_000_000
 """Least time before the first event that is more than the profiler itself takes to start (own choice)."""
 _SHARED_NAMES, _SHARED_PARTS = 5, 5
 """Least number of different kernels, and of ten parts of the recording, with stretched runs (own choice): one may
 work on other data, and a warm-up is at the beginning."""
-_COLD_SHARE = 0.2
-"""Share of a single step from which on first uses make it a cold one (own choice: what is worth a headline)."""
+_BEGINS_COLD = 0.05
+"""Share of an unmarked single pass from which on first calls show that it is a first one (own choice)."""
 
 
 def workload(facts: Facts) -> str | None:
@@ -215,7 +217,15 @@ def is_cold_pass(facts: Facts) -> bool:
     recording = facts.find("recording", Recording)
     if recording is None or len(recording.steps) > 1 or not facts.step_ns:
         return False
-    return max(facts.startup_per_step, recording.first_calls_ns) >= _COLD_SHARE * facts.step_ns
+    return max(facts.startup_per_step, recording.first_calls_ns) >= COLD_SHARE * facts.step_ns
+
+
+def begins_cold(facts: Facts) -> bool:
+    """Whether first calls show that a trace of one unmarked pass has the first of a program, whatever they take."""
+    recording = facts.find("recording", Recording)
+    if recording is None or recording.steps_from != WHOLE or recording.workload not in _OF_A_MODEL:
+        return False
+    return recording.first_calls_ns >= _BEGINS_COLD * facts.step_ns > 0
 
 
 def start_up(facts: Facts) -> tuple[float, float] | None:

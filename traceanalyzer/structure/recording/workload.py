@@ -38,6 +38,10 @@ FEW_KERNELS = 50
 _LATER, _TIMES_LATER, _FIRST_CALL_NS = 2, 5, 1_000_000
 """A first call is cold if it is at least so long, and at least so many times as long as each of so many later ones (own
 choice)."""
+_SURE_TIMES = 100
+"""So many times as long as later ones, a first call is no chance (own choice)."""
+COLD_SHARE = 0.2
+"""Share of a single step from which on first uses make it a cold one (own choice: what is worth a headline)."""
 STARTUP_SHARE = 0.5
 """A recording is start-up if loading or compiling code and allocating memory take at least this share of it."""
 _HOLES_SHARE = 0.5
@@ -109,21 +113,32 @@ def device_busy_ns(context: Context) -> int:
 def first_calls_ns(context: Context) -> int:
     """Time of a single step that first calls of operators take beyond later ones with inputs of the same shapes.
 
-    Libraries are loaded, memory is touched and code is generated in them, of which nothing else is recorded.
+    Libraries are loaded, memory is touched and code is generated in them, of which nothing else is recorded. Another
+    program may also stop one call for a while: 0 if that may be all.
     """
-    host, shapes, found = context.host, context.trace.host.shapes, program_steps(context)
+    found = program_steps(context)
     if len(found) != 1 or unrecorded_work.unread_device(context) is not None:
         return 0  # it may be waited for
+    cold = list(_first_calls(context))
+    time = sum(first - int(np.median(later)) for _, first, later in cold)
+    is_much = time >= COLD_SHARE * int((found.end_ns - found.start_ns).sum())
+    is_sure = len({name for name, _, _ in cold}) > 1 or any(
+        first >= _SURE_TIMES * max(later) for _, first, later in cold
+    )
+    return time if is_much or is_sure else 0
+
+
+def _first_calls(context: Context) -> Iterator[tuple[int, int, list[int]]]:
+    """Name, time in ns, and times of later calls of an operator on equal shapes whose first is far longer."""
+    host, shapes = context.host, context.trace.host.shapes
     rows = np.flatnonzero((host.category == Category.OPERATOR) & ~host.merged & (host.row != NO_PARENT))
     rows = rows[context.trace.shapes.where(bool)[shapes[host.row[rows]]]]
     rows = rows[np.argsort(host.tree.start_ns[rows], kind="stable")]
     own_ns = host_activity.own_times(context)[rows]
-    time = 0
     for _, same in members(group(host.name[rows], shapes[host.row[rows]])[1]):
         first, *later = own_ns[same].tolist()
         if len(later) >= _LATER and first >= max(_FIRST_CALL_NS, _TIMES_LATER * max(later)):
-            time += first - int(np.median(later))
-    return time
+            yield int(host.name[rows[same[0]]]), first, later
 
 
 def mostly_startup_ns(context: Context) -> int | None:

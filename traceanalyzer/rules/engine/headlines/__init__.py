@@ -297,7 +297,7 @@ def _qualified(facts: Facts, found: StepBound) -> StepBound:
         found = found.and_says(_UNEVEN, shortest=min(first, *others), longest=max(first, *others))
     elif (half := _median_of_skewed(facts)) is not None:
         found = found.and_says(_SKEWED, median=half)
-    if not facts.is_startup and program.is_cold_pass(facts):
+    if not facts.is_startup and (program.is_cold_pass(facts) or program.begins_cold(facts)):
         found = _of_cold_pass(facts, found)
     own = facts.step_resources
     outside = own.outside_device_ns / own.recorded_device_ns if own and own.recorded_device_ns else 0.0
@@ -308,8 +308,8 @@ def _of_cold_pass(facts: Facts, found: StepBound) -> StepBound:
     """Add that the only step is a cold one, and what its first calls of operators take if that is what shows it."""
     recording = facts.find("recording", Recording)
     time = recording.first_calls_ns if recording else 0
-    found = found.qualified(_COLD)
-    return found.and_says(_FIRST_CALLS, time=time) if time >= WORTH_BESIDE * facts.step_ns else found
+    found, is_worth = found.qualified(_COLD), program.begins_cold(facts) or time >= WORTH_BESIDE * facts.step_ns
+    return found.and_says(_FIRST_CALLS, time=time) if is_worth else found
 
 
 def _durations(facts: Facts) -> list[float]:
