@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
+from statistics import median
 
 from traceanalyzer.analyzers.loader import DataLoader
 from traceanalyzer.report.message import Text
+from traceanalyzer.rules.engine import program
+from traceanalyzer.rules.engine.facts import if_known
 from traceanalyzer.rules.engine.places import longest_steps
 from traceanalyzer.rules.engine.rule import Draft, Drafts, Facts, Limits, Missing, page
 from traceanalyzer.structure.recording import RecordedStep, Recording
@@ -16,6 +20,10 @@ _EDGES = ("earlier-work", "recording-end")
 _WAITS = 0.1
 """Share of a step in waits for a loader or for other ranks from which on these may make steps uneven (own choice)."""
 _TENTH = 10
+_PARTS, _EACH = 4, 3
+"""Parts of a recording in which steps must become longer, and least steps of each (own choice: by chance steps that
+take as long as each other do so in one of 24 recordings, and not by a quarter)."""
+_CACHED = "model.generate(input_ids, use_cache=True)"
 _REASONS = {
     "loading": _OUTLIERS.text("loading"),
     "allocation": _OUTLIERS.text("allocation"),
@@ -31,6 +39,10 @@ def _outliers(facts: Facts, limits: Limits) -> Drafts:
     if typical is None or recording.steps_from == "whole-trace" or len(recording.steps) < limits["steps"]:
         raise Missing(_OUTLIERS.text("few")())
     inner = [step for step in recording.steps if step.reason not in _EDGES]
+    growing = _growing(facts, inner)
+    if growing and growing[-1] / growing[0] > limits["growth"]:
+        yield _of_growing(growing, inner, limits)
+        return
     alike = _alike(facts, inner)
     if len(alike) >= limits["steps"] and _ratio(alike) > limits["uneven"]:
         yield _of_the_same_work(alike, limits)
@@ -80,6 +92,42 @@ def _alike(facts: Facts, steps: Sequence[RecordedStep]) -> list[RecordedStep]:
     same.sort(key=lambda step: (step.duration_ns, step.start_ns))
     edge = max(1, len(same) // _TENTH)
     return same[edge:-edge]
+
+
+def _growing(facts: Facts, steps: Sequence[RecordedStep]) -> list[float]:
+    """The usual duration in ns of passes of an inference in each part of the recording, if it grows from part to part.
+
+    Empty if it does not. The first pass does not count, which may be cold.
+    """
+    times = [step.duration_ns for step in steps[1:] if step.reason in (None, "unknown")]
+    if program.workload(facts) != "inference" or len(times) < _PARTS * _EACH or _have_equal_shapes(facts, steps):
+        return []
+    cuts = [len(times) * part // _PARTS for part in range(_PARTS + 1)]
+    parts = [times[begin:end] for begin, end in pairwise(cuts)]
+    usual = [float(median(part)) for part in parts]
+    grows = all(before < after for before, after in pairwise(usual)) and min(parts[-1]) > usual[0]
+    return usual if grows else []
+
+
+def _have_equal_shapes(facts: Facts, steps: Sequence[RecordedStep]) -> bool:
+    """Whether shapes were recorded, and show that all passes but the first do the same."""
+    return bool(if_known(lambda: facts.shaped)) and all(step.has_usual_work for step in steps[1:])
+
+
+def _of_growing(growing: Sequence[float], steps: Sequence[RecordedStep], limits: Limits) -> Draft:
+    """The finding about passes that become longer and longer."""
+    first, *_, last = growing
+    subject = _OUTLIERS.text("subject-growing")()
+    return Draft(
+        (_OUTLIERS.evidence(limits, "growth", last / first, longest_steps(steps), subject=subject),),
+        params={"steps": len(steps), "first": first, "last": last},
+        severity="medium",
+        confidence="C",
+        title=_OUTLIERS.text("title-growing"),
+        summary=_OUTLIERS.text("summary-growing"),
+        advice=_OUTLIERS.text("advice-growing"),
+        code=_CACHED,
+    )
 
 
 def _ratio(alike: Sequence[RecordedStep]) -> float:

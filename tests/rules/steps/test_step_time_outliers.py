@@ -42,13 +42,13 @@ def trap_too_few_to_tell() -> TraceBuilder:
     return steps(1000, 2000, 1000)
 
 
-def passes(*durations: int, shapes: Callable[[int], list[int]] = lambda _: [64, 64]) -> TraceBuilder:
+def passes(*durations: int, shapes: Callable[[int], list[int]] | None = lambda _: [64, 64]) -> TraceBuilder:
     """Passes that nothing marks, of five operators with a kernel each; the first kernel takes so many us."""
-    trace = TraceBuilder(options=("record_shapes",))
+    trace = TraceBuilder(options=("record_shapes",) if shapes else ())
     host, stream = Host(trace, at=10), Stream()
     for number, duration in enumerate(durations):
         for operator in range(5):
-            with host.op(f"aten::operator_{operator}", 5, 5, shapes=[shapes(number)]):
+            with host.op(f"aten::operator_{operator}", 5, 5, **({"shapes": [shapes(number)]} if shapes else {})):
                 host.launch(Work("kernel", duration if not operator else 20), stream)
         host.wait(stream)
     return finish(trace)
@@ -60,6 +60,14 @@ UNEVEN = (1000, 1900, 1000, 1000, 1950, 2000, 1010, 1900, 1000, 2500, 1000, 1980
 def fires_where_the_same_work_takes_different_times() -> TraceBuilder:
     """Passes of the same operators, about half of which take twice as long."""
     return passes(*UNEVEN)
+
+
+GROWING = tuple(range(1000, 2600, 100))
+
+
+def fires_on_a_sequence_that_grows() -> TraceBuilder:
+    """Sixteen passes, of which the last takes 2.5 times as long as the first; no shapes were recorded."""
+    return passes(*GROWING, shapes=None)
 
 
 def trap_inputs_of_other_shapes() -> TraceBuilder:
@@ -79,6 +87,26 @@ def test_the_same_work_in_very_different_times() -> None:
     assert finding.summary.params["longest"] == pytest.approx(2_090_000, abs=40_000)
     (headline,) = report(fires_where_the_same_work_takes_different_times()).headlines
     assert "uneven steps of 1.1 to 2.6 ms" in headline.text
+
+
+def of_growth(trace: TraceBuilder) -> list[float]:
+    """How much longer passes take in the end, by a finding about a sequence that grows."""
+    found = findings(trace, "step-time-outliers")
+    return [each.evidence[0].observed for each in found if each.action and "use_cache=True" in each.action.text]
+
+
+def test_passes_that_become_longer_and_longer_compute_a_whole_sequence_again() -> None:
+    """Fifteen without the first: the medians of three at the beginning, and of four at the end."""
+    (growth,) = of_growth(fires_on_a_sequence_that_grows())
+    assert growth == pytest.approx(2350 / 1200, rel=0.1)
+
+
+def test_passes_that_take_longer_now_and_then_do_not_grow() -> None:
+    assert of_growth(passes(*GROWING[::2], *GROWING[1::2], shapes=None)) == []
+
+
+def test_passes_that_grow_with_equal_shapes_are_only_uneven() -> None:
+    assert of_growth(passes(*GROWING)) == []
 
 
 def test_marked_steps_of_the_same_work_count_too() -> None:
