@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from statistics import correlation, median
 
 from traceanalyzer.analyzers.loader import DataLoader
 from traceanalyzer.report.message import Text
+from traceanalyzer.rules.engine import program
 from traceanalyzer.rules.engine.places import longest_steps
 from traceanalyzer.rules.engine.rule import Draft, Drafts, Facts, Limits, Missing, page
 from traceanalyzer.structure.recording import RecordedStep, Recording
@@ -23,6 +25,7 @@ _LEAST_GROWING, _QUARTERS = 12, 4
 """Least steps that show growth (own choice: three for each quarter, of which the median counts)."""
 _IN_ORDER = 0.7
 """Rank correlation of durations with time from which on steps grow (own choice; by chance 1 in 150 of 12 steps)."""
+_CACHED = "model.generate(input_ids, use_cache=True)"
 _REASONS = {
     "loading": _OUTLIERS.text("loading"),
     "allocation": _OUTLIERS.text("allocation"),
@@ -43,7 +46,7 @@ def _outliers(facts: Facts, limits: Limits) -> Drafts:
         yield _of_the_same_work(alike, limits)
         return
     if (ends := _growth(facts, inner)) and ends[1] / ends[0] > limits["ratio"]:
-        yield _of_growing_work(ends, inner, limits)
+        yield _of_growing_work(facts, ends, inner, limits)
         return
     long = [step for step in inner if typical and step.duration_ns / typical > limits["ratio"]]
     if not long:
@@ -98,9 +101,12 @@ def _unexplained(facts: Facts, steps: Sequence[RecordedStep]) -> list[RecordedSt
 
 
 def _growth(facts: Facts, steps: Sequence[RecordedStep]) -> tuple[float, float] | None:
-    """Median duration in ns of the first and of the last quarter of steps that take longer and longer; else None."""
+    """Median duration in ns of the first and of the last quarter of steps that take longer and longer; else None.
+
+    None also where all do the same work.
+    """
     times = [step.duration_ns for step in _unexplained(facts, steps)]
-    if len(times) < _LEAST_GROWING:
+    if len(times) < _LEAST_GROWING or all(step.has_usual_work for step in steps[1:]):
         return None
     edges = [len(times) * quarter // _QUARTERS for quarter in range(_QUARTERS + 1)]
     medians = [float(median(times[start:end])) for start, end in pairwise(edges)]
@@ -112,14 +118,21 @@ def _growth(facts: Facts, steps: Sequence[RecordedStep]) -> tuple[float, float] 
     return (medians[0], medians[-1]) if is_in_order and medians[0] else None
 
 
-def _of_growing_work(ends: tuple[float, float], steps: Sequence[RecordedStep], limits: Limits) -> Draft:
-    """The finding about steps that take longer and longer."""
+def _of_growing_work(facts: Facts, ends: tuple[float, float], steps: Sequence[RecordedStep], limits: Limits) -> Draft:
+    """The finding about steps that take longer and longer, as passes do that compute a growing sequence again."""
     subject = _OUTLIERS.text("subject-growing")()
-    evidence = _OUTLIERS.evidence(limits, "ratio", ends[1] / ends[0], longest_steps(steps), subject=subject)
-    params = {"steps": len(steps), "first": ends[0], "last": ends[1]}
-    texts = (_OUTLIERS.text("title-growing"), _OUTLIERS.text("summary-growing"), _OUTLIERS.text("advice-growing"))
-    title, summary, advice = texts
-    return Draft((evidence,), None, params, "low", title=title, summary=summary, advice=advice)
+    draft = Draft(
+        (_OUTLIERS.evidence(limits, "ratio", ends[1] / ends[0], longest_steps(steps), subject=subject),),
+        params={"steps": len(steps), "first": ends[0], "last": ends[1]},
+        severity="low",
+        title=_OUTLIERS.text("title-growing"),
+        summary=_OUTLIERS.text("summary-growing"),
+        advice=_OUTLIERS.text("advice-growing"),
+    )
+    if program.workload(facts) != "inference":
+        return draft
+    summary, advice = _OUTLIERS.text("summary-generation"), _OUTLIERS.text("advice-generation")
+    return replace(draft, severity="medium", confidence="C", summary=summary, advice=advice, code=_CACHED)
 
 
 def _ratio(alike: Sequence[RecordedStep]) -> float:

@@ -44,13 +44,17 @@ def trap_too_few_to_tell() -> TraceBuilder:
 
 
 def passes(*durations: int, shapes: Callable[[int], list[int]] | None = lambda _: [64, 64]) -> TraceBuilder:
-    """Passes that nothing marks, of five operators with a kernel each; the first kernel takes so many us."""
+    """Passes that nothing marks, of five operators with a kernel each; the first kernel takes so many us.
+
+    Without shapes the grids of the kernels tell that their inputs differ.
+    """
     trace = TraceBuilder(options=("record_shapes",) if shapes else ())
     host, stream = Host(trace, at=10), Stream()
     for number, duration in enumerate(durations):
         for operator in range(5):
             with host.op(f"aten::operator_{operator}", 5, 5, **({"shapes": [shapes(number)]} if shapes else {})):
-                host.launch(Work("kernel", duration if not operator else 20), stream)
+                grid = (1 if shapes else duration, 1, 1)
+                host.launch(Work("kernel", duration if not operator else 20, grid=grid), stream)
         host.wait(stream)
     return finish(trace)
 
@@ -61,6 +65,14 @@ UNEVEN = (1000, 1900, 1000, 1000, 1950, 2000, 1010, 1900, 1000, 2500, 1000, 1980
 def fires_where_the_same_work_takes_different_times() -> TraceBuilder:
     """Passes of the same operators, about half of which take twice as long."""
     return passes(*UNEVEN)
+
+
+LONGER = tuple(range(1000, 2600, 100))
+
+
+def fires_on_a_sequence_that_grows() -> TraceBuilder:
+    """Sixteen passes, of which the last takes 2.5 times as long as the first; no shapes were recorded."""
+    return passes(*LONGER, shapes=None)
 
 
 def trap_inputs_of_other_shapes() -> TraceBuilder:
@@ -118,6 +130,26 @@ def test_steps_that_grow() -> None:
 def test_a_later_pace_is_no_growth() -> None:
     (finding,) = findings(without_shapes(*(2000,) * 10, *(3500,) * 10), RULE)
     assert finding.summary.id == "step-time-outliers-summary"
+
+
+def of_growth(trace: TraceBuilder) -> list[float]:
+    """How much longer passes take in the end, by a finding about a sequence that grows."""
+    found = findings(trace, "step-time-outliers")
+    return [each.evidence[0].observed for each in found if each.action and "use_cache=True" in each.action.text]
+
+
+def test_passes_that_become_longer_and_longer_compute_a_whole_sequence_again() -> None:
+    """Fifteen without the first: the medians of three at the beginning, and of four at the end."""
+    (growth,) = of_growth(fires_on_a_sequence_that_grows())
+    assert growth == pytest.approx(2350 / 1200, rel=0.1)
+
+
+def test_passes_that_take_longer_now_and_then_do_not_grow() -> None:
+    assert of_growth(passes(*LONGER[::2], *LONGER[1::2], shapes=None)) == []
+
+
+def test_passes_that_grow_with_equal_shapes_are_only_uneven() -> None:
+    assert of_growth(passes(*LONGER)) == []
 
 
 def test_marked_steps_of_the_same_work_count_too() -> None:

@@ -17,13 +17,14 @@ from traceanalyzer.rules.engine.rule import Draft, Drafts, Facts, Limits, page
 _DENSE = page("embedding-gradient-dense")
 _ONE_HOT = page("one-hot-product")
 
-_OF_TABLE = 0.9, 1.3
+_OF_TABLE = 0.8, 1.3
 _OF_ONE_HOT = 0.9, 1.2
 """Least and most that goes away, as a multiple of the time (own choice, explained on the rules' pages)."""
 _Table = tuple[int, int]
 """Rows and width of a matrix."""
 _SHAPE = re.compile(r"\[\d+(?:, ?\d+)*\]")
-_LOOKUPS = re.compile(r"^aten::_?embedding(?:_bag)?$")
+_LOOKUPS = re.compile(r"^aten::(?:embedding|_embedding_bag)$")
+"""Operators that take rows; `aten::embedding_bag` calls the second one, so that each lookup counts once."""
 _DENSE_GRADIENT = re.compile(r"^aten::_?embedding(?:_bag)?_dense_backward$")
 _PRODUCTS = frozenset({"aten::matmul", "aten::mm", "aten::addmm", "aten::linear", "aten::bmm", "aten::t"})
 _READING = frozenset({"aten::index_select", "aten::embedding", "aten::_embedding_bag", "aten::detach", "aten::view"})
