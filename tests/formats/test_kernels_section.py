@@ -32,12 +32,12 @@ def section_of(report: Report, top: int = 20) -> Section:
 def test_the_layer_is_said_with_its_count() -> None:
     section = section_of(replay())
     assert [message.text for message in section.messages] == [
-        "36 times: norm, product, experts' product ×2.",
+        "36 times: norm, matrix multiplication, experts ×2.",
         "The second table has the kernels of the first sequence in their order.",
     ]
     layers, kernels = section.tables
     assert layers.rows[0][:6] == (1, 36, 4, 8_000, 288_000, 1.0)
-    assert ENGLISH.text(layers.rows[0][6]) == "norm, product, experts' product ×2"
+    assert ENGLISH.text(layers.rows[0][6]) == "norm, matrix multiplication, experts ×2"
     assert [(row[0], row[1], row[3], row[4]) for row in kernels.rows] == [
         (1, NORM, 2_000, 0.25),
         (2, PRODUCT, 2_000, 0.25),
@@ -62,7 +62,7 @@ def test_formats_of_text_show_it(format_: str) -> None:
     text = render(replay(), format_, 20)
     assert isinstance(text, str)
     assert "Repeated layers" in text
-    assert "experts' product ×2" in text.replace("&#39;", "'")
+    assert "experts ×2" in text.replace("&#39;", "'")
 
 
 @pytest.mark.parametrize("language", ["ru", "zh-Hans"])

@@ -105,7 +105,7 @@ def test_work_from_before_and_removed_events_are_facts() -> None:
     trace = TraceBuilder()
     trace.op("aten::mm", 0, 20)
     trace.launch_kernel("gemm", 8000, 2000, at=10, call_dur=5)
-    assert section(report(trace))["Work from before the recording, at its start"] == 7_985_000
+    assert section(report(trace))["Work from before the trace, at its start"] == 7_985_000
     # 400 calls are missing between 10 and 19 ms, and as many were made in the 10 ms around it
     last = trace.launch("cudaEventRecord", 10_000, 1)
     trace.launch("cudaEventRecord", 19_000, 1, correlation=last + 400)

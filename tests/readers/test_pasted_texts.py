@@ -17,12 +17,12 @@ pytestmark = [pytest.mark.corpus, pytest.mark.skipif(not CORPUS, reason="TRACEAN
 RANKS = "19_two_ranks_interleaved.log"
 ANSWERS: dict[str, tuple[str, ...]] = {
     "01_pipes_without_outer_bars.md": (
-        "host 2.0 s, device 1.9 s",
+        "CPU 2.0 s, device 1.9 s",
         "Limited by GPU compute",
         "computes in fp32 for 1.5 s",
         "-No verdict",
     ),
-    "02_bold_totals.md": ("host 1,235 s, device 1,200 s", "at most 97 % of it", "-does not show the CPU"),
+    "02_bold_totals.md": ("CPU 1,235 s, device 1,200 s", "at most 97 % of it", "-does not show the CPU"),
     "03_loader_with_operators_inside.txt": (
         "Waiting for data: at least 6.0 of 10 ms per step (60 %)",
         "6.0 of 10 ms per step",
@@ -36,7 +36,7 @@ ANSWERS: dict[str, tuple[str, ...]] = {
         "run-1: No verdict",
         "run-2",
         "1.000 s",
-        "-host 1.0 s, device 10.0",
+        "-CPU 1.0 s, device 10.0",
     ),
     "07_own_kernel_left_out.txt": (
         "my_gather_backward 100 700.0 ms 70.00 %",
@@ -64,7 +64,7 @@ ANSWERS: dict[str, tuple[str, ...]] = {
     ),
     "14_torch_1_0_header.txt": ("IndexBackward 1 40.00 ms 40.00 ms matmul",),
     "15_step_longer_than_its_row.txt": ("Typical step: 2.000 s", "on other threads, per step: 500.0 ms"),
-    "16_notebook_one_line.ipynb": ("host 2.0 s, device 1.9 s", "ampere_sgemm_128x128_nn", "aten::mm"),
+    "16_notebook_one_line.ipynb": ("CPU 2.0 s, device 1.9 s", "ampere_sgemm_128x128_nn", "aten::mm"),
     "17_deepspeed_wall_clock.log": (
         "Of 600 ms",
         "update (`step_microstep`) 300 ms, backward (`bwd_microstep`) 200 ms",

@@ -29,9 +29,9 @@ RULES = {
 """The rule of each planted fault, and what it must have counted where it counts."""
 ON_A_CPU = {"copies-materialized", "redundant-passes"}
 SKIPPED_ON_A_CPU = {
-    "sync-item-frequent": "the trace has no runtime calls, so waits of the host are unknown",
+    "sync-item-frequent": "the trace has no runtime calls, so waits of the CPU are unknown",
     "host-python-gap": "the trace has no kernels with a device number, so idle time is unknown",
-    "tensor-created-on-cpu": "the trace has no copy from the host to a device",
+    "tensor-created-on-cpu": "the trace has no copy from the CPU to a device",
     "tensor-cores-unused": "the trace has no kernels: nothing ran on a GPU, or it was not recorded",
 }
 """Reading a value on the CPU waits for nothing, the pause delays no kernel, nothing is moved, and no kernel has a name.

@@ -32,7 +32,7 @@ from traceanalyzer.structure.resources import busiest
 from traceanalyzer.trace.intervals import Intervals
 
 OF_EVERYTHING = {
-    "autograd-in-inference": "a part of what the host does for each operator",
+    "autograd-in-inference": "a part of what the CPU does for each operator",
     "graph-batch-padded": "a part of all work of decode steps",
 }
 """Rules whose place is all that a processor does, and why."""
@@ -168,7 +168,7 @@ def test_what_is_saved_once_is_no_saving_per_step(monkeypatch: pytest.MonkeyPatc
     shown = card(finding, ENGLISH)
     assert (shown.time, shown.saves) == (
         None,
-        "Saves 2.0 ms (1.0-3.0) once (25 % of the recording), outside of the typical steps.",
+        "Saves 2.0 ms (1.0-3.0) once (25 % of the trace), outside of the typical steps.",
     )
     page = re.sub("</?data[^>]*>", "", render(after, "html"))
     assert str(shown.saves) in page.replace("\u00a0", " ")

@@ -86,7 +86,7 @@ HARDLY = Text("batch-status-hardly-work", "Hardly any work", "a run whose GPUs h
 FINE = Text("batch-status-fine", "Nothing found", "a run without findings")
 STEP = Text("batch-column-typical-step", "Typical step", "duration of the typical step")
 BUSY = Text("batch-column-busy", "GPU busy", "share of time")
-BOUND = Text("batch-column-bound", "Bound by", "what limits the speed of a step")
+BOUND = Text("batch-column-bound", "Limited by", "what limits the speed of a step")
 ADVICE = Text("batch-column-advice", "Top advice")
 RULE = Text("batch-column-rule", "Advice")
 FILES = Text("batch-column-files", "Files", "number of files")
@@ -101,7 +101,7 @@ MISSING = Text(
 
 BOUNDS = {
     "input": Text("batch-bound-input", "input"),
-    "host": Text("batch-bound-host", "host"),
+    "host": Text("batch-bound-host", "CPU"),
     "gpu-compute": Text("batch-bound-gpu-compute", "GPU compute"),
     "gpu-memory": Text("batch-bound-gpu-memory", "GPU memory"),
     "gpu": Text("batch-bound-gpu", "GPU"),

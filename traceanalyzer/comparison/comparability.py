@@ -201,8 +201,8 @@ _SHAPES = (
     Text("diff-shapes-same", "The same input shapes."),
     Text(
         "diff-shapes-other",
-        "{share:share} of the operators' time is spent on input shapes that both sides have: the inputs, the model, or "
-        "what is compiled changed.",
+        "{share:share} of operator time has the same input shapes on both sides; else the inputs, the model or what is "
+        "compiled changed.",
     ),
     Text("diff-shapes-unknown", "Input shapes are missing on at least one side (record_shapes=True records them)."),
 )
@@ -230,7 +230,7 @@ _OPTIONS = (
     Text("diff-options-same", "Recorded with the same options."),
     Text(
         "diff-options-other",
-        "Recorded with different options ({options}): recording itself takes time on the host.",
+        "Recorded with different options ({options}): recording itself takes time on the CPU.",
         note="options are names of parameters of torch.profiler.profile",
     ),
     Text("diff-options-unknown", "The recording options are unknown on at least one side."),

@@ -25,8 +25,8 @@ _REASON = Text(
 )
 _REASON_WHOLE = Text(
     "diff-reason-whole",
-    "{part} makes most of the difference: {base:ns} became {head:ns} per step. This is more than the whole change, "
-    "because other parts changed in the opposite direction.",
+    "{part} makes most of the difference: {base:ns} became {head:ns} per step. That is more than the whole change: "
+    "other parts changed the other way.",
     "part is one of the diff-part texts",
 )
 _REASON_PRINTED = Text(
@@ -200,8 +200,7 @@ _ONE_RUN = Text(
 )
 _ALIKE = Text(
     "diff-autocorrelated",
-    "Neighbouring steps take similar time (a slow phase, or a warm-up), so intervals are {factor:number} times as "
-    "wide as for independent steps.",
+    "Steps are correlated (a slow phase, or a warm-up), so intervals are {factor:factor} times as wide.",
 )
 _OUTLIERS = Text(
     "diff-outliers",

@@ -20,7 +20,7 @@ COMMENTS = (
     Text("comment-as-before", "settings: as before", "settings is a name in the line"),
     Text("comment-before-compile", "before torch.compile", "a comment in Python; code is code"),
     Text("comment-before-loop", "before the loop; collect by hand now and then", "of garbage collection"),
-    Text("comment-before-product", "before the first product", "of matrices"),
+    Text("comment-before-product", "before the first matrix multiplication", "of matrices"),
     Text("comment-graph-break", "raises at the first graph break and names it", "a comment in Python; code is code"),
     Text("comment-once", "once, before the first epoch", "a comment in Python; code is code"),
     Text("comment-or-none", "or 0, if batches are cheap", "a number of worker processes"),

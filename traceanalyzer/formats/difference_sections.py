@@ -65,11 +65,11 @@ STATUS = {
     "vanished": Text("diff-status-vanished", "gone", "an operator or kernel that is not there any more"),
     "slower": Text("diff-status-slower", "slower"),
     "faster": Text("diff-status-faster", "faster"),
-    "host-faster": Text("diff-status-host-faster", "host faster", "the device became slower"),
-    "host-slower": Text("diff-status-host-slower", "host slower", "the device became faster"),
-    "device-faster": Text("diff-status-device-faster", "device faster", "the host became slower"),
-    "device-slower": Text("diff-status-device-slower", "device slower", "the host became faster"),
-    "calls": Text("diff-status-calls", "calls", "only the number of calls changed"),
+    "host-faster": Text("diff-status-host-faster", "CPU faster", "the device became slower"),
+    "host-slower": Text("diff-status-host-slower", "CPU slower", "the device became faster"),
+    "device-faster": Text("diff-status-device-faster", "GPU faster", "the CPU became slower"),
+    "device-slower": Text("diff-status-device-slower", "GPU slower", "the CPU became faster"),
+    "calls": Text("diff-status-calls", "number of calls", "only the number of calls changed"),
     "not-printed": Text("diff-status-not-printed", "not printed", "a row that one of two tables does not print"),
     "fixed": Text("diff-status-fixed", "fixed", "a finding that is gone"),
     "new": Text("diff-status-new", "new", "a finding that was not there before"),
@@ -117,7 +117,7 @@ _SAME = Text("diff-rows-same", "{count:count} others did not change.", one="{cou
 _TOP_LEVEL = Text("diff-caller-all", "(all)", "in place of a name: around all callers that have one")
 _RESOURCES = {
     "device": Text("diff-on-device", "device", "time on a GPU"),
-    "host": Text("diff-on-host", "host", "time on a CPU"),
+    "host": Text("diff-on-host", "CPU", "time on a CPU"),
 }
 _ON = Column(
     Text("diff-row-on", "On", "the device or the host"), "", lambda row: word(_RESOURCES, _main(row)), if_any=bool
@@ -143,7 +143,7 @@ _TIME_COLUMNS_OF_ROWS = optional(
 _BOTH_CHANGES = optional(
     bool,
     Column(Text("diff-row-device", "Device change"), "+ns", "device_change_ns", is_extra=True),
-    Column(Text("diff-row-host", "Host change"), "+ns", "host_change_ns", is_extra=True),
+    Column(Text("diff-row-host", "CPU change"), "+ns", "host_change_ns", is_extra=True),
 )
 _RANKING_COLUMNS = (
     *optional(

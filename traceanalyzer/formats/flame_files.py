@@ -48,7 +48,7 @@ _STEPS = Text(
     "title of a file of flame graphs",
     one="{trace}: {steps:count} typical step",
 )
-_RECORDING = Text("flame-recording", "{trace}: whole recording", "title of a file of flame graphs")
+_RECORDING = Text("flame-recording", "{trace}: whole trace", "title of a file of flame graphs")
 
 
 def speedscope(graphs: FlameGraphs, trace: str, *, language: Language = ENGLISH) -> str:

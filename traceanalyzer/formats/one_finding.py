@@ -36,7 +36,7 @@ _COUNT = Text("finding-count", "Events", "column of a table: a number")
 _DEVICE = Text("finding-device", "GPU {number:number}", "number of a device")
 _KINDS = {
     "device": Text("finding-kind-device", "work of a GPU"),
-    "host": Text("finding-kind-host", "work of the host"),
+    "host": Text("finding-kind-host", "work of the CPU"),
     "call": Text("finding-kind-call", "calls of the runtime"),
     "idle": Text("finding-kind-idle", "idle time of a GPU"),
 }

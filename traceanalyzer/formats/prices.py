@@ -19,9 +19,7 @@ _LATENT = {
 }
 """Why a finding saves nothing yet, by the resource that bounds the step."""
 _LATENT_BY = Text("advice-latent", "No gain yet: the limit is {resource}", "a resource that a later version knows")
-_LATENT_UNKNOWN = Text(
-    "advice-latent-unknown", "Maybe no gain yet: the recording does not show what limits the program"
-)
+_LATENT_UNKNOWN = Text("advice-latent-unknown", "Maybe no gain yet: the trace does not show what limits the program")
 _LITTLE = {
     "gpu": Text("advice-little-gpu", "Little gain yet: the GPU is the limit"),
     "host": Text("advice-little-host", "Little gain yet: the CPU is the limit"),
@@ -30,7 +28,7 @@ _LITTLE = {
 }
 """Why a finding saves hardly anything yet, beside the little that it saves, by the resource that bounds the step."""
 _LITTLE_BY = Text("advice-little", "Little gain yet: the limit is {resource}", "a resource that a later version knows")
-_LITTLE_UNKNOWN = Text("advice-little-unknown", "The recording does not show what limits the program")
+_LITTLE_UNKNOWN = Text("advice-little-unknown", "The trace does not show what limits the program")
 _AFTER_FIXES = Text(
     "advice-after-fixes",
     "{latent}; after earlier fixes {time} per step",
@@ -57,7 +55,7 @@ _SAVES_LITTLE = Text(
 )
 _SAVES_ONCE = Text(
     "card-saves-once",
-    "Saves {time} once ({share:share} of the recording), outside of the typical steps.",
+    "Saves {time} once ({share:share} of the trace), outside of the typical steps.",
     note="time is an interval, such as up to 3 ms",
 )
 

@@ -46,7 +46,7 @@ _BOUND = Text(
 )
 _NEXT = {
     "loader": Text("whatif-next-loader", "Then most of the step is waiting for the DataLoader."),
-    "host": Text("whatif-next-host", "Then the host takes most of the step."),
+    "host": Text("whatif-next-host", "Then the CPU takes most of the step."),
     "gpu": Text("whatif-next-gpu", "Then the GPU takes most of the step."),
     "communication": Text("whatif-next-communication", "Then communication takes most of the step."),
 }
@@ -63,7 +63,7 @@ _ABSTAINS = Text(
 )
 _PINNED = Text(
     "whatif-pinned",
-    "The recording does not show what {share:share} of the GPU's work waited for, so these kernels start when they "
+    "The trace does not show what {share:share} of the GPU's work waited for, so these kernels start when they "
     "started in it: too much for a prediction. These are bounds.",
     "the replay of the dependencies in a trace; share is one of the time of kernels",
 )
@@ -80,8 +80,8 @@ _START_UP = Text(
 )
 _OTHER_DEVICES = Text(
     "whatif-other-devices",
-    "Devices without recorded kernels are not part of the model; waiting for them counts as time of the host, which a "
-    "faster host would not save.",
+    "Devices without recorded kernels are not part of the model; waiting for them counts as time of the CPU, which a "
+    "faster CPU would not save.",
 )
 _NOW = Text("whatif-now", "The step takes {before:ns}.")
 _KINDS = {
@@ -107,12 +107,12 @@ _KINDS = {
 _FOUND = {
     "loader": Text("whatif-found-loader", "DataLoader"),
     "gpu": Text("whatif-found-gpu", "GPU"),
-    "host": Text("whatif-found-host", "host"),
+    "host": Text("whatif-found-host", "CPU"),
     "communication": Text("whatif-found-communication", "communication"),
     "operator": Text("whatif-found-operator", "operators"),
     "kernel": Text("whatif-found-kernel", "kernels"),
     "class": Text("whatif-found-class", "a class of kernels"),
-    "owner": Text("whatif-found-owner", "owners of host time"),
+    "owner": Text("whatif-found-owner", "owners of CPU time"),
     "synchronization": Text("whatif-found-synchronization", "calls that wait"),
 }
 _PARTS = {

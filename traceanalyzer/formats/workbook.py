@@ -47,7 +47,7 @@ _SHEETS: dict[Text, tuple[Topic, ...]] = {
     Text("workbook-ranks", "Ranks", note="name of a sheet"): (Topic.RANKS, Topic.COMMUNICATION),
     Text("workbook-gpu", "GPU", note="name of a sheet"): (Topic.GPU, Topic.ACCELERATORS, Topic.KERNELS),
     Text("workbook-operators", "Operators", note="name of a sheet"): (Topic.OPERATORS,),
-    Text("workbook-host", "Host", note="name of a sheet"): (Topic.HOST,),
+    Text("workbook-host", "CPU", note="name of a sheet"): (Topic.HOST,),
     Text("workbook-modules", "Modules", note="name of a sheet"): (Topic.MODULES,),
     Text("workbook-more", "More", note="name of a sheet"): (Topic.MEMORY, Topic.MORE, Topic.QUALITY),
 }

@@ -90,9 +90,9 @@ PART_LABELS = {
         "CPU in operators and other",
         "parts of a step; time that moved from one to the other is no change",
     ),
-    "host": Text("diff-part-host", "Host (self CPU)"),
+    "host": Text("diff-part-host", "CPU (self)"),
     "device": Text("diff-part-device", "Device"),
-    "synchronization": Text("diff-part-synchronization", "Host waits for device"),
+    "synchronization": Text("diff-part-synchronization", "CPU waits for device"),
 }
 """Parts of the step, and of the profiled time of a printed table."""
 

@@ -172,12 +172,12 @@ TEXTS = (
     ),
     Text(
         "q-unrecorded-work",
-        "At the start, the GPU most likely ran work that was launched before the recording, for {time:ns}. It was "
+        "At the start, the GPU most likely ran work that was launched before the trace, for {time:ns}. It was "
         "busy in this time, so the program is not to blame for the apparent idle time.",
     ),
     Text(
         "q-removed-events",
-        "Events were removed from the recording: for {time:ns} it contains nothing, although calls were counted.",
+        "Events were removed from the trace: for {time:ns} it contains nothing, although calls were counted.",
     ),
     Text(
         "q-steps-left-out",
@@ -196,13 +196,13 @@ TEXTS = (
     ),
     Text(
         "q-hardware-counters",
-        "The recording contains hardware counters of the range profiler, which runs kernels one at a time and often "
+        "The trace contains hardware counters of the range profiler, which runs kernels one at a time and often "
         "repeatedly: the times describe the collection of counters, not the program.",
     ),
     Text(
         "q-overlapping-slices",
-        "{count:count} host events start inside another event and end after it; they are counted up to its end.",
-        one="{count:count} host event starts inside another event and ends after it; it is counted up to its end.",
+        "{count:count} CPU events start inside another event and end after it; they are counted up to its end.",
+        one="{count:count} CPU event starts inside another event and ends after it; it is counted up to its end.",
     ),
     Text(
         "q-unattributed",
@@ -235,8 +235,8 @@ TEXTS = (
     ),
     Text(
         "q-last-step-cut",
-        "{count:count} steps were cut off by the end of the recording and left out.",
-        one="{count:count} step was cut off by the end of the recording and left out.",
+        "{count:count} steps were cut off by the end of the trace and left out.",
+        one="{count:count} step was cut off by the end of the trace and left out.",
     ),
     Text(
         "q-warmup-included",
@@ -252,7 +252,7 @@ TEXTS = (
     ),
     Text(
         "q-gpu-not-recorded",
-        "{sign} shows that the program runs on a GPU, but the recording has no GPU calls and no GPU events: record "
+        "{sign} shows that the program runs on a GPU, but the trace has no GPU calls and no GPU events: record "
         "with ProfilerActivity.CUDA (or XPU), and without a filter.",
         note="sign is the name of an event, or a device",
     ),
@@ -262,18 +262,18 @@ TEXTS = (
     ),
     Text(
         "q-mac-waits",
-        "The host is in {names} for {time:ns} of a step ({share:share}): copies and reads wait for the GPU of the Mac.",
+        "The CPU is in {names} for {time:ns} of a step ({share:share}): copies and reads wait for the GPU of the Mac.",
     ),
     Text("q-shapes-missing", "Input shapes were not recorded: use profile(record_shapes=True) for costs by shape."),
     Text(
         "q-stack-overhead",
-        "Recorded with {options}, which slows the host down: host times are too high, and the GPU looks more idle "
+        "Recorded with {options}, which slows the CPU down: CPU times are too high, and the GPU looks more idle "
         "than it is without the profiler.",
     ),
     Text(
         "q-profiler-work",
         "The profiler itself works for {time:ns} of a step ({share:share}), by its own events: {names}. Without it the "
-        "host is that much faster.",
+        "CPU is that much faster.",
         "names are names of events, such as Activity Buffer Request",
     ),
     Text(
@@ -318,8 +318,8 @@ TEXTS = (
     Text("q-capture-refused", "{name} was not joined with the graphs of the trace: {reason}.", "reason is a clause"),
     Text(
         "q-clock-anomaly",
-        "{count:count} kernels start before the call that launched them: the clocks of host and device disagree.",
-        one="{count:count} kernel starts before the call that launched it: the clocks of host and device disagree.",
+        "{count:count} kernels start before the call that launched them: the clocks of CPU and device disagree.",
+        one="{count:count} kernel starts before the call that launched it: the clocks of CPU and device disagree.",
     ),
     *OF_RANKS,
     *OF_TABLES,
@@ -328,8 +328,8 @@ TEXTS = (
 _BY_ID = {text.id: text for text in TEXTS}
 
 STEP_REASONS = {
-    "earlier-work": Text("step-reason-earlier-work", "work from before the recording", "why a step is unlike others"),
-    "recording-end": Text("step-reason-recording-end", "the end of the recording", "why a step is unlike others"),
+    "earlier-work": Text("step-reason-earlier-work", "work from before the trace", "why a step is unlike others"),
+    "recording-end": Text("step-reason-recording-end", "the end of the trace", "why a step is unlike others"),
     "loading": Text("step-reason-loading", "loading or compilation of code", "why a step is unlike others"),
     "allocation": Text("step-reason-allocation", "allocation of memory", "why a step is unlike others"),
     "loader": Text("step-reason-loader", "a long wait for the DataLoader", "why a step is unlike others"),

@@ -53,7 +53,7 @@ OF_RANKS = (
     ),
     Text(
         "q-ranks-start",
-        "The recording of rank {rank} began later than others: in their first collective they wait up to {wait:ns} "
+        "The trace of rank {rank} began later than others: in their first collective they wait up to {wait:ns} "
         "for it. That is in no figure per step.",
     ),
     Text(

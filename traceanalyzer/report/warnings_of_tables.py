@@ -126,13 +126,13 @@ OF_TABLES = (
     ),
     Text(
         "q-total-cannot-be",
-        "{run}: the printed total of the host's time is negative, or less than one of its calls took, so it is unknown "
+        "{run}: the printed total of the CPU's time is negative, or less than one of its calls took, so it is unknown "
         "how long the run was and what bounds it.",
         note="run is an identifier such as run-1",
     ),
     Text(
         "q-totals-cannot-be",
-        "In {count:count} of {all:count} tables, the printed total of the host's time is negative, or less than one "
+        "In {count:count} of {all:count} tables, the printed total of the CPU's time is negative, or less than one "
         "call took, so it is unknown how long the runs were and what bounds them.",
         note="always two or more",
     ),
@@ -151,12 +151,12 @@ OF_TABLES = (
     Text(
         "q-event-spans-in-table",
         "{run}: the printed device times are spans between events (torch before 1.8, torch.utils.bottleneck). They "
-        "include waits for the host, so it is unknown how long the device works.",
+        "include waits for the CPU, so it is unknown how long the device works.",
     ),
     Text(
         "q-event-spans-in-tables",
         "In {count:count} of {all:count} tables, the printed device times are spans between events (torch before 1.8, "
-        "torch.utils.bottleneck). They include waits for the host, so it is unknown how long the device works.",
+        "torch.utils.bottleneck). They include waits for the CPU, so it is unknown how long the device works.",
         note="always two or more",
     ),
     Text(
@@ -189,13 +189,13 @@ OF_TABLES = (
     Text(
         "q-event-spans-beyond-host",
         "{run}: the printed device times are spans between events (torch before 1.8), which include waits for the "
-        "host. Only what they have beyond the host's own time of the same operators counts as work of the device.",
+        "CPU. Only what they have beyond the CPU's own time of the same operators counts as work of the device.",
         note="run is an identifier such as run-1",
     ),
     Text(
         "q-event-spans-beyond-hosts",
         "In {count:count} of {all:count} tables, the printed device times are spans between events (torch before 1.8), "
-        "which include waits for the host. Only what they have beyond the host's own time of the same operators counts "
+        "which include waits for the CPU. Only what they have beyond the CPU's own time of the same operators counts "
         "as work of the device.",
         note="always two or more",
     ),

@@ -64,7 +64,7 @@ _TERM = Term(
     Text(
         "define-accelerators-say",
         "A device is busy while work, communication or a transfer runs on any of its streams. A queue that waits "
-        "for another one does not count as busy. Shares are of the recording, or of the chosen steps.",
+        "for another one does not count as busy. Shares are of the trace, or of the chosen steps.",
     ),
 )
 _TERM_OF_LEGACY = Term(

@@ -55,12 +55,12 @@ _TOKENS = Text("capture-tokens", "{rate:number} generated tokens per second in t
 _QUEUED = Text(
     "capture-queued",
     "The program waited for a core for {share:share} of the recorded steps: others use the cores. Times "
-    "on the host are too long by as much and differ from step to step; record on a quiet machine.",
+    "on the CPU are too long by as much and differ from step to step; record on a quiet machine.",
 )
 _LIGHT = Text(
     "capture-light",
     "Only devices were recorded (--light). The report cannot say which operators, shapes, modules and lines their work "
-    "belongs to, nor what the host does between launches: record once without --light for that.",
+    "belongs to, nor what the CPU does between launches: record once without --light for that.",
     note="--light is code",
 )
 _FRAMEWORK = Text("capture-framework", "Framework: {framework}.", note="framework is a name")

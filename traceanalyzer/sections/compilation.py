@@ -18,24 +18,24 @@ _FIGURES = optional(
     bool,
     Column(Text("compilation-regions-per-step", "Compiled regions per step"), "number", "regions_per_step"),
     Column(Text("compilation-breaks-per-step", "Graph breaks per step"), "number", "breaks_per_step"),
-    Column(Text("compilation-between", "Host time between the parts, per step"), "ns", "between_ns_per_step"),
+    Column(Text("compilation-between", "CPU time between the parts, per step"), "ns", "between_ns_per_step"),
     Column(
         Text("compilation-checks", "Checks of guards per step", "before each call"), "number", "guard_checks_per_step"
     ),
-    Column(Text("compilation-guards", "Host time of guards, per step"), "ns", "guards_ns_per_step"),
+    Column(Text("compilation-guards", "CPU time of guards, per step"), "ns", "guards_ns_per_step"),
     Column(
-        Text("compilation-sizes", "Host time of assert_size_stride, per step", "checks of sizes and strides"),
+        Text("compilation-sizes", "CPU time of assert_size_stride, per step", "checks of sizes and strides"),
         "ns",
         "size_checks_ns_per_step",
     ),
-    Column(Text("compilation-compiling", "Compilation in the recording", "time of it"), "ns", "compiling_ns"),
+    Column(Text("compilation-compiling", "Compilation in the trace", "time of it"), "ns", "compiling_ns"),
 )
 _COPIED = Text(
     "compilation-copied",
-    "{count:count} copies into static inputs of graphs take {device:ns} on the device and {host:ns} on the host in the "
+    "{count:count} copies into static inputs of graphs take {device:ns} on the device and {host:ns} on the CPU in the "
     "typical steps: {shapes}. Inputs at fixed addresses (torch._dynamo.mark_static_address) need none.",
     "a graph reads its inputs from fixed addresses; shapes are of tensors",
-    one="{count:count} copy into a static input of a graph takes {device:ns} on the device and {host:ns} on the host "
+    one="{count:count} copy into a static input of a graph takes {device:ns} on the device and {host:ns} on the CPU "
     "in the typical steps: {shapes}. Inputs at fixed addresses (torch._dynamo.mark_static_address) need none.",
 )
 _FAILED = Text(
@@ -174,7 +174,7 @@ _REGIONS = optional(
         is_name=True,
     ),
     CALLS,
-    Column(Text("compilation-region-time", "Host", "time"), "ns", "host_ns"),
+    Column(Text("compilation-region-time", "CPU", "time"), "ns", "host_ns"),
 )
 _TERMS = (
     Term(

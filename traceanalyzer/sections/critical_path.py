@@ -82,8 +82,8 @@ _WORTH = Text("path-worth-title", "What a faster part is worth", "a table of par
 
 _CAN_BE_SLOWER = Text(
     "path-slack",
-    "Kernels, copies and fills of {slack:ns} of {all:ns} could each take twice as long, one at a time, and the step "
-    "would not get longer.",
+    "{slack:ns} of {all:ns} of kernels, copies and fills are off the critical path: each could take twice as long, one "
+    "at a time, and the step would not get longer.",
 )
 _REPLAY = (
     Column(
@@ -110,35 +110,35 @@ _STARTS = (
 )
 _OTHER_DEVICES = Text(
     "path-other-devices",
-    "Devices without recorded kernels are not part of the path; waiting for them counts as host time.",
+    "Devices without recorded kernels are not part of the path; waiting for them counts as CPU time.",
 )
 _ABSTAINS = Text(
     "path-replay-abstains",
     "The replay is {error:exact_share} off the recorded step, more than 5 %, so no saving is predicted from it. The "
-    "path itself is that of the recording.",
+    "path itself is that of the trace.",
     "of the dependencies in a trace",
 )
 _QUEUES = Text(
     "path-replay-period",
     "If the recorded steps went on, each would take {share:exact_share} more or less, over 5 %, because work queues up "
-    "or a queue runs empty, so no saving is predicted from a replay. The path itself is that of the recording.",
+    "or a queue runs empty, so no saving is predicted from a replay. The path itself is that of the trace.",
     "a replay of the dependencies in a trace; share is one of the step",
 )
 _PINNED = Text(
     "path-replay-pinned",
-    "The recording does not show what {share:share} of the GPU's work waited for, more than 5 %, so no saving is "
-    "predicted from a replay. The path itself is that of the recording.",
+    "The trace does not show what {share:share} of the GPU's work waited for, more than 5 %, so no saving is "
+    "predicted from a replay. The path itself is that of the trace.",
     "a replay of the dependencies in a trace; share is one of the time of kernels",
 )
 _RESOURCES = {
     "loader": Text("path-loader", "DataLoader"),
-    "host": Text("path-host", "Host"),
+    "host": Text("path-host", "CPU"),
     "launch": Text("path-launch", "From launch to start", "time from the call that launches a kernel to its start"),
     "compute": Text("path-compute", "Kernels"),
     "copy": Text("path-copy", "Copies and fills"),
     "communication": Text("path-communication", "Communication"),
     "device_gap": Text("path-device-gap", "Between kernels", "pauses between kernels, which the GPU itself needs"),
-    "wake_up": Text("path-wake-up", "From end to host", "time until a host that waits for the GPU goes on"),
+    "wake_up": Text("path-wake-up", "From end to CPU", "time until a host that waits for the GPU goes on"),
     "unrecorded": Text("path-unrecorded", "Not recorded", "work that was launched before the recording"),
     "asleep": Text(
         "path-asleep",
@@ -171,7 +171,7 @@ _OPERATOR_COLUMNS = (
     Column(Text("path-on-path", "On path", "time of the step that waits for an operator"), "ns", "ns_per_step"),
 )
 _PARTS_OF_OPERATORS = (
-    Column(Text("path-of-host", "Host", "part of a time that the CPU takes"), "ns", "host_ns_per_step"),
+    Column(Text("path-of-host", "CPU", "part of a time that the CPU takes"), "ns", "host_ns_per_step"),
     Column(Text("path-of-device", "GPU", "part of a time that the GPU takes"), "ns", "device_ns_per_step"),
 )
 _DEVICE_COLUMNS = (
@@ -182,7 +182,7 @@ _DEVICE_COLUMNS = (
 )
 _OWNER_COLUMNS = (
     Column(
-        Text("path-owner", "Owner of host time", "part of a program that takes time"),
+        Text("path-owner", "Owner of CPU time", "part of a program that takes time"),
         "",
         lambda row: _UNOWNED if row.kind is None else host.label(row),
         is_name=True,
@@ -204,7 +204,7 @@ _TERMS = (
         TITLE,
         Text(
             "define-path-say",
-            "At each moment of a step, the one thing for which its end waits: host time, the DataLoader, a kernel, a "
+            "At each moment of a step, the one thing for which its end waits: CPU time, the DataLoader, a kernel, a "
             "copy, a pause between two of them. These times sum to the step. What is not on the path has slack.",
         ),
     ),

@@ -85,7 +85,7 @@ _THEN = {
 """What bounds a step after all fixes, by resource."""
 RESOURCES = {
     "gpu": Text("advice-gpu", "GPU"),
-    "host": Text("advice-host", "Host"),
+    "host": Text("advice-host", "CPU"),
     "loader": Text("advice-loader", "DataLoader"),
     "communication": Text("advice-communication", "Communication"),
 }

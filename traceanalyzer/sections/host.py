@@ -78,7 +78,7 @@ _SINGLE_EARLIER = Text(
 _CALL_IN = Text("owners-call-in", "{call} in {owner}", "call is an operator or runtime call, owner a function or mark")
 _SILENT = Text(
     "owners-silent",
-    "For {share:percent} of the time the GPU has nothing to do and the host thread has no recorded events: most "
+    "For {share:percent} of the time the GPU has nothing to do and the CPU thread has no recorded events: most "
     "likely it runs Python code. Record stacks (with_stack=True) to see which.",
 )
 _TERMS = (
@@ -102,7 +102,7 @@ _NAME = Column(
     is_name=True,
 )
 _WHERE = replace(columns.PLACE, cell=lambda row: where(row) if _is_owner(row) else "", is_extra=True)
-_SELF = Column(Text("owners-self", "Host/step"), "ns", "host_self_ns_per_step")
+_SELF = Column(Text("owners-self", "CPU/step"), "ns", "host_self_ns_per_step")
 _IDLE = Column(
     Text("owners-idle", "GPU idle", "part of the time in which the GPU does nothing"), "ns", "idle_self_ns_per_step"
 )

@@ -29,7 +29,7 @@ CAUSE_LABELS = {
     "synchronization": Text("idle-after-sync", "After a synchronization"),
     "launch_bound": Text("idle-in-operators", "CPU inside operators"),
     "host_code": Text("idle-between-operators", "CPU between operators"),
-    "unrecorded_work": Text("idle-unrecorded-work", "Work from before the recording"),
+    "unrecorded_work": Text("idle-unrecorded-work", "Work from before the trace"),
     "pending": Text("idle-pending", "Launched, but waiting for something else"),
     "device_gap": Text("idle-device-gap", "Pauses between queued kernels"),
     "unknown": Text("idle-unknown", "Unknown"),
@@ -55,7 +55,7 @@ _STREAM_COLUMNS = (
     columns.STREAM,
     Column(Text("idle-stream-busy", "Busy"), "ns", "busy_ns"),
     columns.IDLE,
-    Column(Text("idle-host-wait", "Host wait", "HTA's term: the launch came late"), "ns", "host_wait.time_ns"),
+    Column(Text("idle-host-wait", "CPU wait", "HTA's term: the launch came late"), "ns", "host_wait.time_ns"),
     Column(
         Text("idle-kernel-wait", "Kernel wait", "HTA's term: a short pause between kernels"),
         "ns",
@@ -70,7 +70,7 @@ _GAP_COLUMNS = (
     columns.DURATION,
     _CAUSE,
     Column(
-        Text("idle-gap-host", "Host was in"),
+        Text("idle-gap-host", "CPU was in"),
         "",
         lambda gap: gap.call or gap.operator or gap.annotation or _NOTHING_RECORDED,
         is_name=True,
@@ -172,7 +172,7 @@ _GPU_TERMS = (
 
 _CALLBACKS = Text(
     "idle-callbacks",
-    "GPU {device} does nothing for {time:ns} in which a graph waits for a callback on the host, for the longest time "
+    "GPU {device} does nothing for {time:ns} in which a graph waits for a callback on the CPU, for the longest time "
     "for {name}.",
     "name is that of a node of a graph and its function: HostNode: tell",
 )

@@ -21,7 +21,7 @@ _FEW_CALLS = 0.5
 """Least share of the kernel time of typical steps that operators which start in them must launch (own choice: half)."""
 _PER_STEP = Text("column-per-step", "{title}/step", "title of a column, such as Calls or Device self")
 _IN_ALL = Text("column-in-all", "{title} in all", "title of a column, such as Calls: those of the whole recording")
-_OF_RECORDING = Text("section-of-recording", "{title} (whole recording)", "title of a table of sums")
+_OF_RECORDING = Text("section-of-recording", "{title} (whole trace)", "title of a table of sums")
 _SUMS = (
     "kernels-by-operator",
     "repeated-layers",

@@ -85,8 +85,8 @@ _LONGEST_KERNEL = Column(Text("kernel-classes-longest", "Longest kernel"), "", "
 _NAME = Column(Text("kernel-classes-name", "Unexplained kernel"), "", "name", is_name=True)
 
 _LABELS = {
-    "gemm": Text("kernel-class-gemm", "Matrix products"),
-    "moe": Text("kernel-class-moe", "Mixture of experts: products"),
+    "gemm": Text("kernel-class-gemm", "Matrix multiplications"),
+    "moe": Text("kernel-class-moe", "Mixture of experts: matrix multiplications"),
     "moe_routing": Text("kernel-class-moe-routing", "Mixture of experts: routing"),
     "convolution": Text("kernel-class-convolution", "Convolution"),
     "attention": Text("kernel-class-attention", "Fused attention"),
@@ -133,8 +133,8 @@ _SAID = Text(
 )
 _FIRST = Text("repeated-layers-first", "The second table has the kernels of the first sequence in their order.")
 _SHORT = {
-    "gemm": Text("layer-part-gemm", "product", "part of a list of kernels: a matrix product"),
-    "moe": Text("layer-part-moe", "experts' product", "part of a list of kernels: a product of a mixture of experts"),
+    "gemm": Text("layer-part-gemm", "matrix multiplication", "part of a list of kernels: a matrix product"),
+    "moe": Text("layer-part-moe", "experts", "part of a list of kernels: a product of a mixture of experts"),
     "moe_routing": Text("layer-part-moe-routing", "routing", "part of a list of kernels: which expert gets what"),
     "convolution": Text("layer-part-convolution", "convolution", "part of a list of kernels"),
     "attention": Text("layer-part-attention", "attention", "part of a list of kernels"),

@@ -110,7 +110,7 @@ _JOINED_TERM = Term(
     Text("define-joined", "Joined"),
     Text(
         "define-joined-say",
-        "Times are those of the kernels in this trace; operators, shapes, modules and lines are those of the recording "
+        "Times are those of the kernels in this trace; operators, shapes, modules and lines are those of the trace "
         "in which the graph was captured. A call counts once for each launch of its graph.",
     ),
 )

@@ -32,7 +32,7 @@ _GROWTH = Text(
 )
 _OLDER = Text(
     "memory-older",
-    "{device}: {older:bytes} of the peak were allocated before the recording and not released in it, such as weights.",
+    "{device}: {older:bytes} of the peak were allocated before the trace and not released in it, such as weights.",
     note="device is CPU or GPU and a number",
 )
 _DEVICES = (

@@ -33,7 +33,7 @@ _EVENTS = Column(Text("modules-label-events", "Events", "number of kernels, copi
 _GRAPH_LINES = Text("lines-graphs-title", "Python lines that made the kernels of graphs")
 _UNLABELLED_LINES = Text("lines-graphs-none", "Graphs launched {device:ns} of device time whose line is not known.")
 _LINES = Text("lines-title", "Python lines by device self time")
-_LINES_BY_HOST = Text("lines-host-title", "Python lines by host self time")
+_LINES_BY_HOST = Text("lines-host-title", "Python lines by CPU self time")
 _LINES_OUTSIDE = Text("lines-outside-title", "Python lines outside of torch")
 _NO_LINE = Text(
     "lines-unattributed", "For {share:share} of the device time, the line that launched it was not recorded."
@@ -47,7 +47,7 @@ _DEVICE = (columns.DEVICE_SELF, columns.DEVICE_TOTAL)
 _DEVICE_BACKWARD = (columns.BACKWARD_SELF, columns.BACKWARD_TOTAL)
 _LINE_BACKWARD = (columns.BACKWARD_SELF, replace(columns.BACKWARD_TOTAL, is_extra=True))
 _HOST = (columns.HOST_SELF, columns.HOST_TOTAL)
-_HOST_BACKWARD = (Column(Text("modules-backward-host-total", "Backward host"), "ns", "backward_host_total_ns"),)
+_HOST_BACKWARD = (Column(Text("modules-backward-host-total", "Backward CPU"), "ns", "backward_host_total_ns"),)
 _CLASS_COLUMNS = (
     columns.CLASS,
     Column(Text("modules-count", "Modules", "how many modules of a class"), "count", "modules"),

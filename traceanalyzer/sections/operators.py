@@ -15,7 +15,7 @@ from traceanalyzer.sections.columns import Column, detail, table
 from traceanalyzer.sections.in_steps import InSteps, in_steps
 
 TITLE = Text("operators-title", "Operators by device self time")
-_HOST_TITLE = Text("operators-host-title", "Operators by host self time")
+_HOST_TITLE = Text("operators-host-title", "Operators by CPU self time")
 _BY_SHAPE = Text("operators-by-shape-title", "Operators by input shapes")
 _TOTALS = tuple(replace(column, is_extra=True) for column in (columns.DEVICE_TOTAL, columns.HOST_TOTAL))
 _TERMS = (
@@ -29,11 +29,10 @@ _TERMS = (
         ),
     ),
     Term(
-        Text("define-host-self", "Host self, total"),
+        Text("define-host-self", "CPU self, total"),
         Text(
             "define-host-self-say",
-            "The total is the operator's duration on the host; self excludes the operators and runtime calls "
-            "inside it.",
+            "The total is the operator's duration on the CPU; self excludes the operators and runtime calls inside it.",
         ),
     ),
 )

@@ -99,7 +99,7 @@ _TERMS = (
         Text("define-step", "Step"),
         Text(
             "define-step-say",
-            "A ProfilerStep range on the host, extended to the end of the last kernel that it launched. "
+            "A ProfilerStep range on the CPU, extended to the end of the last kernel that it launched. "
             "Without such marks one step lasts from the first operator, or from the end of work from before the "
             "recording, to the end of the last kernel.",
         ),

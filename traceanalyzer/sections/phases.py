@@ -27,8 +27,8 @@ _EMPTY = Text(
 )
 _HIDDEN = Text(
     "phases-hidden",
-    "{count:count} names with the least time are not listed: {calls:count} marks, {host:ns} of host time in all.",
-    one="{count:count} name with the least time is not listed: {calls:count} marks, {host:ns} of host time in all.",
+    "{count:count} names with the least time are not listed: {calls:count} marks, {host:ns} of CPU time in all.",
+    one="{count:count} name with the least time is not listed: {calls:count} marks, {host:ns} of CPU time in all.",
 )
 _INFERRED = Text("phases-inferred", "{phase} (inferred)", "a row of a table; phase is forward or backward")
 _PASSES = {
@@ -45,16 +45,16 @@ _MARK = Column(
 )
 _PER_STEP = optional(
     known,
-    Column(Text("phases-host-per-step", "Host/step"), "ns", "host_ns_per_step"),
+    Column(Text("phases-host-per-step", "CPU/step"), "ns", "host_ns_per_step"),
     Column(Text("phases-device-per-step", "Device/step"), "ns", "device_ns_per_step"),
     Column(Text("phases-idle-per-step", "Idle/step", "no device works"), "ns", "idle_ns_per_step"),
-    Column(Text("phases-host-self-per-step", "Host self/step"), "ns", "host_self_ns_per_step", is_extra=True),
+    Column(Text("phases-host-self-per-step", "CPU self/step"), "ns", "host_self_ns_per_step", is_extra=True),
     Column(Text("phases-device-self-per-step", "Device self/step"), "ns", "device_self_ns_per_step", is_extra=True),
 )
 _PER_TYPICAL_STEP = tuple(column.of(str(column.cell).replace("per_step", "per_typical_step")) for column in _PER_STEP)
 _IN_ALL = optional(
     known,
-    Column(Text("phases-host", "Host"), "ns", "host_ns"),
+    Column(Text("phases-host", "CPU"), "ns", "host_ns"),
     Column(Text("phases-device", "Device"), "ns", "device_ns"),
     columns.IDLE,
     replace(columns.HOST_SELF, is_extra=True),
@@ -80,9 +80,9 @@ _KINDS = (
         Column(Text("phases-kind-steps", "Steps"), "count", "steps"),
         Column(Text("phases-kind-requests", "Requests/step", "median"), "count", "median_requests"),
         Column(Text("phases-kind-tokens", "Tokens/step", "median"), "count", "median_tokens"),
-        Column(Text("phases-kind-median-host", "Host, median"), "ns", "median_host_ns"),
+        Column(Text("phases-kind-median-host", "CPU, median"), "ns", "median_host_ns"),
         Column(Text("phases-kind-median-device", "Device, median"), "ns", "median_device_ns"),
-        Column(Text("phases-kind-host", "Host in all"), "ns", "host_ns"),
+        Column(Text("phases-kind-host", "CPU in all"), "ns", "host_ns"),
         Column(Text("phases-kind-device", "Device in all"), "ns", "device_ns"),
         Column(Text("phases-kind-idle", "Idle in all", "no device works"), "ns", "idle_ns"),
         Column(Text("phases-kind-all-tokens", "Tokens in all"), "count", "tokens"),
@@ -103,7 +103,7 @@ _TERMS = (
         TITLE,
         Text(
             "define-phases-say",
-            "Ranges set by the program or a framework. Host: their duration. Device: the time of everything launched "
+            "Ranges set by the program or a framework. CPU: their duration. Device: the time of everything launched "
             "inside them, each in full. Idle: the time in them in which no device works. Self: without the ranges "
             "inside. Per step, only what lies in typical steps counts. What autograd launches on its own threads "
             "counts for the range that waits for it. A pass without a range is inferred from the activity of "

@@ -155,7 +155,7 @@ _RATIO = Column(
     "slowdown",
 )
 _KINDS = {
-    "host": Text("ranks-kind-host", "host"),
+    "host": Text("ranks-kind-host", "CPU"),
     "loader": Text("ranks-kind-loader", "waiting for input"),
     "compute": Text("ranks-kind-compute", "computation"),
     "memory": Text("ranks-kind-memory", "copies and fills"),

@@ -34,7 +34,7 @@ _LEGACY = Text(
 )
 _WRITER = Text("recording-writer", "Written by", "a label, followed by the program that wrote the trace")
 _TYPICAL = Text("recording-typical", "Typical step")
-_EARLIER = Text("recording-earlier", "Work from before the recording, at its start")
+_EARLIER = Text("recording-earlier", "Work from before the trace, at its start")
 _REMOVED = Text("recording-removed", "Time whose events were removed")
 _STARTUP = Text("recording-startup", "Loading, compilation and allocation")
 
@@ -151,7 +151,7 @@ _OUTSIDE_COLUMNS = (
     Column(Text("recording-outside-when", "Where"), "", lambda part: word(OUTSIDE_KINDS, part.kind)),
     Column(Text("recording-outside-busy", "GPU works"), "ns", "device_busy_ns", if_any=known),
     Column(
-        Text("recording-outside-host", "The host is mostly in"),
+        Text("recording-outside-host", "The CPU is mostly in"),
         "",
         lambda part: label(part.owner) if part.owner else None,
         is_name=True,
@@ -175,7 +175,7 @@ _TERMS = (
         _TYPICAL,
         Text(
             "define-typical-say",
-            "The mean over the steps that are alike. Left out are steps that an edge of the recording or a one-off "
+            "The mean over the steps that are alike. Left out are steps that an edge of the trace or a one-off "
             "makes more than 20 % different. Headline, findings and savings are about the typical step. With fewer "
             "than two such steps, all count.",
         ),

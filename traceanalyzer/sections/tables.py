@@ -33,22 +33,22 @@ _ALIKE = Text(
 
 _BOUND = Text(
     "runs-bound",
-    "Profiled time per step is about {wall:ns} ({steps:count} steps): host {cpu:ns}, device {device:ns}, so the "
+    "Profiled time per step is about {wall:ns} ({steps:count} steps): CPU {cpu:ns}, device {device:ns}, so the "
     "device was busy for at most {share:share} of it.",
-    one="Profiled time per step is about {wall:ns} ({steps:count} step): host {cpu:ns}, device {device:ns}, so the "
+    one="Profiled time per step is about {wall:ns} ({steps:count} step): CPU {cpu:ns}, device {device:ns}, so the "
     "device was busy for at most {share:share} of it.",
 )
 _HOST_ONLY = Text(
     "runs-host-only",
-    "Profiled host time per step is {cpu:ns} ({steps:count} steps).",
-    one="Profiled host time per step is {cpu:ns} ({steps:count} step).",
+    "Profiled CPU time per step is {cpu:ns} ({steps:count} steps).",
+    one="Profiled CPU time per step is {cpu:ns} ({steps:count} step).",
 )
 _BOUND_ONCE = Text(
     "runs-bound-once",
-    "Profiled time is about {wall:ns}: host {cpu:ns}, device {device:ns}, so the device was busy for at most "
+    "Profiled time is about {wall:ns}: CPU {cpu:ns}, device {device:ns}, so the device was busy for at most "
     "{share:share} of it.",
 )
-_HOST_ONLY_ONCE = Text("runs-host-only-once", "Profiled host time is {cpu:ns}.")
+_HOST_ONLY_ONCE = Text("runs-host-only-once", "Profiled CPU time is {cpu:ns}.")
 _SINGLE_CALLS = Text("runs-single-calls", "These are the longest single calls of the whole program, not a step.")
 _OF_TOOL = Text(
     "runs-of-tool", "Source: {tool}. It does not say how long the program takes in all.", "tool is a program"
@@ -59,9 +59,9 @@ _NO_TOTAL = Text("runs-no-total", "The table has no total; the profiled time is 
 _STEPS_FROM = Text("runs-steps-from", "Steps counted by")
 _COPIES = Text("runs-copies", "Copies and fills")
 _HIDDEN = Text("runs-hidden", "Device time in rows that are not printed")
-_HOST_HIDDEN = Text("runs-host-hidden", "Host time in rows that are not printed")
+_HOST_HIDDEN = Text("runs-host-hidden", "CPU time in rows that are not printed")
 
-_OUTSIDE = Text("runs-outside", "Host time outside of the steps or on other threads, per step")
+_OUTSIDE = Text("runs-outside", "CPU time outside of the steps or on other threads, per step")
 
 _OPERATORS = Text("runs-operators", "Operators")
 _KERNELS = Text("runs-kernels", "Kernels")
@@ -72,12 +72,12 @@ _HOT_COLUMNS = (
     columns.DEVICE_SELF,
     columns.SHARE.of("device_share"),
     columns.HOST_SELF,
-    Column(Text("runs-host-share", "Host share"), "share", "host_share"),
+    Column(Text("runs-host-share", "CPU share"), "share", "host_share"),
 )
 _TOTAL_COLUMNS = (
     *_HOT_COLUMNS[:2],
     Column(Text("runs-device-total", "Device total"), "ns", "device_total_ns", if_any=known),
-    Column(Text("runs-host-total", "Host total"), "ns", "host_total_ns", if_any=known),
+    Column(Text("runs-host-total", "CPU total"), "ns", "host_total_ns", if_any=known),
 )
 
 
@@ -134,7 +134,7 @@ _WORDS = {
 """Title of a comparison and name of what is compared, by the prefix of the ids of runs."""
 _HEADING = Text("runs-run", "{title}", "head of a column: the heading above a printed table")
 _TOP_COMPARED = Text("runs-top-compared-title", "Operators side by side, device time per step")
-_HOST_COMPARED = Text("runs-top-compared-host-title", "Operators side by side, host time per step")
+_HOST_COMPARED = Text("runs-top-compared-host-title", "Operators side by side, CPU time per step")
 _METRIC = Column(Text("runs-metric", "Per step"), "", lambda figure: figure[0])
 _TITLE_WIDTH = 24
 _MANY = Text(
@@ -161,9 +161,9 @@ _WAITS_IF = Text(
 )
 _STEPS = Text("runs-steps", "Steps")
 _WALL = Text("runs-wall", "Profiled time, estimate")
-_HOST = Text("runs-host", "Host (self CPU)")
+_HOST = Text("runs-host", "CPU (self)")
 _LOADER = Text("runs-loader", "DataLoader")
-_SYNC = Text("runs-sync", "Host waits for device")
+_SYNC = Text("runs-sync", "CPU waits for device")
 _BUSY = Text("runs-device-share", "Device busy, at most")
 _ALLOCATED = Text("runs-allocated", "Allocations (no peak)")
 _TERMS = (
@@ -171,7 +171,7 @@ _TERMS = (
         _WALL,
         Text(
             "define-runs-say",
-            "A printed table contains only sums. Host and device work at the same time, so a step takes at "
+            "A printed table contains only sums. CPU and device work at the same time, so a step takes at "
             "least the larger of the two sums divided by the number of steps.",
         ),
     ),

@@ -38,7 +38,7 @@ _TERMS = (
         _MFU,
         Text(
             "throughput-mfu-say",
-            "The time that the products of the model (of matrices, convolutions and attention) would take at the "
+            "The time that the matrix multiplications, convolutions and attention of the model would take at the "
             "device's dense peak for their types, over the time that a typical step takes.",
         ),
     ),
@@ -46,8 +46,8 @@ _TERMS = (
         _HFU,
         Text(
             "throughput-hfu-say",
-            "The same with the products that the backward pass computes again to save memory, so it is never less than "
-            "MFU.",
+            "The same with the matrix multiplications that the backward pass computes again to save memory, so it is "
+            "never less than MFU.",
         ),
     ),
 )
@@ -83,8 +83,8 @@ _UNKNOWN = {
     "device": Text("throughput-device", "MFU is unknown: the device's peak is not in the table of data sheets."),
     "types": Text(
         "throughput-types",
-        "MFU is unknown: the trace does not show the types with which, or the units on which, the products were "
-        "computed.",
+        "MFU is unknown: the trace does not show the types with which, or the units on which, the matrix "
+        "multiplications were computed.",
     ),
     "above-peak": Text(
         "throughput-above-peak",

@@ -48,7 +48,7 @@ _STEPS_FOUND = {
     repetition.KERNELS: Text("trace-steps-repeated-kernels", "none is marked: where kernels repeat"),
     repetition.BACKWARD: Text("trace-steps-backward", "none is marked: each forward pass with its backward pass"),
     "device-events": Text("trace-steps-device", "none is marked: one, from the device's first to its last event"),
-    "host-annotations": Text("trace-steps-host", "none is marked: one, from the host's first to its last annotation"),
+    "host-annotations": Text("trace-steps-host", "none is marked: one, from the CPU's first to its last annotation"),
 }
 """How steps were found, by the ids of a report."""
 _STEPS_MARKED = Text("trace-steps-by", "by the marks of {mark}", note="mark is the name of an event or a framework")

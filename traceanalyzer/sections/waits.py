@@ -11,7 +11,7 @@ from traceanalyzer.report.section import Section, Term, Topic
 from traceanalyzer.sections import columns
 from traceanalyzer.sections.columns import Column, detail, facts, known, table
 
-TITLE = Text("synchronizations-title", "Waits of the host")
+TITLE = Text("synchronizations-title", "Waits of the CPU")
 _FACTS = (
     Column(Text("synchronizations-calls", "Waits"), "count", "calls"),
     Column(Text("synchronizations-per-step", "Waits per step"), "number", "calls_per_step", if_any=known),
@@ -54,7 +54,7 @@ _TERMS = (
         TITLE,
         Text(
             "define-waits-say",
-            "Time that the host spends in calls that wait for the device. A wait is costly only if the GPU "
+            "Time that the CPU spends in calls that wait for the device. A wait is costly only if the GPU "
             "has nothing to do after it.",
         ),
     ),

@@ -75,7 +75,7 @@ SHAPES = Need(
     lambda context: (context.trace.host.shapes > 0).any(),
 )
 RUNTIME_CALLS = Need(
-    Text("skip-no-runtime-calls", "the trace has no runtime calls, so waits of the host are unknown"),
+    Text("skip-no-runtime-calls", "the trace has no runtime calls, so waits of the CPU are unknown"),
     lambda context: len(context.trace.launches) > 0,
 )
 

@@ -157,9 +157,9 @@ def test_causes_are_told_in_words() -> None:
         assert len(shown) == len(ids)
         assert not shown & ids
     page = render(whole, "markdown")
-    assert "  - the host running operators and launches: " in page
+    assert "  - the CPU running operators and launches: " in page
     assert "`launch_bound`" not in page
-    assert ">the host running operators and launches" in render(whole, "html")
+    assert ">the CPU running operators and launches" in render(whole, "html")
 
 
 def test_resources_of_a_table_are_told_in_words() -> None:

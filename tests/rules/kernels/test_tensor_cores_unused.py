@@ -151,7 +151,7 @@ def test_where_no_name_tells_the_generation_the_finding_says_so() -> None:
 def test_mixed_precision_with_a_part_left_in_fp32() -> None:
     half = "volta_fp16_s884gemm_fp16_128x128_ldg8_f2f_nn"
     (finding,) = findings(training([product(half, 4000), product(SGEMM, 4000)]), RULE)
-    assert "Some products use Tensor Cores" in finding.summary.text
+    assert "Some matrix multiplications use Tensor Cores" in finding.summary.text
     assert "autocast switched off" in finding.advice.text
 
 

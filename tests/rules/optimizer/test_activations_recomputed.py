@@ -146,7 +146,7 @@ def test_where_the_host_bounds_a_gpu_its_time_counts() -> None:
     least, most = finding.saving.direct_ns_per_step
     # 3 us, two layers of three operators of 3 us each, and a launch in each of 5 us
     assert (least, most) == pytest.approx((0.95 * 51_000, 1.55 * 51_000))
-    assert "host time" in finding.saving.basis.text
+    assert "CPU time" in finding.saving.basis.text
 
 
 def test_a_table_does_not_tell() -> None:

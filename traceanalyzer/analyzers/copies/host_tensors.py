@@ -232,7 +232,7 @@ def _row(context: Context, key: tuple[int, str, str | None], moved: list[_Moved]
 
 
 _COPIES_NEEDED = Need(
-    Text("skip-no-copies-to-device", "the trace has no copy from the host to a device"),
+    Text("skip-no-copies-to-device", "the trace has no copy from the CPU to a device"),
     lambda context: len(_copies(context)) > 0,
 )
 ANALYSES = (Analysis(240, "host_origins", HostOrigins, analyze, needs=(_COPIES_NEEDED,), is_of_steps=True),)

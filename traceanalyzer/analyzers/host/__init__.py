@@ -283,7 +283,7 @@ def _roles(context: Context, index: OwnerIndex, shown: list[int]) -> tuple[RoleT
 
 
 HOST_TIME = Need(
-    Text("skip-no-host-time", "the trace has no events of host threads in its steps"),
+    Text("skip-no-host-time", "the trace has no events of CPU threads in its steps"),
     lambda context: bool(context.cached(owner_index).critical.kept),
 )
 ANALYSES = (Analysis(40, "host_owners", HostOwners, analyze, needs=(HOST_TIME,)),)

@@ -203,7 +203,7 @@ TERMS = (
             "define-timeline-say-2",
             "Every event of a real step, at the time at which it ran. The typical step that is shown is the closest to "
             "the mean, by its duration and its main cause of idle time. The slowest and the first step, the longest "
-            "times outside of the steps and the whole recording can be chosen. Where there are more events than a page "
+            "times outside of the steps and the whole trace can be chosen. Where there are more events than a page "
             "can hold, the shortest neighbours are blocks, which say how many they are.",
         ),
     ),

@@ -29,7 +29,7 @@ _BASIS = Text(
 )
 _REPLAYED = Text(
     "waits-replayed",
-    "a replay of the step in which the host goes on at once at these waits",
+    "a replay of the step in which the CPU goes on at once at these waits",
 )
 _BASIS_TABLE = Text(
     "waits-basis-table",

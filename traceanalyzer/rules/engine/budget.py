@@ -19,7 +19,7 @@ GAIN_SHARE = 0.01
 
 RESOURCES = {
     "gpu": Text("resource-gpu", "GPU", note="the GPU as a resource, beside a time: 44.05 ms GPU"),
-    "host": Text("resource-host", "host", note="the host (CPU) as a resource, beside a time: 6.14 ms host"),
+    "host": Text("resource-host", "CPU", note="the host (CPU) as a resource, beside a time: 6.14 ms host"),
     "communication": Text("resource-communication", "communication"),
     "loader": Text("resource-loader", "DataLoader"),
 }
@@ -27,19 +27,19 @@ RESOURCES = {
 _STEP = Text("resource-step", "step", note="one training step, beside a time")
 _INFLATED = Text(
     "saving-host-inflated",
-    "{basis}; the lower end assumes that the host needs its time as recorded; the upper end does not, because "
-    "recording stacks slowed the host down",
+    "{basis}; the lower end assumes that the CPU needs its time as recorded; the upper end does not, because "
+    "recording stacks slowed the CPU down",
     note="basis says how the saving was estimated, without a full stop",
 )
 _BESIDE_WAITING = Text(
     "saving-host-of-ranks",
-    "{basis}; the lower end assumes that the host needs its time as recorded (mean over the ranks); the upper end "
-    "does not, because a host may only be waiting while its GPU waits for another rank",
+    "{basis}; the lower end assumes that the CPU needs its time as recorded (mean over the ranks); the upper end "
+    "does not, because a CPU may only be waiting while its GPU waits for another rank",
     note="basis says how the saving was estimated, without a full stop",
 )
 _UNSEEN = Text(
     "saving-host-unseen",
-    "{basis}; the lower end assumes that the host needs all of its time; the upper end does not, because rows that are "
+    "{basis}; the lower end assumes that the CPU needs all of its time; the upper end does not, because rows that are "
     "not printed may be waits for the GPU",
     note="basis says how the saving was estimated, without a full stop",
 )

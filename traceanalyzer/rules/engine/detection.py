@@ -21,7 +21,7 @@ from traceanalyzer.rules.engine.selection import Chosen
 
 _NO_TIMELINE = Text("rule-no-timeline", "a printed table has no timeline: report on the trace itself")
 _CAPTURE = Text(
-    "rule-graph-capture", "the recording contains the capture of graphs, and kernels do not run while they are captured"
+    "rule-graph-capture", "the trace contains the capture of graphs, and kernels do not run while they are captured"
 )
 _FAILED = Text(
     "rule-failed", "the rule failed ({error}); please report this to its author", note="error is a Python exception"

@@ -32,10 +32,8 @@ _SWITCHING = 0.5
 _FEWEST = 3
 """Steps of the program from which on something recurs."""
 
-_HAS_DEVICE = Text("host-work-device", "a device works beside the host, which other rules are about")
-_UNREAD = Text(
-    "host-work-unread", "a device left no events in the recording, so it is unknown when the host waits for it"
-)
+_HAS_DEVICE = Text("host-work-device", "a device works beside the CPU, which other rules are about")
+_UNREAD = Text("host-work-unread", "a device left no events in the trace, so it is unknown when the CPU waits for it")
 _NO_STEPS = Text(
     "host-work-no-steps",
     "fewer than three steps of the program are known, so nothing is seen to recur: record more, with prof.step() after "

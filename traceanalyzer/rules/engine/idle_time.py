@@ -27,8 +27,8 @@ _ONLY_WARM_UP = Text(
 _FEW = Text("idle-few-events", "only {events:count} kernels, copies and fills ran, too few to judge idle time")
 _UNEXPLAINED = Text(
     "idle-unexplained",
-    "the recording does not explain much of the GPU's idle time (launched work waits in its queue, or events are "
-    "missing), so gaps do not show that the host is slow",
+    "the trace does not explain much of the GPU's idle time (launched work waits in its queue, or events are "
+    "missing), so gaps do not show that the CPU is slow",
 )
 _BEGAN_LATE = Text(
     "rule-earlier-work",

@@ -58,7 +58,7 @@ _MORE = 1.05
 """A replay that saves so many times what a change takes away saves other time as well (own choice)."""
 _WITH_HOST = Text(
     "saving-with-host",
-    "{basis}; besides, the calls and waits of the host that go with it",
+    "{basis}; besides, the calls and waits of the CPU that go with it",
     note="basis says how the saving was estimated, without a full stop",
 )
 _NO_MORE = Text(

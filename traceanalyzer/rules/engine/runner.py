@@ -33,13 +33,13 @@ from traceanalyzer.rules.engine.selection import Chosen
 
 _ABSTAINS = Text(
     "saving-model-abstains",
-    "{basis}; limited by the total times of the other resources, because the replay of this recording differs from it "
+    "{basis}; limited by the total times of the other resources, because the replay of this trace differs from it "
     "by {error:share} of a step",
     note="basis says how the saving was estimated, without a full stop",
 )
 _PINNED = Text(
     "saving-model-pinned",
-    "{basis}; limited by the total times of the other resources, because the recording does not show what "
+    "{basis}; limited by the total times of the other resources, because the trace does not show what "
     "{share:share} of the GPU's work waited for",
     note="basis says how the saving was estimated, without a full stop",
 )
@@ -63,12 +63,12 @@ _NEEDED_WAITS = Text(
 )
 _FREE_CORES = Text(
     "saving-decided-by-workers",
-    "a recording with workers shows whether cores are free for them",
+    "a trace with workers shows whether cores are free for them",
     note="ends the sentence: may save up to 3 ms, or nothing: ...",
 )
 _ANOTHER_RECORDING = Text(
     "saving-decided-by-recording",
-    "only a recording with this change shows it",
+    "only a trace with this change shows it",
     note="ends the sentence: may save up to 3 ms, or nothing: ...",
 )
 _STEPS_OF_SEVERITY = ((0.20, "critical"), (0.10, "high"), (0.03, "medium"), (0.01, "low"))

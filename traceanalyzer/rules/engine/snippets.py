@@ -20,7 +20,7 @@ from traceanalyzer.rules.engine.rule import Draft, Rule
 
 _NEWER = Text(
     "advice-needs-newer-torch",
-    "{advice} This needs PyTorch {version} or newer; the recording was made with an older version.",
+    "{advice} This needs PyTorch {version} or newer; the trace was made with an older version.",
     note="advice is one or several sentences; version is a number such as 2.0",
 )
 

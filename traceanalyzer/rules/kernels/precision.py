@@ -48,7 +48,9 @@ choice: between a kernel that is bound by other things, and one that is bound by
 _CODE_TRAINING = 'with torch.autocast("cuda", dtype=torch.bfloat16): loss = criterion(model(x), y)'
 _CODE_INFERENCE = "model = model.to(torch.{kind})"
 
-_NOT_NVIDIA = Text("rule-no-tensor-core-names", "only names of NVIDIA's kernels show whether a product is in fp32")
+_NOT_NVIDIA = Text(
+    "rule-no-tensor-core-names", "only names of NVIDIA's kernels show whether a matrix multiplication is in fp32"
+)
 
 
 class _Precision(msgspec.Struct, frozen=True):
