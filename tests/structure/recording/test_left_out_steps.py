@@ -285,6 +285,19 @@ def test_a_step_that_only_waits_for_the_device_after_the_last_optimizer_step_is_
     assert recorded(trace).typical_step_ns == 1000 * US
 
 
+def test_what_a_device_does_after_the_last_optimizer_step_is_none_if_the_host_is_far_ahead() -> None:
+    """All launches of four steps of 1000 us are made in 400; after the last update only 20 us are left."""
+    trace = TraceBuilder()
+    for number in range(4):
+        trace.op("aten::mm", 100 * number, 20)
+        trace.launch_kernel("gemm", 1000 * number + 10, 900, at=100 * number + 5)
+        trace.annotation("Optimizer.step#SGD.step", 100 * number + 40, 20)
+        trace.launch_kernel("multi_tensor_apply_kernel", 1000 * number + 920, 80, at=100 * number + 45)
+    trace.launch_kernel("reduce_kernel", 4000, 20, at=390)
+    trace.launch("cudaDeviceSynchronize", 400, 3625)
+    assert reasons(trace) == [None, None, None, "recording-end"]
+
+
 def test_after_the_last_optimizer_step_no_step_ends() -> None:
     trace = TraceBuilder(devices=())
     for number in range(3):

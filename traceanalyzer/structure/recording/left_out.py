@@ -69,7 +69,8 @@ def is_cut(context: Context, steps: Steps) -> bool:
     """Whether the recording ended soon after the last step began, by the host's work in it.
 
     That is known of marks that stay open until the next step: those of the profiler, and steps between optimizers. A
-    step of the latter is as long as others if the device is still at work when the host has ended.
+    step of the latter is as long as others if the device is still at work when the host has ended. Where no operator is
+    in the steps of the device, only their length tells.
     """
     trace, duration = context.trace, steps.end_ns - steps.start_ns
     if len(steps) < 2:
@@ -86,6 +87,8 @@ def is_cut(context: Context, steps: Steps) -> bool:
     fewest = operators[:-1].min()
     # Steps that begin with the optimizer end with the next one, which the last never has.
     is_open = steps.found_by == OPTIMIZER
+    if is_open and not fewest:  # the host is so far ahead that it launched all before the device began
+        return bool(duration[-1] < _CUT * duration[:-1].min())
     if start.max(initial=0) >= steps.end_ns[-1] or operators[-1] >= (_WHOLE if is_open else _CUT) * fewest:
         return False
     begun = is_open or (optimizers[:-1].all() and not optimizers[-1])
