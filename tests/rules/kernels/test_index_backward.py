@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 
 from tests.builders import TraceBuilder
+from tests.rules import cpu_work
 from tests.rules.gpu_work import Call, addition, kernel, training
 from tests.rules.judging import findings, table
 
@@ -25,6 +26,23 @@ def lookup(dur: int, *, calls: int = 1, within: tuple[str, ...] = AROUND, name: 
 def fires() -> TraceBuilder:
     """The backward pass of a lookup takes 6 of 10 ms."""
     return lookup(6000)
+
+
+def selects(calls: int = 20, *, dur: int = 200) -> TraceBuilder:
+    """Steps on a CPU with 4 ms of products, and gradients of slices, which fill tensors with zeros."""
+    around = ("autograd::engine::evaluate_function: SelectBackward0", "SelectBackward0", "aten::select_backward")
+    zeros = [cpu_work.Call("aten::fill_", dur, within=around) for _ in range(calls)]
+    return cpu_work.program([*zeros, cpu_work.Call("aten::mm", 4000)], shapes=False)
+
+
+def fires_on_slices_of_a_cpu() -> TraceBuilder:
+    """Twenty of 200 us beside 4 ms."""
+    return selects()
+
+
+def trap_few_slices() -> TraceBuilder:
+    """Two slices, as of queries and keys, are no loop."""
+    return selects(2, dur=2000)
 
 
 def fires_in_a_table() -> str:
@@ -72,6 +90,22 @@ def test_half_to_nearly_all_of_the_backward_pass_is_saved() -> None:
     assert finding.saving.direct_ns_per_step == pytest.approx((0.5 * 6e6, 0.95 * 6e6), rel=0.01)
     assert finding.evidence[0].observed == pytest.approx(0.6)
     assert "6.0 ms per step (60 %" in finding.summary.text
+
+
+def test_slices_have_gradients_of_the_whole_size() -> None:
+    (finding,) = findings(fires_on_slices_of_a_cpu(), RULE)
+    assert finding.evidence[0].observed == pytest.approx(0.5, rel=0.01)
+    assert finding.summary.params["calls"] == 20
+    assert finding.summary.params["time"] == pytest.approx(4_000_000, rel=0.01), "with the zeros that it calls for"
+    assert finding.saving is not None
+    assert finding.saving.direct_ns_per_step == pytest.approx((0.7 * 4_000_000, 4_000_000), rel=0.01)
+    assert finding.action is not None
+    assert "unbind" in finding.action.text
+
+
+def test_edge_selects() -> None:
+    assert findings(selects(9, dur=400), RULE) == []
+    assert findings(selects(10, dur=400), RULE)
 
 
 def test_a_table_tells_it_by_the_names_of_its_rows() -> None:

@@ -134,6 +134,14 @@ def operators_at(context: Context, rows: tuple[tuple[str, str | None, str | None
     yield Occurrences.of_nodes(context, rows[0][0], found).without_inner(context, found)
 
 
+@event_set
+def whole_calls_at(context: Context, name: str) -> Iterator[Occurrences]:
+    """When an operator runs, with all that it calls."""
+    host = context.host
+    named = (host.name == context.trace.names.code(name)) & (host.kind == NodeKind.OPERATOR)
+    yield Occurrences.of_nodes(context, name, np.flatnonzero(named))
+
+
 def _rows_by_shape(context: Context) -> tuple[OperatorByShape, ...]:
     host = context.trace.host
     nodes, _, first = context.cached(_calls)

@@ -1,12 +1,14 @@
-"""Detects gradients that are added one after another: index-backward."""
+"""Detects gradients of indexing that are added one after another, or are as large as a whole tensor: index-backward."""
 
 from __future__ import annotations
 
 from math import fsum
 
+from traceanalyzer.analyzers.operators import whole_calls_at
 from traceanalyzer.rules.engine import places
 from traceanalyzer.rules.engine.event_times import EventTimes
 from traceanalyzer.rules.engine.facts import OperatorFact
+from traceanalyzer.rules.engine.processor import Processor
 from traceanalyzer.rules.engine.rule import Draft, Drafts, Facts, Limits, page
 
 _INDEX = page("index-backward")
@@ -16,6 +18,39 @@ _PUT = ("aten::_index_put_impl_", "aten::index_put_", "_index_put_impl_", "index
 """Operators of the backward pass of indexing; assignments to `x[index]` call them, too."""
 _SAVED = 0.5, 0.95
 """Parts of the time that are saved (own choice: adding in parallel still reads and writes the gradients)."""
+_SELECT = "aten::select_backward"
+_SELECTED = 0.7, 1.0
+"""Parts of the time of gradients of slices that are saved (own choice: one gradient of the whole tensor remains)."""
+_UNBOUND = "for x_t in x.unbind(1):"
+
+
+def _indexing(facts: Facts, limits: Limits) -> Drafts:
+    yield from _selects(facts, limits)
+    if not Processor.of(facts).is_cpu:
+        yield from _index(facts, limits)
+
+
+def _selects(facts: Facts, limits: Limits) -> Drafts:
+    """Slices that are taken one after another, each with a gradient of the size of the whole tensor."""
+    processor = Processor.of(facts)
+    rows = [row for row in facts.operators if row.name == _SELECT]
+    calls = facts.per_step(fsum(row.calls for row in rows))
+    work = EventTimes.of(processor, ((row.events, processor.total_of(row)) for row in rows))
+    if calls < limits["selects"] or work.share <= processor.limit(limits):
+        return
+    least, most = _SELECTED
+    at = whole_calls_at(name=_SELECT) if processor.is_cpu else None
+    key, subject = processor.limit_key, _INDEX.text("subject-select")()
+    where = places.of_operators(facts, rows, lambda row: processor.per_step(processor.total_of(row)))
+    yield Draft(
+        (_INDEX.evidence(limits, key, work.share, where, subject=subject),),
+        work.shorter(_SELECTED, _INDEX.text("basis-select")(least=least, most=most), at=at),
+        {"calls": round(calls), **work.figures()},
+        title=_INDEX.text("title-select"),
+        summary=_INDEX.text("summary-select"),
+        advice=_INDEX.text("advice-select"),
+        code=_UNBOUND,
+    )
 
 
 def _index(facts: Facts, limits: Limits) -> Drafts:
@@ -47,4 +82,4 @@ def _device_ns(row: OperatorFact) -> int:
     return row.device_total_ns
 
 
-RULES = (_INDEX.rule(trace=_index, table=_index),)
+RULES = (_INDEX.rule(trace=_indexing, table=_index),)
