@@ -54,10 +54,10 @@ TEXTS = (
     ),
     Text(
         "read-no-return",
-        "{count:count} calls of Python functions have no recorded return: they end where their caller ends, or where it "
-        "calls another function.",
-        one="{count:count} call of a Python function has no recorded return: it ends where its caller ends, or where it "
-        "calls another function.",
+        "{count:count} calls of Python functions have no recorded return: they end where their caller ends, or where "
+        "it calls another function.",
+        one="{count:count} call of a Python function has no recorded return: it ends where its caller ends, or where "
+        "it calls another function.",
     ),
     Text(
         "read-absurd-time",
