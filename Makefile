@@ -21,7 +21,7 @@ COMPILED := $(VENV)/.compiled
 .PHONY: benchmark mutate fuzz-scan format clean
 
 help: ## Show this list
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 17
 
 demo: ## Install what running needs into demo/.venv and write a report from a fixture into demo/
 	@$(PYTHON) -c '$(NEW_ENOUGH)'
@@ -39,7 +39,7 @@ test: $(READY) $(COMPILED) ## Set up and run the tests
 test-torch: $(TORCH_VENV)/.ready ## Set up with torch 2.13 and run the tests that need it
 	$(TORCH_VENV)/bin/python -m pytest -m torch -n auto --dist worksteal $(shell grep -rl --include='test_*.py' 'mark\.torch' tests)
 
-test-torch-next: $(TORCH_NEXT_VENV)/.ready ## The same with torch 2.14, of what it writes and prints (it has no CPU build: 5.5 GB)
+test-torch-next: $(TORCH_NEXT_VENV)/.ready ## Run the tests of writers and printed tables with torch 2.14 (5.5 GB: it has no CPU build)
 	$(TORCH_NEXT_VENV)/bin/python -m pytest -m torch -n auto --dist worksteal $(TORCH_NEXT_TESTS)
 
 test-lowest: $(LOWEST_VENV)/.ready $(COMPILED) ## Set up with the lowest version of each dependency and run tests of what uses them
