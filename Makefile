@@ -6,6 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 TORCH_VENV := .venv-torch
+TORCH_NEXT_VENV := .venv-torch-next
 LOWEST_VENV := .venv-lowest
 INSTALLED_VENV := .venv-installed
 SAMPLE := fixtures/synthetic/gpu_training.json.gz
@@ -16,11 +17,11 @@ unexport PYTHONDONTWRITEBYTECODE
 # What the build compiles, once more after a change; the time of it is that of this file.
 COMPILED := $(VENV)/.compiled
 
-.PHONY: help demo test test-torch test-lowest installed lint types contracts docs pages samples site check check-full advice laws
+.PHONY: help demo test test-torch test-torch-next test-lowest installed lint types contracts docs pages samples site check check-full advice laws
 .PHONY: benchmark mutate fuzz-scan format clean
 
 help: ## Show this list
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 17
 
 demo: ## Install what running needs into demo/.venv and write a report from a fixture into demo/
 	@$(PYTHON) -c '$(NEW_ENOUGH)'
@@ -38,6 +39,9 @@ test: $(READY) $(COMPILED) ## Set up and run the tests
 test-torch: $(TORCH_VENV)/.ready ## Set up with torch 2.13 and run the tests that need it
 	$(TORCH_VENV)/bin/python -m pytest -m torch -n auto --dist worksteal $(shell grep -rl --include='test_*.py' 'mark\.torch' tests)
 
+test-torch-next: $(TORCH_NEXT_VENV)/.ready ## Run the tests of writers and printed tables with torch 2.14 (5.5 GB: it has no CPU build)
+	$(TORCH_NEXT_VENV)/bin/python -m pytest -m torch -n auto --dist worksteal $(TORCH_NEXT_TESTS)
+
 test-lowest: $(LOWEST_VENV)/.ready $(COMPILED) ## Set up with the lowest version of each dependency and run tests of what uses them
 	$(LOWEST_VENV)/bin/python -m pytest -n auto --dist worksteal -W ignore::DeprecationWarning $(LOWEST_TESTS) # old ones warn
 
@@ -46,6 +50,9 @@ installed: $(INSTALLED_VENV)/.ready $(READY) $(COMPILED) ## Install a wheel in a
 	$(INSTALLED_VENV)/bin/python -m pip wheel --quiet --no-deps --wheel-dir build/installed .
 	$(INSTALLED_VENV)/bin/python -m pip install --quiet --force-reinstall --no-deps build/installed/*.whl
 	TRACEANALYZER_INSTALLED=$(INSTALLED_VENV)/bin $(BIN)/python -m pytest -n auto --dist worksteal tests/test_installed.py
+
+# What differs from release to release of torch: its writers of traces, and the tables that it prints.
+TORCH_NEXT_TESTS := tests/readers/kineto/test_writers_of_torch.py tests/formats/torch_table/test_with_torch.py
 
 # What calls a dependency most: terminal (rich), commands (click), templates (jinja2), pictures (matplotlib), workbooks.
 LOWEST_TESTS := tests/formats/test_terminal.py tests/formats/test_chart_files.py tests/formats/test_spreadsheet.py \
@@ -117,6 +124,13 @@ $(TORCH_VENV)/.ready: pyproject.toml
 	$(TORCH_VENV)/bin/python -m pip install --quiet --editable . --group dev
 	@touch $@
 
+$(TORCH_NEXT_VENV)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(TORCH_NEXT_VENV)
+	$(TORCH_NEXT_VENV)/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(TORCH_NEXT_VENV)/bin/python -m pip install --quiet torch==2.14.1
+	$(TORCH_NEXT_VENV)/bin/python -m pip install --quiet --editable . --group dev
+	@touch $@
+
 # Neither editable nor with the groups of developers: what a user has, who also captures.
 $(INSTALLED_VENV)/.ready: pyproject.toml
 	rm -rf $(INSTALLED_VENV)
@@ -138,7 +152,7 @@ $(COMPILED): $(wildcard traceanalyzer/locales/*/LC_MESSAGES/*.po) $(PAGES) trace
 	@touch $@
 
 clean: ## Remove what the other targets made
-	rm -rf $(VENV) $(TORCH_VENV) $(LOWEST_VENV) $(INSTALLED_VENV) demo dist build .coverage* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(TORCH_VENV) $(TORCH_NEXT_VENV) $(LOWEST_VENV) $(INSTALLED_VENV) demo dist build .coverage* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	rm -f traceanalyzer/readers/kineto/_scan*.so traceanalyzer/locales/*/LC_MESSAGES/*.json traceanalyzer/rules/pages.json
 	find . -name __pycache__ -prune -exec rm -r {} +
 

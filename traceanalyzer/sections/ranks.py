@@ -42,9 +42,9 @@ _WAITING_UNKNOWN = Text(
 _UNEVEN = Text("ranks-uneven", "Without waiting, rank {rank} would take longest: {share:share} longer than the mean.")
 _MATCHED = Text(
     "ranks-matched",
-    "{matched:count} of {recorded:count} collectives were matched: {numbered:count} by sequence number, "
+    "{matched:count} of {recorded:count} collectives were matched: {numbered:count} by id or sequence number, "
     "{ordered:count} by order.",
-    one="{matched:count} of {recorded:count} collectives was matched: {numbered:count} by sequence number, "
+    one="{matched:count} of {recorded:count} collectives was matched: {numbered:count} by id or sequence number, "
     "{ordered:count} by order.",
 )
 _NOT_MUTUAL = Text(

@@ -190,7 +190,7 @@ def build_recording(report: Report, top: int) -> Iterator[Section]:
         return
     is_legacy = any(warning.id == "read-legacy-list" for warning in report.warnings)
     legacy = (Fact(_RECORDED_BY, _LEGACY(), "", is_essential=True),) if is_legacy else ()
-    facts = (*_facts(recording), *(legacy or _writer(report.trace)))
+    facts = (*_facts(recording), *(legacy or writer(report.trace)))
     yield Section("recording", TITLE, facts=facts, topic=Topic.STEPS, terms=_TERMS, is_essential=True)
     if any(
         step.reason or step.phase for step in recording.steps
@@ -222,7 +222,7 @@ def _facts(recording: Recording) -> Iterator[Fact]:
         yield Fact(_STARTUP, recording.startup_ns, "ns")
 
 
-def _writer(trace: TraceSummary | None) -> Iterator[Fact]:
+def writer(trace: TraceSummary | None) -> Iterator[Fact]:
     """What wrote the trace, if the file shows it."""
     if trace is None or trace.writer is None:
         return

@@ -25,6 +25,7 @@ from tests.builders.writers import (
 from tests.conftest import FULL
 from tests.corpus_files import report_of
 from tests.reading import content, read, read_built
+from traceanalyzer.formats import render
 from traceanalyzer.inputs.opening import load
 from traceanalyzer.pipeline import analyze
 from traceanalyzer.report.model import Report
@@ -80,6 +81,14 @@ def test_multiprocessors_are_what_the_data_sheet_allows() -> None:
     assert sms(**h100, maxThreadsPerMultiprocessor=900) == 132
     assert sms(**h100, maxThreadsPerMultiprocessor=2048) == 132
     assert sms(**h100, numSms=114, maxThreadsPerMultiprocessor=2048) == 114
+
+
+def test_unusual_writers_are_named_on_the_first_screen() -> None:
+    """Their traces leave out what a reader may miss; those of Kineto are what everyone has."""
+    data = (FOLDER / "synthetic" / "gpu_training.json.gz").read_bytes()
+    unusual, usual = (render(analyze(read(each)), "terminal", 10) for each in (cupti_monitor(data), data))
+    assert "Written by: torch 2.13 or later, CUPTI monitor" in unusual
+    assert "Written by" not in usual.partition("What to change")[0]
 
 
 def test_the_writer_is_known_by_what_only_it_writes() -> None:

@@ -18,6 +18,7 @@ from tests.builders.fixture_set import FOLDER
 from tests.builders.writers import cupti_monitor, encoded, parsed, python_exporter
 from tests.readers.kineto.test_writers import facts_of
 from tests.reading import read
+from traceanalyzer.analyzers.modules.labels import LabelledGraphs
 from traceanalyzer.inputs.opening import load
 from traceanalyzer.knowledge import gpu_clocks
 from traceanalyzer.pipeline import analyze
@@ -232,3 +233,36 @@ def test_its_dependencies(columns_writer: Any) -> None:
     ends = found.dependencies
     assert (ends.start_ns + found.info.origin_ns).tolist() == [1_005_300, 1_009_700]
     assert ends.is_start.tolist() == [1, 0]
+
+
+def in_graph(**said: object) -> TraceBuilder:
+    """A graph with one kernel, of which the program said something."""
+    trace = TraceBuilder()
+    trace.step(0, 0, 100)
+    trace.graph_launch(5, 20, [("gemm", 40, 10, {"args": said})])
+    return trace
+
+
+def labels_of(data: bytes) -> list[str]:
+    found = analyze(read(data)).result("labelled_graphs", LabelledGraphs)
+    return [place.label for place in found.tree if place.events] if found else []
+
+
+def test_its_labels(columns_writer: Any) -> None:
+    """A single mark becomes arguments of the kernel, several one argument."""
+    marks = {"module_fqn": "layers.0", "layer": 3}
+    one: dict[str, object] = {}
+    several: dict[str, object] = {}
+    columns_writer._annotation_to_args(one, json.dumps(marks))
+    columns_writer._annotation_to_args(several, json.dumps([marks, {"name": "inner"}]))
+    found = [labels_of(in_graph(**said).to_bytes()) for said in (one, several)]
+    assert found == [["layers.0.layer=3"], ["layers.0.inner.layer=3"]]
+
+
+def test_labels_that_are_joined_afterwards(torch: Any) -> None:
+    """`torch.cuda._annotate_cuda_graph_trace` adds them to a trace of Kineto, as texts."""
+    joiner = importlib.import_module("torch.cuda._annotate_cuda_graph_trace")
+    trace = json.loads(in_graph().to_bytes())
+    (node,) = (event["args"]["graph node id"] for event in trace["traceEvents"] if event.get("cat") == "kernel")
+    joiner.annotate_trace(trace, {node: [{"region": "prefill", "layer": 3}, {"name": "inner"}]})
+    assert labels_of(json.dumps(trace).encode()) == ["inner.layer=3.region=prefill"]

@@ -21,6 +21,8 @@ from traceanalyzer.report.model import Report
 from traceanalyzer.report.names import clean
 from traceanalyzer.report.section import Section, Topic
 from traceanalyzer.sections.findings import outcome
+from traceanalyzer.sections.steps import writer
+from traceanalyzer.trace.model import KINETO
 
 __all__ = ["TOP", "WIDTH", "fit", "plain", "render", "show", "show_sections"]
 
@@ -211,7 +213,11 @@ def _header(report: Report, width: int, language: Language) -> str:
     if report.trace is not None:
         facts = {"events": report.trace.events, "span": report.trace.span_ns}
         room = width - cell_len(language.text(_HEADER, name="", **facts))
-        return language.text(_HEADER, name=fit(name, max(_SHORTEST_NAME, room)), **facts)
+        header = language.text(_HEADER, name=fit(name, max(_SHORTEST_NAME, room)), **facts)
+        # who reads a trace of Kineto in C++ need not be told; others leave out what may be missed here
+        written = () if report.trace.writer == KINETO else writer(report.trace)
+        told = (clean(language.labelled(fact.label, language.quantity(fact.value, fact.unit))) for fact in written)
+        return "\n".join((header, *(fit(text, width) for text in told)))
     tables = report.result("tables", tuple)
     return language.text(_TABLES, name=name, count=len(tables)) if tables else name
 

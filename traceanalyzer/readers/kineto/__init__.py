@@ -11,6 +11,7 @@
     accelerators   events of devices that write no kernels
     details        events of devices from other writers of torch, in the form that Kineto has
     implausible    what cannot be true of a trace
+    labels         what a program says of kernels of its graphs under keys of its own
     merged         ranks that a script merged into one file
     recovery       a window that does not decode is read one event at a time, so that a broken event loses one event
     scanning       plain text goes straight to columns in C (`_scan.c`); nothing but time depends on it
