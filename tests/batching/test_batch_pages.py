@@ -16,6 +16,7 @@ import pytest
 
 from tests.batching.making import batch, population, trace, write
 from tests.builders import A100, TraceBuilder
+from tests.builders.memory_snapshot import MemoryRecorder
 from tests.cli.running import TRAINING, call
 from traceanalyzer.batching import ReportOptions, index, summary
 
@@ -251,3 +252,13 @@ def test_no_two_landmarks_have_one_name(tmp_path: Path) -> None:
     landmarks = re.findall(r"<(?:section|nav|[^>]*role=\"region\")[^>]*aria-label(?:ledby)?=\"([^\"]+)\"", text)
     assert landmarks
     assert len(set(landmarks)) == len(landmarks)
+
+
+def test_what_limits_a_snapshot_of_memory_has_a_name(tmp_path: Path) -> None:
+    memory = MemoryRecorder()
+    memory.alloc(5 << 20)
+    (tmp_path / "in").mkdir()
+    memory.write(tmp_path / "in" / "snapshot.pickle")
+    batch(tmp_path / "in", tmp_path / "out", options=ReportOptions(formats=("json",), language="ru"))
+    shown = page(tmp_path / "out")
+    assert "занятая память" in itertools.chain.from_iterable(shown.rows)

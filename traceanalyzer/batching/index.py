@@ -109,6 +109,8 @@ BOUNDS = {
     "compilation": Text("batch-bound-compilation", "compilation"),
     "start-up": Text("batch-bound-start-up", "start-up"),
     "capture": Text("batch-bound-capture", "capture of a graph"),
+    "memory": Text("batch-bound-memory", "memory in use", "what a snapshot of memory is about"),
+    "hang": Text("batch-bound-hang", "a hang"),
     "none": Text("batch-bound-none", "nothing in particular"),
 }
 """What bounds a step, by the value of `report.model.Headline.bound`."""

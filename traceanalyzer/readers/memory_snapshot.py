@@ -8,7 +8,8 @@ all of a file, become rows and numbers while the file is read, so that a file of
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import itemgetter
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - it is an exception
 from typing import Any
@@ -54,6 +55,8 @@ _ROWS = np.dtype(
     [("action", "u1"), ("address", "<u8"), ("size", "<i8"), ("stream", "<i8"), ("time_us", "<i8"), ("frames", "<i4"),
      ("device_free", "<i8")]
 )  # fmt: skip
+_USUAL = ("action", "addr", "size", "stream", "time_us", "frames")
+"""What most entries have."""
 _LONGEST = 1000
 """Letters of a name that are kept."""
 _MOST_DEVICES = 1024
@@ -82,7 +85,7 @@ def read(source: Source) -> MemorySnapshot:
     rows = _Rows()
     try:
         if data.startswith(plain_data.PROTOCOLS):
-            content = plain_data.loads(data, rows.shrunk)
+            content = plain_data.loads(data, rows.shrunk, rows.row_of)
         else:
             content = rows.of_json(plain_data.loads_json(data))
     except plain_data.NotPlainError as error:
@@ -159,6 +162,25 @@ class _Rows:
             return -1
         self.count += 1
         return self.count - 1
+
+    def row_of(self, names: tuple[str, ...]) -> Callable[[list[Any]], int] | None:
+        """What takes the values of entries with these keys; None if they are no entries, or lack what most have."""
+        if not set(_USUAL) <= set(names) or {"filename", "device_free"} & set(names):
+            return None
+        chosen = itemgetter(*map(names.index, _USUAL))
+        pack, action_of, stack, entries = _ROW.pack, _ACTION.get, self.stack, self.entries
+
+        def add(values: list[Any]) -> int:
+            action, address, size, stream, time_us, frames = chosen(values)
+            try:
+                entries.extend(pack(action_of(action, _OTHER), address, size, stream, time_us, stack(frames), -1))
+            except (StructError, TypeError):
+                self.damaged += 1
+                return -1
+            self.count += 1
+            return self.count - 1
+
+        return add
 
     def table(self) -> np.ndarray:
         """All entries, in the order of the file."""

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - it is an exception
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -68,23 +68,26 @@ _MEMORY = "would take many times its size in memory"
 
 Shrink = Callable[[dict[str, Any]], Any]
 """Takes a finished dict, and returns what stands in its place; None keeps it."""
+ShrinkRow = Callable[[tuple[str, ...]], Callable[[list[Any]], Any] | None]
+"""Takes the keys of dicts of plain values, and returns what takes their values instead of such a dict; None: nothing."""
 
 
 class NotPlainError(Exception):
     """A file holds more than plain data, is damaged, or would take too much memory; the text says which."""
 
 
-def loads(data: bytes, shrink: Shrink | None = None) -> Any:
+def loads(data: bytes, shrink: Shrink | None = None, shrink_row: ShrinkRow | None = None) -> Any:
     """The plain data of a pickle.
 
     Args:
         data: The whole pickle.
         shrink: Is given each dict of several items once it is finished.
+        shrink_row: Says how to do the same without a dict, for those of which there are very many.
 
     Raises:
         NotPlainError: It names or calls code, is damaged or cut, or takes more memory than it may.
     """
-    machine = _Machine(data, shrink)
+    machine = _Machine(data, shrink, shrink_row)
     try:
         return machine.run()
     except (IndexError, KeyError, StructError):
@@ -108,11 +111,21 @@ def loads_json(data: bytes) -> Any:
         raise NotPlainError("is damaged or cut") from None
 
 
+class _Layout(NamedTuple):
+    """How dicts with certain keys are written."""
+
+    written: re.Pattern[bytes]
+    """Their opcodes, the values as groups."""
+    names: tuple[str, ...]
+    row: Callable[[list[Any]], Any] | None
+    """Makes them smaller, given their values; None if nothing does."""
+
+
 class _Machine:
     """The stack machine of pickle, without what runs code."""
 
-    def __init__(self, data: bytes, shrink: Shrink | None) -> None:
-        self.data, self.shrink = data, shrink
+    def __init__(self, data: bytes, shrink: Shrink | None, shrink_row: ShrinkRow | None) -> None:
+        self.data, self.shrink, self.shrink_row = data, shrink, shrink_row
         self.stack: list[Any] = []
         self.outer: list[list[Any]] = []
         """The stacks before each mark."""
@@ -126,8 +139,8 @@ class _Machine:
         """Lists of sizes that were read, by their opcodes."""
         self.known: dict[bytes, Any] = {}
         """Some of what is remembered and some numbers, by their opcodes."""
-        self.layouts: list[tuple[re.Pattern[bytes], tuple[str, ...]]] = []
-        """Opcodes of dicts with certain keys, the values as groups, and these keys; that of the last dict is first."""
+        self.layouts: list[_Layout] = []
+        """Those of dicts with certain keys; that of the last dict is first."""
         self.handlers = self._table()
 
     def run(self) -> Any:
@@ -282,8 +295,8 @@ class _Machine:
 
     def _flat(self, at: int, shrink: Shrink) -> int:
         """Read a dict of plain values at once, and return where it ends; 0 if it is something else."""
-        for place, (layout, _) in enumerate(self.layouts):
-            if found := layout.match(self.data, at):
+        for place, layout in enumerate(self.layouts):
+            if found := layout.written.match(self.data, at):
                 if place:
                     self.layouts.insert(0, self.layouts.pop(place))
                 break
@@ -295,9 +308,21 @@ class _Machine:
             raise NotPlainError(_MEMORY)
         place = len(self.memo)
         self.memo.append(None)
-        known, plain = self.known, self._plain
-        values = [known[written] if written in known else plain(written) for written in found.groups()]
-        made = dict(zip(self.layouts[0][1], values, strict=True))
+        known, plain, number = self.known, self._plain, int.from_bytes
+        values = [
+            known[written]
+            if written in known
+            else number(written[2:], "little", signed=True)  # addresses and times: a third of all values
+            if written[0] == _LONG
+            else plain(written)
+            for written in found.groups()
+        ]
+        layout = self.layouts[0]
+        if layout.row is not None:
+            self.memo[place] = smaller = layout.row(values)
+            self._push(smaller)
+            return found.end()
+        made = dict(zip(layout.names, values, strict=True))
         smaller = shrink(made)
         if smaller is None:
             self._pay(_CONTAINER + _ITEM * len(made))
@@ -316,7 +341,8 @@ class _Machine:
             return None
         written = b"".join(re.escape(key) + b"(" + _VALUE + b")" for key in keys)
         layout = re.compile(rb"\x94\(" + written + b"u", re.DOTALL)
-        self.layouts = [(layout, names), *self.layouts[: _MOST_LAYOUTS - 1]]
+        row = None if self.shrink_row is None else self.shrink_row(names)
+        self.layouts = [_Layout(layout, names, row), *self.layouts[: _MOST_LAYOUTS - 1]]
         return layout.match(self.data, at)
 
     def _plain(self, written: bytes) -> Any:
