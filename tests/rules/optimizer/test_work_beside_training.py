@@ -104,6 +104,18 @@ def fires_on_a_collection() -> TraceBuilder:
     return training(body)
 
 
+def drawing(loop: Training, number: int) -> None:
+    """A function of the program writes a picture with a library."""
+    frame = loop.host.frame
+    with frame("train.py(16): show"), frame("PIL/Image.py(2593): save"), frame("PIL/ImageFile.py(678): _encode_tile"):
+        loop.host.work(2000)
+
+
+def fires_on_a_picture() -> TraceBuilder:
+    """A picture of samples is written in each step."""
+    return training(drawing)
+
+
 def quiet() -> TraceBuilder:
     """Nothing else is done."""
     return training(lambda loop, number: None)
@@ -200,6 +212,7 @@ def test_the_code_is_of_the_same_kind_of_work(trace: TraceBuilder, shown: str) -
         (fires_on_linear_algebra, "linear algebra", 3 * 500),
         (fires_on_histograms, "histograms", 3 * 500),
         (fires_on_a_collection, "garbage", 2003),
+        (fires_on_a_picture, "writing pictures", 2008),
     ],
 )
 def test_time_of_each_kind(build: Callable[[], TraceBuilder], what: str, time_us: int) -> None:
@@ -210,6 +223,14 @@ def test_time_of_each_kind(build: Callable[[], TraceBuilder], what: str, time_us
     low, high = finding.saving.direct_ns_per_step
     assert 0.75 * time_us * 1000 <= low <= 0.8 * time_us * 1000
     assert high == pytest.approx(time_us * 1000, abs=2000)
+
+
+def test_a_picture_is_written_at_the_line_of_the_program_and_prepares_no_inputs() -> None:
+    (finding,) = findings(fires_on_a_picture(), RULE)
+    assert finding.evidence[0].where[0].name == "train.py(16): show"
+    assert [line.name for entry in finding.where for line in entry.lines] == ["train.py(16): show"]
+    assert not findings(fires_on_a_picture(), "preprocessing-in-step")
+    assert not findings(fires_on_a_picture(), "host-waits-or-logs")
 
 
 def test_the_pass_of_another_rule_is_not_told_again() -> None:

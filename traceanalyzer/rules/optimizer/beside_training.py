@@ -45,6 +45,7 @@ _TEXTS: Mapping[str, tuple[Text, Text, Text]] = {
         _PAGE.text("subject-garbage-collection"),
         _PAGE.text("advice-garbage-collection"),
     ),
+    "writing": (_PAGE.text("what-writing"), _PAGE.text("subject-writing"), _PAGE.text("advice-writing")),
 }
 """What is done, what was measured, and what to change, by kind."""
 _CODE: Mapping[str, str | None] = {
