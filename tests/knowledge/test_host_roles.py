@@ -46,6 +46,9 @@ FRAMES = (
     ("PIL/ImageFile.py(678): _encode_tile", "writing"),
     ("PIL/ImageFile.py(200): load", "preprocessing"),
     ("pandas/core/generic.py(3): to_csv", "writing"),
+    ("serve.py(12): load_model", "preparation"),
+    ("torch/ao/quantization/quantize.py(483): quantize_dynamic", "preparation"),
+    ("model.py(12): convert_to_text", None),
     ("train.py(9): save_checkpoint", "checkpointing"),
 )
 MARKS = (

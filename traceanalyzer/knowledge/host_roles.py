@@ -53,6 +53,8 @@ OUTPUTS = "postprocessing"
 """Role of work that converts results of a model to what is shown or stored."""
 WRITING = "writing"
 """Role of work that stores results: pictures, tables, figures."""
+PREPARATION = "preparation"
+"""Role of work that makes a model ready to run: loading, converting, quantizing it."""
 REQUESTS = "requests"
 """Role of waits for work from outside: for a queue, a connection, or an event loop that has nothing to run."""
 
@@ -83,6 +85,19 @@ ROLES: tuple[HostRole, ...] = (
         builtins=AnyOf(
             r"^<built-in method (?:get of _queue\.SimpleQueue|_?accept of _?socket\.)",
             r"^<method '(?:get' of '_queue\.SimpleQueue|_?accept' of '_socket\.socket)' objects>",
+        ),
+    ),
+    HostRole(
+        PREPARATION,
+        functions=AnyOf(
+            r"_?(?:load|build|create|make|prepare|quantize|convert)_(?:the_)?(?:model|network|checkpoint|pretrained"
+            r"|weights|state_dict)s?",
+            "from_pretrained|quantize_dynamic",
+        ),
+        files=AnyOf(
+            r"(?:^|/)torch/ao/quantization/(?:quantize\w*|fx/\w+)\.py: ",
+            r"(?:^|/)torchao/quantization/quant_api\.py: ",
+            r"(?:^|/)torch/(?:hub\.py: load$|__init__\.py: compile$|jit/_(?:script|trace)\.py: _?(?:script|trace)$)",
         ),
     ),
     HostRole(
