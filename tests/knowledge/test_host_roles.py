@@ -36,6 +36,20 @@ FRAMES = (
     ("<built-in function collect>", "garbage-collection"),
     ("<built-in method item of Tensor object at 0x7f>", None),
     ("torch/_dynamo/guards.py(3): check", "guards"),
+    ("queue.py(154): get", "requests"),
+    ("my/queue_items.py(3): get", None),
+    ("selectors.py(452): select", "requests"),
+    ("<built-in method get of _queue.SimpleQueue object at 0x7f>", "requests"),
+    ("<built-in method acquire of _thread.lock object at 0x7f>", None),
+    ("train.py(16): save_samples", "writing"),
+    ("PIL/Image.py(2593): save", "writing"),
+    ("PIL/ImageFile.py(678): _encode_tile", "writing"),
+    ("PIL/ImageFile.py(200): load", "preprocessing"),
+    ("pandas/core/generic.py(3): to_csv", "writing"),
+    ("serve.py(12): load_model", "preparation"),
+    ("torch/ao/quantization/quantize.py(483): quantize_dynamic", "preparation"),
+    ("model.py(12): convert_to_text", None),
+    ("train.py(9): save_checkpoint", "checkpointing"),
 )
 MARKS = (
     ("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", "loader"),
@@ -62,6 +76,19 @@ def test_roles_of_frames(name: str, role: str | None) -> None:
 @pytest.mark.parametrize(("name", "role"), MARKS)
 def test_roles_of_marks(name: str, role: str | None) -> None:
     assert host_roles.of_mark(name) == role
+
+
+@pytest.mark.parametrize(
+    ("name", "waits"),
+    [
+        ("<method 'acquire' of '_thread.lock' objects>", True),
+        ("<built-in method acquire of _thread.lock object at 0x7f>", True),
+        ("<method 'poll' of 'select.epoll' objects>", True),
+        ("<method 'get' of 'dict' objects>", False),
+    ],
+)
+def test_calls_that_wait(name: str, waits: bool) -> None:
+    assert host_roles.is_waiting(name) is waits
 
 
 def test_ids_are_unique() -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.builders import TraceBuilder
+from tests.builders.timeline import Host, finish
 from tests.reading import read_built
 from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.context import Context
@@ -148,3 +149,20 @@ def test_threads_that_launch_are_in_the_order_of_their_device_events() -> None:
     context = Context(read_built(trace))
     found = [context.trace.threads[row].tid for row in host_activity.launching_threads(context)]
     assert found == ["2", "3"]
+
+
+@pytest.mark.parametrize(
+    ("around", "expected"),
+    [("serve.py(12): load_model", "serve.py(12): load_model"), ("json/tool.py(3): run", "scipy/a.py(7): solve")],
+)
+def test_a_line_is_that_of_the_program_around_a_library(around: str, expected: str) -> None:
+    trace = TraceBuilder()
+    host = Host(trace, at=0)
+    with host.frame("serve.py(90): main"):
+        host.work(100)
+        with host.frame(around), host.frame("scipy/a.py(7): solve"), host.frame("typing_extensions.py(3): wrapper"):
+            host.work(20)
+    context = Context(read_built(finish(trace)))
+    (code,) = host_activity.python_lines(context, np.zeros(1, np.int32), np.array([110_000])).tolist()
+    # main is around most of the recording, and tells less than the function of the library
+    assert context.trace.names[code] == expected

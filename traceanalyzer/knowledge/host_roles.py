@@ -37,6 +37,8 @@ _WAITING = re.compile(
     r"^<built-in (?:function (?:sleep|select|read|recv|waitpid)>"
     r"|method (?:sleep|poll|select|acquire|recv|recv_into) of "
     r"|method (?:read|read1|readinto|readline|readall) of _io\.(?:FileIO|Buffered\w+|TextIOWrapper) )"
+    r"|^<method '(?:acquire|recv|recv_into|poll|select|accept|_accept|get)' of "
+    r"'(?:_thread|_socket|select|_queue|_multiprocessing)\.\w+' objects>"
 )
 
 _DATA = r"(?:image|video|audio|frame|text|input|batch|data|sample|example|prompt|query|document)s?"
@@ -49,6 +51,12 @@ INPUTS = ("preprocessing", "tokenization")
 """Roles of work that converts raw data to model inputs."""
 OUTPUTS = "postprocessing"
 """Role of work that converts results of a model to what is shown or stored."""
+WRITING = "writing"
+"""Role of work that stores results: pictures, tables, figures."""
+PREPARATION = "preparation"
+"""Role of work that makes a model ready to run: loading, converting, quantizing it."""
+REQUESTS = "requests"
+"""Role of waits for work from outside: for a queue, a connection, or an event loop that has nothing to run."""
 
 ROLES: tuple[HostRole, ...] = (
     HostRole(
@@ -64,6 +72,48 @@ ROLES: tuple[HostRole, ...] = (
         functions=AnyOf(rf"_?post_?process(?:ing)?(?:_{_DATA})?", r"(?:pt|numpy|tensor|latents?)_to_(?:pil|numpy)"),
         files=AnyOf(r"(?:^|/)(?:image|video|audio)_process\w*\.py: _?post_?process"),
         marks=AnyOf("(?i)" + _WORD + r"post-?process(?:ing)?(?![A-Za-z0-9_])"),
+    ),
+    HostRole(
+        REQUESTS,
+        files=AnyOf(
+            r"(?:^|/)queue\.py: get$",
+            r"(?:^|/)multiprocessing/queues\.py: get$",
+            r"(?:^|/)selectors\.py: select$",
+            r"(?:^|/)socket\.py: accept$",
+            r"(?:^|/)zmq/sugar/(?:poll\.py: poll|socket\.py: recv\w*)$",
+        ),
+        builtins=AnyOf(
+            r"^<built-in method (?:get of _queue\.SimpleQueue|_?accept of _?socket\.)",
+            r"^<method '(?:get' of '_queue\.SimpleQueue|_?accept' of '_socket\.socket)' objects>",
+        ),
+    ),
+    HostRole(
+        PREPARATION,
+        functions=AnyOf(
+            r"_?(?:load|build|create|make|prepare|quantize|convert)_(?:the_)?(?:model|network|checkpoint|pretrained"
+            r"|weights|state_dict)s?",
+            "from_pretrained|quantize_dynamic",
+        ),
+        files=AnyOf(
+            r"(?:^|/)torch/ao/quantization/(?:quantize\w*|fx/\w+)\.py: ",
+            r"(?:^|/)torchao/quantization/quant_api\.py: ",
+            r"(?:^|/)torch/(?:hub\.py: load$|__init__\.py: compile$|jit/_(?:script|trace)\.py: _?(?:script|trace)$)",
+        ),
+    ),
+    HostRole(
+        WRITING,
+        functions=AnyOf(
+            r"_?(?:save|write|dump|store|export)_(?:the_)?(?:image|sample|figure|plot|grid|picture|video|audio|frame|mask"
+            r"|result|prediction|output|thumbnail|png|jpe?g|wav|csv|json)s?(?:_\w+)?",
+            "savefig|imsave|imwrite|mimsave|mimwrite|to_(?:csv|parquet|json|pickle|excel|hdf|feather)|savez(?:_compressed)?",
+        ),
+        files=AnyOf(
+            r"(?:^|/)PIL/.*: (?:save|_save(?:_\w+)?|_encode\w*|encode\w*)$",
+            r"(?:^|/)torchvision/(?:utils\.py: save_image|io/.*: (?:write|encode)_\w+)$",
+        ),
+        marks=AnyOf(
+            "(?i)" + _WORD + r"(?:save|write)[ _](?:images?|samples?|results?|predictions?|outputs?|pictures?)"
+        ),
     ),
     HostRole(
         "preprocessing",
@@ -82,7 +132,7 @@ ROLES: tuple[HostRole, ...] = (
             r"(?:^|/)torchvision/(?:transforms|io)/",
             r"(?:^|/)(?:albumentations|imgaug|cv2|av|decord|torchcodec|imageio|skimage|librosa)/",
             # making a picture of an array has the purpose of its caller
-            r"(?:^|/)PIL/(?!.*: (?:fromarray|frombuffer|frombytes|tobytes|_?save(?:_\w+)?)$)",
+            r"(?:^|/)PIL/(?!.*: (?:fromarray|frombuffer|frombytes|tobytes)$)",
             r"(?:^|/)kornia/augmentation/",
             r"(?:^|/)torchaudio/(?:transforms|compliance|backend|_backend)",
         ),
@@ -154,7 +204,7 @@ def is_waiting(name: str) -> bool:
 
 def of_frame(name: str) -> str | None:
     """The role of a Python frame or of a built-in function; None if the name matches none."""
-    if name.startswith("<built-in "):
+    if name.startswith(("<built-in ", "<method ")):
         return next((role.id for role in ROLES if role.builtins and role.builtins.compiled.search(name)), None)
     if name.startswith("nn.Module: "):
         return _of_module(name)

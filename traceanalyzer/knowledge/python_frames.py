@@ -54,7 +54,8 @@ _STANDARD = """
     json keyword linecache locale logging lzma mimetypes multiprocessing ntpath numbers opcode operator os pathlib
     pickle pkgutil platform posixpath pprint queue random re reprlib runpy sched selectors shlex shutil signal socket
     socketserver sre_compile sre_parse ssl stat string struct subprocess sysconfig tarfile tempfile textwrap threading
-    timeit token tokenize traceback types typing unittest urllib uuid warnings weakref xml zipfile zipimport zoneinfo
+    timeit token tokenize traceback types typing typing_extensions unittest urllib uuid warnings
+    weakref xml zipfile zipimport zoneinfo
 """
 STANDARD = frozenset(_STANDARD.split())
 """Standard library modules that occur in traces, except those whose names are common for files of programs."""
@@ -99,6 +100,12 @@ def is_own(name: str) -> bool:
     """Whether a frame is a named function of the program, not of a library or the interpreter."""
     frame = parse(name)
     return frame is not None and _is_own_path(frame.path) and _ANONYMOUS.fullmatch(frame.function) is None
+
+
+def is_of_program(name: str) -> bool:
+    """Whether a frame is code of the program, with a name or without."""
+    frame = parse(name)
+    return frame is not None and _is_own_path(frame.path)
 
 
 def is_own_file(path: str) -> bool:

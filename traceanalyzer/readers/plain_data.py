@@ -69,7 +69,7 @@ _MEMORY = "would take many times its size in memory"
 Shrink = Callable[[dict[str, Any]], Any]
 """Takes a finished dict, and returns what stands in its place; None keeps it."""
 ShrinkRow = Callable[[tuple[str, ...]], Callable[[list[Any]], Any] | None]
-"""Takes the keys of dicts of plain values, and returns what takes their values instead of such a dict; None: nothing."""
+"""Takes the keys of dicts of plain values; returns what takes their values instead of such a dict, None: nothing."""
 
 
 class NotPlainError(Exception):

@@ -45,6 +45,8 @@ _ADVICE_BY_ROLE: Mapping[str | None, Text] = {
     "checkpointing": _PYTHON_GAP.text("advice-checkpointing"),
     "logging": _PYTHON_GAP.text("advice-logging"),
     "sleep": _PYTHON_GAP.text("advice-sleep"),
+    "writing": _PYTHON_GAP.text("advice-writing"),
+    "preparation": _PYTHON_GAP.text("advice-preparation"),
 }
 
 _RECURRING = 10

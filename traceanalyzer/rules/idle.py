@@ -40,7 +40,7 @@ is not noise."""
 
 def _underutilized_in_trace(facts: Facts, limits: Limits) -> Drafts:
     idle = idle_time.enough(facts, limits["events"])
-    if facts.tells_little or facts.is_startup:
+    if facts.tells_little or facts.is_startup or host_owners.waits_for_requests(facts):
         return  # the headline says so
     if _waits_for_nothing(facts, idle):
         raise Missing(_UNDERUTILIZED.text("elsewhere")())

@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from math import fsum
 from statistics import fmean, median
 
+from traceanalyzer.analyzers.host import HostOwner
 from traceanalyzer.analyzers.kernels.accelerators import Accelerators
 from traceanalyzer.analyzers.phases import Phases
 from traceanalyzer.analyzers.phases.kinds import StepKind
 from traceanalyzer.analyzers.serving import decode_graphs
 from traceanalyzer.analyzers.waits import Synchronizations
 from traceanalyzer.knowledge.inputs import Shape
-from traceanalyzer.rules.engine import places, program
+from traceanalyzer.rules.engine import host_owners, places, program
 from traceanalyzer.rules.engine.change import DeviceWork
 from traceanalyzer.rules.engine.event_times import EventTimes
 from traceanalyzer.rules.engine.facts import OperatorFact
@@ -227,6 +228,10 @@ def _excess(batch: decode_graphs.DecodeBatch, graphs: Sequence[decode_graphs.Dec
 
 
 def _queue(facts: Facts, limits: Limits) -> Drafts:
+    found = host_owners.for_requests(facts)
+    if found is not None and found[1] >= limits["idle_share"] * facts.step_ns:
+        yield _without_load(facts, limits, *found)
+        return
     waits = facts.need("synchronizations", Synchronizations)
     if not _serves_at_once(facts):
         raise Missing(_QUEUE.text("no-server")())
@@ -249,6 +254,21 @@ def _queue(facts: Facts, limits: Limits) -> Drafts:
         "busy": busy / span,
     }
     yield Draft((_QUEUE.evidence(limits, "waiting", waiting, where),), params=params, severity="info")
+
+
+def _without_load(facts: Facts, limits: Limits, owner: HostOwner, time: float) -> Draft:
+    """What is said of a server that waits for requests, which no change of the program makes shorter."""
+    share = time / facts.step_ns
+    subject = _QUEUE.text("subject-load")()
+    evidence = _QUEUE.evidence(limits, "idle_share", share, (host_owners.place(owner, time),), subject=subject)
+    return Draft(
+        (evidence,),
+        params={"owner": host_owners.name(owner), "time": time, "step": facts.step_ns, "rest": facts.step_ns - time},
+        severity="low",
+        title=_QUEUE.text("title-load"),
+        summary=_QUEUE.text("summary-load"),
+        advice=_QUEUE.text("advice-load"),
+    )
 
 
 def _serves_at_once(facts: Facts) -> bool:

@@ -10,7 +10,7 @@ from statistics import correlation, median
 
 from traceanalyzer.analyzers.loader import DataLoader
 from traceanalyzer.report.message import Text
-from traceanalyzer.rules.engine import program
+from traceanalyzer.rules.engine import host_owners, program
 from traceanalyzer.rules.engine.places import longest_steps
 from traceanalyzer.rules.engine.rule import Draft, Drafts, Facts, Limits, Missing, page
 from traceanalyzer.structure.recording import RecordedStep, Recording
@@ -40,6 +40,8 @@ def _outliers(facts: Facts, limits: Limits) -> Drafts:
     typical = recording.typical_step_ns
     if typical is None or recording.steps_from == "whole-trace" or len(recording.steps) < limits["steps"]:
         raise Missing(_OUTLIERS.text("few")())
+    if host_owners.waits_for_requests(facts):
+        return  # which come when they come
     inner = [step for step in recording.steps if step.reason not in _EDGES]
     alike = _alike(facts, inner)
     if len(alike) >= limits["steps"] and _ratio(alike) > limits["uneven"]:

@@ -28,6 +28,9 @@ _LEAST = 0.01
 _ROLES = {
     "preprocessing": Text("owners-preprocessing", "input preprocessing", "making a model's inputs out of raw data"),
     "postprocessing": Text("owners-postprocessing", "output postprocessing", "making results out of a model's outputs"),
+    "requests": Text("owners-requests", "waiting for requests", "for work from outside of the program"),
+    "preparation": Text("owners-preparation", "preparation of a model", "loading, converting or quantizing it"),
+    "writing": Text("owners-writing", "saving of results", "writing pictures, tables or figures"),
     "tokenization": Text("owners-tokenization", "tokenization"),
     "sampling": Text("owners-sampling", "sampling", "choosing the next token"),
     "buffer-broadcast": Text(

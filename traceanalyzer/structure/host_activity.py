@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
-from traceanalyzer.knowledge import marks
+from traceanalyzer.knowledge import marks, python_frames
 from traceanalyzer.knowledge.first_match import finds
 from traceanalyzer.structure.context import Context, cached
 from traceanalyzer.structure.gaps import times_of
@@ -69,6 +69,8 @@ _is_fused = finds(r"^fused_|^prim::(CudaFusion|TensorExpr)\w{0,16}Group|^nvfuser
 """Whether an operator is one that a fuser of TorchScript (NNC, NVFuser) made of several."""
 _is_fallback = finds(r"^fallback_function$")
 """Whether an operator is the way to code of TorchScript that may be fused."""
+_PART = 0.5
+"""Greatest share of the recording for which a function tells where time goes (own choice: most are much shorter)."""
 _HUNDRED = 100
 """A first call that takes this many times as long as the work itself compiles it."""
 _LATER_CALLS = 3
@@ -88,7 +90,7 @@ _is_of_tensors = finds(r"^(aten|quantized|mkldnn|pyg|torch[a-z_]*)::")
 _LONG_ON_CPU_NS = 200_000
 """Own choice: ten times what an operator takes to launch its kernel with shapes recorded (20 us)."""
 is_library_line = finds(
-    r"(^|[\\/])torch[\\/]|^(contextlib|functools|threading|queue|runpy|selectors|socket|copy|typing|abc)\.py\("
+    r"(^|[\\/])torch[\\/]|^(contextlib|functools|threading|queue|runpy|selectors|socket|copy|typing\w*|abc)\.py\("
     r"|^(multiprocessing|concurrent|asyncio|importlib|collections)[\\/]|<frozen "
 )
 """Whether a frame is of PyTorch itself or of the standard library."""
@@ -375,21 +377,28 @@ def _innermost(slices: HostEvents | Launches | Frames, rows: I64, thread: I32, t
 def python_lines(context: Context, thread: I32, times: I64) -> I64:
     """For each point in time, the code of the name of the Python line that runs, or -1.
 
-    The innermost frame outside of PyTorch and the standard library; without one, the innermost frame with a line.
+    The innermost frame of the program's own code that is part of the recording only; without one, that outside of
+    PyTorch and the standard library; without one, the innermost frame with a line.
     """
-    frames, (lines, own) = context.trace.frames, context.cached(rows_with_lines)
-    found = innermost(frames, own, thread, times)
-    homeless = np.flatnonzero(found == NO_PARENT)
-    if len(homeless):
-        found[homeless] = innermost(frames, lines, thread[homeless], times[homeless])
+    frames = context.trace.frames
+    found = np.full(len(times), NO_PARENT, np.int64)
+    for rows in context.cached(rows_with_lines):
+        homeless = np.flatnonzero(found == NO_PARENT)
+        if len(homeless):
+            found[homeless] = innermost(frames, rows, thread[homeless], times[homeless])
     return np.where(found == NO_PARENT, -1, take_or(frames.name, found, -1))
 
 
-def rows_with_lines(context: Context) -> tuple[I64, I64]:
-    """Rows of the table of frames: Python lines, and those outside of PyTorch and the standard library."""
+def rows_with_lines(context: Context) -> tuple[I64, I64, I64]:
+    """Rows of the table of frames, the most telling first: the program's own, outside of PyTorch, and any with a line.
+
+    A function around most of the recording, such as `main`, does not tell where in a library the time goes.
+    """
     names, frames = context.trace.names, context.trace.frames
     lines = np.flatnonzero(names.where(is_python_line)[frames.name])
-    return lines, lines[~names.where(is_library_line)[frames.name[lines]]]
+    others = lines[~names.where(is_library_line)[frames.name[lines]]]
+    is_part = frames.dur_ns[others] <= _PART * context.trace.info.span_ns
+    return others[is_part & names.where(python_frames.is_of_program)[frames.name[others]]], others, lines
 
 
 class LineTree(msgspec.Struct, frozen=True):

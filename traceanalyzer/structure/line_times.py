@@ -33,7 +33,7 @@ def line_times(context: Context, thread: I32, start: I64, end: I64) -> LineTimes
         start: Start of each span in ns.
         end: End of each span in ns.
     """
-    frames, (_, own) = context.trace.frames, context.cached(host_activity.rows_with_lines)
+    frames, (_, own, _) = context.trace.frames, context.cached(host_activity.rows_with_lines)
     of_thread = rows_by(frames.thread[own])
     spans, begins = [np.arange(len(start))], [start]
     for place, rows in members(thread):

@@ -144,7 +144,8 @@ def test_a_figure_is_exact_and_stays_in_its_line() -> None:
 @pytest.mark.parametrize("code", ["en", "ru"])
 def test_the_first_of_two_times_has_no_unit_and_both_are_figures(code: str) -> None:
     text = "1.0 of 3.7 ms of kernels, copies and fills are off the critical path: each could take twice as long, one "
-    message = Message("path-slack", {"slack": 1_000_000, "all": 3_700_000}, f"{text}at a time, and the step would not get longer.")
+    text += "at a time, and the step would not get longer."
+    message = Message("path-slack", {"slack": 1_000_000, "all": 3_700_000}, text)
     said = FigureLanguage(of(code)).say(message)
     assert said == of(code).say(message)
     assert isinstance(said, Marked)

@@ -83,7 +83,7 @@ def test_this_time_is_no_gap_of_unknown_purpose() -> None:
     ("frame", "role"),
     [
         ("PIL/Image.py(3374): fromarray", None),
-        ("PIL/Image.py(2500): save", None),
+        ("PIL/Image.py(2500): save", "writing"),
         ("PIL/Image.py(2500): resize", "preprocessing"),
         (TO_PIL, "postprocessing"),
     ],

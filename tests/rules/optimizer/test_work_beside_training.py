@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from tests.builders import TraceBuilder
+from tests.builders.timeline import Host, finish
 from tests.builders.training import Training
 from tests.rules.judging import findings, report, skipped, table
 
@@ -102,6 +103,42 @@ def fires_on_a_collection() -> TraceBuilder:
             loop.host.work(2000)
 
     return training(body)
+
+
+def drawing(loop: Training, number: int) -> None:
+    """A function of the program writes a picture with a library."""
+    frame = loop.host.frame
+    with frame("train.py(16): show"), frame("PIL/Image.py(2593): save"), frame("PIL/ImageFile.py(678): _encode_tile"):
+        loop.host.work(2000)
+
+
+def fires_on_a_picture() -> TraceBuilder:
+    """A picture of samples is written in each step."""
+    return training(drawing)
+
+
+def preparing(requests: int, *, each: int = 1) -> TraceBuilder:
+    """Requests of 20 ms of a layer, of which each so manieth loads the model for 40 ms."""
+    trace = TraceBuilder(devices=())
+    host = Host(trace, at=0)
+    for number in range(requests):
+        with host.annotation(f"ProfilerStep#{number}"), host.frame("serve.py(30): handle"):
+            if number % each == 0:
+                with host.frame("serve.py(12): load_model"), host.frame("copy.py(128): deepcopy"):
+                    host.leaf("aten::clone", 1000)
+                    host.work(39_000)
+            host.leaf("aten::linear", 20_000)
+    return finish(trace)
+
+
+def fires_on_a_model() -> TraceBuilder:
+    """Each request loads the model."""
+    return preparing(6)
+
+
+def trap_once() -> TraceBuilder:
+    """The first request loads the model."""
+    return preparing(6, each=6)
 
 
 def quiet() -> TraceBuilder:
@@ -200,6 +237,7 @@ def test_the_code_is_of_the_same_kind_of_work(trace: TraceBuilder, shown: str) -
         (fires_on_linear_algebra, "linear algebra", 3 * 500),
         (fires_on_histograms, "histograms", 3 * 500),
         (fires_on_a_collection, "garbage", 2003),
+        (fires_on_a_picture, "writing pictures", 2008),
     ],
 )
 def test_time_of_each_kind(build: Callable[[], TraceBuilder], what: str, time_us: int) -> None:
@@ -210,6 +248,26 @@ def test_time_of_each_kind(build: Callable[[], TraceBuilder], what: str, time_us
     low, high = finding.saving.direct_ns_per_step
     assert 0.75 * time_us * 1000 <= low <= 0.8 * time_us * 1000
     assert high == pytest.approx(time_us * 1000, abs=2000)
+
+
+def test_a_picture_is_written_at_the_line_of_the_program_and_prepares_no_inputs() -> None:
+    (finding,) = findings(fires_on_a_picture(), RULE)
+    assert finding.evidence[0].where[0].name == "train.py(16): show"
+    assert [line.name for entry in finding.where for line in entry.lines] == ["train.py(16): show"]
+    assert not findings(fires_on_a_picture(), "preprocessing-in-step")
+    assert not findings(fires_on_a_picture(), "host-waits-or-logs")
+
+
+def test_a_model_is_prepared_once_before_the_loop() -> None:
+    (finding,) = findings(fires_on_a_model(), RULE)
+    assert finding.saving is not None
+    assert finding.saving.direct_ns_per_step == pytest.approx((32_000_000, 40_000_000), rel=0.01)
+    assert finding.action is not None
+    assert finding.action.text == "Prepare the model once, before the loop"
+    assert finding.evidence[0].where[0].name == "serve.py(12): load_model"
+    assert not findings(fires_on_a_model(), "host-waits-or-logs")
+    assert "longest in load_model" in report(fires_on_a_model()).headlines[0].message.text
+    assert not findings(trap_once(), RULE)
 
 
 def test_the_pass_of_another_rule_is_not_told_again() -> None:

@@ -1,14 +1,19 @@
 """Tests of the rule `requests-queue`: numbers worked out by hand, and edges of thresholds.
 
-The programs: a server's threads that wait for one accelerator.
+The programs: a server's threads that wait for one accelerator, and one that waits for requests.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import ExitStack
+
 import pytest
 
 from tests.builders import TraceBuilder
-from tests.rules.judging import findings, skipped
+from tests.builders.timeline import Host, Stream, finish
+from tests.rules.host_work import compute, read_value
+from tests.rules.judging import findings, report, skipped
 from tests.rules.loader.test_dataloader_bound import fires_in_a_table
 
 DEVICE = 17
@@ -44,7 +49,59 @@ def trap_one_request_after_the_other() -> TraceBuilder:
     return serving(threads=1, wait=940)
 
 
+WAITING = ("queue.py(154): get", "threading.py(288): wait", "<method 'acquire' of '_thread.lock' objects>")
+
+
+def answering(wait: int, names: Sequence[str] = WAITING) -> TraceBuilder:
+    """Twelve requests of 20 kernels of 10 us and 2 ms of Python; the program waits for each of them in functions."""
+    trace = TraceBuilder()
+    host, stream = Host(trace, at=0), Stream()
+    for number in range(12):
+        with host.frame("worker.py(58): next_job"), ExitStack() as inner:
+            for name in names:
+                inner.enter_context(host.frame(name))
+            host.work(wait + wait * number // 60)
+        with host.frame("worker.py(71): handle"):
+            for _ in range(20):
+                compute(host, stream, 10)
+            read_value(host, stream)
+            host.work(2000)
+    return finish(trace)
+
+
+def fires_without_load() -> TraceBuilder:
+    """The program takes from a queue in which there is nothing for 30 to 36 ms."""
+    return answering(30_000)
+
+
+def trap_it_sleeps() -> TraceBuilder:
+    """The program pauses by itself."""
+    return answering(30_000, ("<built-in function sleep>",))
+
+
 RULE = "requests-queue"
+
+
+def test_waiting_for_requests_is_said_and_not_counted_as_work() -> None:
+    document = report(fires_without_load())
+    assert document.headlines[0].message.text.startswith("The program waits for requests in `worker.py: next_job`")
+    (finding,) = findings(fires_without_load(), RULE)
+    assert finding.saving is None
+    assert finding.action is not None
+    assert finding.action.text == "Record under load"
+    assert finding.evidence[0].where[0].name == "worker.py(58): next_job"
+    assert finding.evidence[0].observed == pytest.approx(0.93, abs=0.02)
+    for rule in ("gpu-underutilized", "step-time-outliers"):
+        assert not findings(fires_without_load(), rule)
+    (gap,) = findings(fires_without_load(), "host-python-gap")
+    assert gap.saving is not None
+    assert gap.saving.wall_ns_per_step[1] <= 2_000_000
+
+
+def test_a_program_that_is_busy_waits_for_no_requests() -> None:
+    (gap,) = findings(trap_it_sleeps(), "host-python-gap")
+    assert gap.evidence[0].where[0].name == "worker.py(58): next_job"
+    assert not findings(answering(100), RULE)
 
 
 def test_the_mean_number_of_waiting_requests() -> None:

@@ -86,8 +86,8 @@ class HostOwner(OwnerTimes, frozen=True, kw_only=True):
     """Name of the mark, class of the module, name of the function, operator or call."""
     role: str | None
     """What the work is for: `preprocessing`, `postprocessing`, `tokenization`, `sampling`, `buffer-broadcast`,
-    `garbage-collection`, `guards`, `checkpointing`, `logging`, `sleep`, `loader`, `compilation`; null if no name shows
-    it."""
+    `garbage-collection`, `guards`, `checkpointing`, `logging`, `sleep`, `writing`, `requests`, `preparation`, `loader`,
+    `compilation`; null if no name shows it."""
     file: str | None
     """File of the function, or of that of a module's forward pass; null if no stack shows it."""
     line: int | None

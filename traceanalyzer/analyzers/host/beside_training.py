@@ -10,7 +10,8 @@ on the thread that trains:
 * linear algebra: decompositions that no backward pass differentiates;
 * statistics: histograms and quantiles that none differentiates.
 
-Where names of functions or marks show a checkpoint or a collection of garbage, that counts as well.
+Where names of functions or marks show a checkpoint, a collection of garbage, or the writing of pictures, tables or
+figures, that counts as well.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
+from traceanalyzer.knowledge.host_roles import WRITING
 from traceanalyzer.knowledge.inputs import Inputs
 from traceanalyzer.report.message import Text
 from traceanalyzer.structure.analysis import Analysis, Need
@@ -30,11 +32,12 @@ from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.events import Occurrences, event_set
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.module_calls import owners
-from traceanalyzer.structure.owners import owner_index
+from traceanalyzer.structure.owners import OwnerIndex, owner_index
+from traceanalyzer.structure.owners.slices import OwnerKind
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.trace.distinct import ascending, distinct
 from traceanalyzer.trace.intervals import Intervals
-from traceanalyzer.trace.table import I64, UNKNOWN, Bool
+from traceanalyzer.trace.table import I64, UNKNOWN, Bool, take_or
 from traceanalyzer.trace.tree import NO_PARENT
 
 FEWEST = 4
@@ -68,10 +71,10 @@ class WorkBeside(msgspec.Struct, frozen=True):
     """Work of one kind."""
 
     kind: str
-    """`evaluation`, `checkpoint`, `copy`, `linear-algebra`, `statistics` or
-    `garbage-collection`."""
+    """`evaluation`, `checkpoint`, `copy`, `linear-algebra`, `statistics`, `garbage-collection` or `writing`."""
     name: str
-    """What shows it: the first layer of an evaluation, an operator, or the function or mark."""
+    """What shows it: the first layer of an evaluation, an operator, or the function (the program's own, if it is called
+    in one) or mark."""
     steps: int
     """Number of typical steps with such work."""
     runs: int
@@ -142,12 +145,12 @@ def beside_at(context: Context, kind: str) -> Iterator[Occurrences]:
 
 
 def silent_times(context: Context) -> Intervals:
-    """When a checkpoint is written or garbage collected in most of the typical steps of a training."""
+    """When a checkpoint or a result is written or garbage collected in most of the typical steps of a training."""
     steps = program_steps(context).typical
     found = Intervals.none()
     if not _TRAINS.is_met(context):
         return found
-    for kind in ("checkpoint", "garbage-collection"):
+    for kind in ("checkpoint", "garbage-collection", "writing"):
         work = context.cached(_found).get(kind)
         if work is not None and 2 * len(distinct(steps.at(work.start_ns))) >= len(steps):
             found = found | Intervals.union(work.start_ns, work.end_ns)
@@ -157,7 +160,7 @@ def silent_times(context: Context) -> Intervals:
 def _found(context: Context) -> dict[str, _Work]:
     """The work of each kind in the typical steps."""
     calls = context.cached(_calls)
-    named = {"checkpoint": "checkpointing", "garbage-collection": "garbage-collection"}
+    named = {"checkpoint": "checkpointing", "garbage-collection": "garbage-collection", "writing": WRITING}
     found = {
         "evaluation": _evaluations(context, calls),
         "checkpoint": _checkpoints(context, calls),
@@ -301,8 +304,15 @@ def _with_role(context: Context, found: _Work | None, role: str) -> _Work | None
     times = Intervals.union(parts.start_ns[rows], parts.end_ns[rows])
     if found is not None:
         times = times | Intervals.union(found.start_ns, found.end_ns)
-    own = index.owners[int(parts.owner[rows[0]])]
-    return _Work(index.places[int(parts.owner[rows[0]])] or own.name, times.start, times.end)
+    return _Work(_place(index, int(parts.thread[rows[0]]), int(parts.start_ns[rows[0]])), times.start, times.end)
+
+
+def _place(index: OwnerIndex, thread: int, time: int) -> str:
+    """The owner of a moment in one line: the function of the program in which it is, if there is one."""
+    slices, nested = index.slice_at(np.array([thread]), np.array([time])), index.nested
+    own = int(take_or(nested.tree.nearest(nested.kind == OwnerKind.FUNCTION), slices, NO_PARENT)[0])
+    number = int(index.owner[own if own != NO_PARENT else int(slices[0])])
+    return index.places[number] or index.owners[number].name
 
 
 _TRAINS = Need(

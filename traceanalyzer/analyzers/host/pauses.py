@@ -18,7 +18,7 @@ import numpy as np
 
 from traceanalyzer.analyzers.host import beside_training
 from traceanalyzer.knowledge import compiled_code, marks
-from traceanalyzer.knowledge.host_roles import INPUTS
+from traceanalyzer.knowledge.host_roles import INPUTS, PREPARATION, REQUESTS
 from traceanalyzer.report.message import Text
 from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.analysis import Analysis, Need
@@ -46,6 +46,8 @@ _FIRST_GRADIENT = "aten::ones_like"
 _MODULES = "/torch/nn/modules/"
 """Where the files of torch's own modules are."""
 _LEAVES = frozenset({"operator", "call"})
+_OF_OTHERS = frozenset({*INPUTS, PREPARATION, REQUESTS})
+"""Roles of work that is judged by itself."""
 
 
 class PauseOwner(msgspec.Struct, frozen=True):
@@ -175,7 +177,8 @@ def _of_others(context: Context) -> Intervals:
     """When the program's thread is in torch's own modules, or prepares inputs, which is judged by itself."""
     index = context.cached(owner_index)
     parts = index.timeline
-    is_other = np.array([own.role in INPUTS or _is_module_of_torch(own) for own in index.owners] + [False], np.bool_)
+    others = [own.role in _OF_OTHERS or _is_module_of_torch(own) for own in index.owners]
+    is_other = np.array([*others, False], np.bool_)
     rows = is_other[parts.owner]
     return Intervals.union(parts.start_ns[rows], parts.end_ns[rows])
 

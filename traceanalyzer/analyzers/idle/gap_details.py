@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import msgspec
 import numpy as np
 
-from traceanalyzer.knowledge.host_roles import BUFFERS, INPUTS, OUTPUTS
+from traceanalyzer.knowledge.host_roles import BUFFERS, INPUTS, OUTPUTS, REQUESTS
 from traceanalyzer.structure import gap_causes, host_activity
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.gap_causes import CAUSES, EVERY_THREAD
@@ -35,7 +35,7 @@ _OF_THE_DEVICE = (gap_causes.UNRECORDED, gap_causes.PENDING, gap_causes.DEVICE, 
 """Causes of idle time that no earlier launch ends."""
 _THREADS = 8
 """How many launching threads are examined, the busiest first."""
-OF_OTHER_RULES = frozenset({*INPUTS, OUTPUTS, BUFFERS})
+OF_OTHER_RULES = frozenset({*INPUTS, OUTPUTS, BUFFERS, REQUESTS})
 """Roles of work that are separate causes of idle time."""
 
 _AT_ONCE = 10_000

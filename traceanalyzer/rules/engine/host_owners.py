@@ -14,6 +14,7 @@ from traceanalyzer.knowledge import host_roles, marks
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import CodePlace
 from traceanalyzer.report.names import shorten
+from traceanalyzer.rules.engine import program
 from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.structure.events import EventSet
 from traceanalyzer.structure.host_activity import is_loading_overhead
@@ -54,6 +55,25 @@ def on_cpu(facts: Facts) -> HostOwners | None:
     """The owners of the typical steps, whether or not a device was recorded; None if there are none."""
     owners = facts.find("host_owners", HostOwners)
     return owners if owners is not None and owners.steps else None
+
+
+def for_requests(facts: Facts) -> tuple[HostOwner, float] | None:
+    """Who waits for work from outside of a program that does not train, and that time per step in ns; None if nobody.
+
+    Of a program with a device it is the part in which that idles.
+    """
+    owners = on_cpu(facts)
+    role = next((row for row in owners.roles if row.role == host_roles.REQUESTS), None) if owners else None
+    if owners is None or role is None or program.trains(facts):
+        return None
+    time = host_per_step(owners, [role]) if owners.idle_ns is None else idle_per_step(owners, [role])
+    return (owners.rows[role.owner], time) if time else None
+
+
+def waits_for_requests(facts: Facts) -> bool:
+    """Whether most of a step is waiting for requests, so that neither idle devices nor uneven steps tell of a fault."""
+    waits = for_requests(facts)
+    return waits is not None and waits[1] >= _MOST * facts.step_ns
 
 
 def name(row: HostOwner | HostPart) -> str | Message:

@@ -1,14 +1,15 @@
-"""Detects work of each step that does not train: work-beside-training."""
+"""Detects work of each step that does not train, or prepares the model anew: work-beside-training."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from traceanalyzer.analyzers.host import beside_training
+from traceanalyzer.analyzers.host import HostOwners, beside_training, roles_at
 from traceanalyzer.analyzers.host.pauses import pauses_at
 from traceanalyzer.analyzers.optimizer.autograd_passes import Passes
+from traceanalyzer.knowledge.host_roles import PREPARATION
 from traceanalyzer.report.message import Text
-from traceanalyzer.rules.engine import host_work
+from traceanalyzer.rules.engine import host_owners, host_work
 from traceanalyzer.rules.engine.change import HostTime
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Facts, Limits, page
 
@@ -45,6 +46,7 @@ _TEXTS: Mapping[str, tuple[Text, Text, Text]] = {
         _PAGE.text("subject-garbage-collection"),
         _PAGE.text("advice-garbage-collection"),
     ),
+    "writing": (_PAGE.text("what-writing"), _PAGE.text("subject-writing"), _PAGE.text("advice-writing")),
 }
 """What is done, what was measured, and what to change, by kind."""
 _CODE: Mapping[str, str | None] = {
@@ -56,6 +58,11 @@ _CODE: Mapping[str, str | None] = {
 
 
 def _beside(facts: Facts, limits: Limits) -> Drafts:
+    owners = host_owners.on_cpu(facts)
+    if owners is not None and owners.idle_ns is None and (prepared := [*_preparation(facts, owners, limits)]):
+        yield from prepared
+        if facts.find("beside_training", beside_training.BesideTraining) is None:
+            return
     found = facts.need("beside_training", beside_training.BesideTraining)
     host_work.need_cpu_steps(facts)
     passes = facts.find("passes", Passes)
@@ -67,6 +74,29 @@ def _beside(facts: Facts, limits: Limits) -> Drafts:
             yield _draft(facts, row, limits)
     if all(row.kind != "garbage-collection" for row in found.rows):
         yield from _garbage(facts, limits)
+
+
+def _preparation(facts: Facts, owners: HostOwners, limits: Limits) -> Drafts:
+    """A model that is loaded, converted or quantized in each step."""
+    for role in owners.roles:
+        owner = owners.rows[role.owner]
+        time = host_owners.host_per_step(owners, [role])
+        share = time / facts.step_ns
+        if role.role != PREPARATION or share <= limits["share"] or owner.calls < limits["steps_share"] * owners.steps:
+            continue
+        host_work.need_cpu_steps(facts)
+        subject, place = _PAGE.text("subject-preparation")(), host_owners.place(owner, time)
+        at = roles_at(roles=(PREPARATION,), in_loader=False, name="preparation")
+        yield Draft(
+            (_PAGE.evidence(limits, "share", share, (place,), subject=subject),),
+            HostTime((_LEAST * time, time), _PAGE.text("basis-preparation")(least=_LEAST), at=at),
+            {**host_work.figures(facts, time), "owner": host_owners.name(owner)},
+            ceiling="high",
+            title=_PAGE.text("title-preparation"),
+            summary=_PAGE.text("summary-preparation"),
+            advice=_PAGE.text("advice-preparation"),
+            code="",
+        )
 
 
 def _garbage(facts: Facts, limits: Limits) -> Drafts:

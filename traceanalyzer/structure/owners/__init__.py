@@ -22,6 +22,7 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.knowledge import python_frames
+from traceanalyzer.knowledge.host_roles import REQUESTS, WRITING
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.mark_forest import MANY, pattern
 from traceanalyzer.structure.owners.critical import Critical, critical
@@ -46,6 +47,8 @@ _KINDS = {
     OwnerKind.CALL: "call",
 }
 AUTOGRAD = "autograd"
+_WITHIN = (ROLE_IDS.index(REQUESTS), ROLE_IDS.index(WRITING))
+"""Codes of roles that another one around explains: a loader waits for its queue, a logger writes a picture."""
 _LEAVES = frozenset({"operator", "call"})
 
 
@@ -76,7 +79,7 @@ def place(own: Owner) -> str | None:
 
 def labels(context: Context, nested: OwnerTree) -> tuple[tuple[Owner, ...], I64]:
     """The owners by name, whatever the order of the file, and the number of the owner of each slice."""
-    role = take_or(nested.role, nested.tree.nearest(nested.role > 0), 0)  # its own, else that of the owner around
+    role = _roles(nested)
     name, kind = _callers(nested)
     first, of_slice = group(kind, name, role)
     keys = np.column_stack((kind, name, role))[first].tolist()
@@ -84,6 +87,14 @@ def labels(context: Context, nested: OwnerTree) -> tuple[tuple[Owner, ...], I64]
     by_name = sorted(set(found), key=lambda own: (own.name, own.kind, own.role or "", own.file or "", own.line or 0))
     numbers = {own: number for number, own in enumerate(by_name)}
     return tuple(numbers), np.array([numbers[own] for own in found], np.int64)[of_slice]
+
+
+def _roles(nested: OwnerTree) -> I64:
+    """The role of each slice: its own, else that of the owner around; others around it come before `_WITHIN`."""
+    own = take_or(nested.role, nested.tree.nearest(nested.role > 0), 0)
+    is_weak = np.isin(nested.role, _WITHIN)
+    around = take_or(nested.role, nested.tree.nearest((nested.role > 0) & ~is_weak), 0)
+    return np.where((around > 0) & np.isin(own, _WITHIN), around, own)
 
 
 def _callers(nested: OwnerTree) -> tuple[I64, I64]:

@@ -35,6 +35,7 @@ is_part = finds(
 """Whether an operator may be part of a broadcast of buffers."""
 is_broadcast = finds(r"broadcast")
 """Whether an event is a broadcast, by c10d's operator or by the mark of the collective."""
+_BUILT_IN = ("<built-in ", "<method ")
 ROLE_IDS = (None, *(role.id for role in host_roles.ROLES), host_roles.LOADER, host_roles.COMPILATION)
 """Ids by code; code 0 is none."""
 
@@ -164,7 +165,9 @@ def _frames(context: Context) -> tuple[Slices, ...]:
 
 
 def _is_built_in_with_role(name: str) -> bool:
-    return name.startswith("<built-in ") and host_roles.of_frame(name) is not None
+    """Whether a function shows what its caller does: a built-in one, or one of the standard library that waits."""
+    role = host_roles.of_frame(name)
+    return role is not None and (name.startswith(_BUILT_IN) or role == host_roles.REQUESTS)
 
 
 def _backward(context: Context) -> Slices:

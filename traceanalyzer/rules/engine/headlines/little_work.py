@@ -15,6 +15,7 @@ from traceanalyzer.analyzers.launches import LaunchFigures
 from traceanalyzer.analyzers.launches.runtime_calls import RuntimeCalls
 from traceanalyzer.analyzers.waits import Synchronizations
 from traceanalyzer.report.message import Text
+from traceanalyzer.rules.engine import host_owners
 from traceanalyzer.rules.engine.facts import Facts, if_known
 from traceanalyzer.rules.engine.headlines.kind_of_work import MOST
 from traceanalyzer.rules.engine.headlines.step_bound import StepBound, unit
@@ -48,11 +49,33 @@ _WAITS = Text(
     note="name is an operator or a call such as aten::nonzero; part reads: 10 of the 16 ms; the CPU waits for the GPU, "
     "or for memory that it asks the driver for",
 )
+_FOR_REQUESTS = Text(
+    "headline-waits-for-requests",
+    "The program waits for requests in {owner}: {part:part} of {unit}.",
+    note="owner is a function or mark; part reads: 48 of the 52 ms; unit is in the genitive: each step",
+)
+_BESIDE_REQUESTS = Text(
+    "detail-beside-requests",
+    "Without these waits {rest:rounded_ns} are left: only a trace under load shows what limits the program.",
+    note="rest is a time",
+)
 _LITTLE = Text(
     "detail-little-work",
     "The GPU has hardly any work: {kernels:count} kernels in {busy:rounded_ns}.",
     one="The GPU has hardly any work: one kernel in {busy:rounded_ns}.",
 )
+
+
+def of_requests(facts: Facts, recording: Recording | None) -> StepBound | None:
+    """The headline of a program that waits for requests for most of the time; None of others."""
+    waits = host_owners.for_requests(facts)
+    if recording is None or waits is None or not host_owners.waits_for_requests(facts):
+        return None
+    owner, time = waits
+    part = (time, facts.step_ns)
+    message = _FOR_REQUESTS(owner=host_owners.name(owner), part=part, unit=unit(recording))
+    found = StepBound("none", message, time / facts.step_ns)
+    return found.and_says(_BESIDE_REQUESTS, rest=facts.step_ns - time)
 
 
 def verdict(facts: Facts, recording: Recording | None) -> StepBound | None:

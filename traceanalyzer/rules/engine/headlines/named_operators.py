@@ -15,6 +15,7 @@ from traceanalyzer.analyzers.tables.kinds import RowKind
 from traceanalyzer.analyzers.tables.printed_times import is_waiting
 from traceanalyzer.knowledge import marks
 from traceanalyzer.report.message import Message, Text
+from traceanalyzer.rules.engine import host_owners
 from traceanalyzer.rules.engine.facts import Facts, if_known
 from traceanalyzer.rules.engine.headlines.kind_of_work import MOST, longest_of_operators
 from traceanalyzer.rules.engine.headlines.step_bound import StepBound, first_short
@@ -139,7 +140,7 @@ def with_operators(facts: Facts, found: StepBound, said: Mapping[str, Any]) -> S
     own = _worth_telling(every, facts.step_ns)
     own = _within_step(sorted(own, key=lambda entry: (-entry[1], entry[0])), facts.step_ns)[:_SHOWN]
     if path is not None and own and not own[0][0]:
-        own = _parts(path) or own
+        own = _parts(path) or _of_purpose(facts) or own
     of_kind = _of_kind(facts, every, own, said)
     if found.message.id == HOST.id and of_kind is not None:
         found = replace(found, message=of_kind)
@@ -207,6 +208,14 @@ def _parts(path: CriticalPath) -> list[tuple[str, float]]:
     if fsum(time for _, time in own) < MOST * path.step_ns:
         return []
     return [(name, time) for name, time in own if time >= WORTH_BESIDE * path.step_ns][:_SHOWN]
+
+
+def _of_purpose(facts: Facts) -> list[tuple[str, float]]:
+    """The part of the program around most of the step whose name shows its purpose, if it is one."""
+    owners = host_owners.on_cpu(facts)
+    rows = () if owners is None else owners.roles
+    long = [row for row in rows if row.host_ns_per_step >= MOST * facts.step_ns]
+    return [(owners.rows[row.owner].name, row.host_ns_per_step) for row in long[:1]] if owners is not None else []
 
 
 def _with_calls(facts: Facts, path: CriticalPath, found: StepBound, said: Mapping[str, Any]) -> StepBound:

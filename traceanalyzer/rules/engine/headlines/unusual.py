@@ -149,7 +149,9 @@ def unusual(facts: Facts) -> StepBound | None:
         return StepBound("none", _REMOVED(part=(window.removed_ns, window.end_ns - window.start_ns)), None)
     if facts.is_graph_capture and window is None:
         return StepBound("capture", _CAPTURE(), None).qualified(_RECORD_REPLAYS)
-    return None if facts.is_startup else little_work.verdict(facts, recording)
+    if facts.is_startup:
+        return None
+    return little_work.of_requests(facts, recording) or little_work.verdict(facts, recording)
 
 
 def _of_accelerator(facts: Facts) -> StepBound | None:
