@@ -87,10 +87,11 @@ def _preparation(facts: Facts, owners: HostOwners, limits: Limits) -> Drafts:
         host_work.need_cpu_steps(facts)
         subject, place = _PAGE.text("subject-preparation")(), host_owners.place(owner, time)
         at = roles_at(roles=(PREPARATION,), in_loader=False, name="preparation")
+        said = {"owner": host_owners.name(owner), "what": _PAGE.text("what-preparation")()}
         yield Draft(
             (_PAGE.evidence(limits, "share", share, (place,), subject=subject),),
             HostTime((_LEAST * time, time), _PAGE.text("basis-preparation")(least=_LEAST), at=at),
-            {**host_work.figures(facts, time), "owner": host_owners.name(owner)},
+            {**host_work.figures(facts, time), **said},
             ceiling="high",
             title=_PAGE.text("title-preparation"),
             summary=_PAGE.text("summary-preparation"),
