@@ -49,6 +49,9 @@ _ELSEWHERE = 0.5
 _draws = finds(r"::(rand|normal|uniform|bernoulli|exponential|multinomial|random|dropout|geometric|cauchy|log_normal)")
 """Whether an operator draws random numbers."""
 
+_OF_AN_AXIS = frozenset({"argmax", "argmin", "max", "min", "softmax", "cumsum"})
+"""Operators whose call may be written with nothing but an axis."""
+
 _FOR_SURE = 0.5
 """Share of the operators of that size that surely belong to the pattern (own choice)."""
 _OPERATIONS = 2
@@ -167,8 +170,16 @@ def _on_the_cpu(facts: Facts, limits: Limits) -> Drafts:
         ),
         {**host_work.figures(facts, time), "operator": rows[0].name},
         advice=_ON_THE_CPU.text("advice-random") if _draws(rows[0].name) else None,
-        code="" if _draws(rows[0].name) else None,
+        code=_on_gpu(rows[0].name),
     )
+
+
+def _on_gpu(operator: str) -> str | None:
+    """Code that computes an operator where its input is; None for that of the rule, which sorts; else empty."""
+    if operator in ("aten::sort", "aten::argsort"):
+        return None
+    base = operator.removeprefix("aten::")
+    return f"found = scores.{base}(dim=1)  # on the GPU; copy only the result" if base in _OF_AN_AXIS else ""
 
 
 def _holding_up(facts: Facts) -> list[on_cpu.CpuOperator]:
