@@ -181,3 +181,23 @@ def test_the_code_sums_the_axis_that_both_tensors_share() -> None:
     assert finding.code == 'y = torch.einsum("abc,abc->ac", a, b)  # instead of (a * b).sum(1)'
     (several,) = findings(fires(), RULE)
     assert several.code == RULES[RULE].code, "two axes are shared"
+
+
+def differences(after: str) -> TraceBuilder:
+    """Differences of all pairs of 20,000 and 64 vectors of 24 numbers, and another operator before their sum."""
+    huge = [20_000, 64, 24]
+    return program(
+        [
+            Operator("aten::sub", 4000, [[20_000, 1, 24], [1, 64, 24], []], ["float", "float", "Scalar"]),
+            Operator(after, 4000, [huge, []], ["float", "Scalar"]),
+            Operator("aten::sum", 2000, [huge, [], [], []], ["float", "ScalarList", "Scalar", ""]),
+        ]
+    )
+
+
+def test_distances_have_their_own_operator() -> None:
+    (finding,) = findings(differences("aten::pow"), RULE)
+    assert finding.code is not None
+    assert finding.code.startswith("d = torch.cdist(a, b).square()")
+    assert "cdist" in finding.advice.text
+    assert all(found.code is None for found in findings(differences("aten::clamp"), RULE)), "no code fits"

@@ -115,6 +115,15 @@ def test_random_numbers_are_drawn_on_the_gpu() -> None:
     assert finding.code is None
 
 
+@pytest.mark.parametrize(
+    ("operator", "begins"),
+    [("aten::sort", "order = scores.sort()"), ("aten::argmax", "found = scores.argmax(dim=1)"), ("aten::lu", None)],
+)
+def test_the_code_is_about_the_operator(operator: str, begins: str | None) -> None:
+    (finding,) = findings(looping(sorting(name=operator), steps=10), RULE)
+    assert (finding.code and finding.code.split("  #")[0]) == begins
+
+
 def test_the_headline_names_the_operator() -> None:
     message = report(fires()).headlines[0].message
     assert message.text == (

@@ -7,7 +7,6 @@ of tables that take most of the host's time, `lookups` about rows of matrices, `
 from __future__ import annotations
 
 import math
-import string
 from collections.abc import Iterator, Sequence
 
 import msgspec
@@ -25,7 +24,7 @@ from traceanalyzer.rules.engine.facts import OperatorFact
 from traceanalyzer.rules.engine.places import at_line
 from traceanalyzer.rules.engine.processor import FP32_BYTES, Processor, memory_bandwidth
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Facts, Limits, Missing, OfEvents, page
-from traceanalyzer.rules.operators import lookups, printed, recurrent
+from traceanalyzer.rules.operators import contractions, lookups, printed, recurrent
 from traceanalyzer.structure.events import ITS_OWN, EventSet
 from traceanalyzer.structure.operator_times import Peer
 
@@ -49,6 +48,9 @@ _ELSEWHERE = 0.5
 """Least part of the time of operators on the CPU that goes away on the GPU (own choice: see the rule's page)."""
 _draws = finds(r"::(rand|normal|uniform|bernoulli|exponential|multinomial|random|dropout|geometric|cauchy|log_normal)")
 """Whether an operator draws random numbers."""
+
+_OF_AN_AXIS = frozenset({"argmax", "argmin", "max", "min", "softmax", "cumsum"})
+"""Operators whose call may be written with nothing but an axis."""
 
 _FOR_SURE = 0.5
 """Share of the operators of that size that surely belong to the pattern (own choice)."""
@@ -168,8 +170,16 @@ def _on_the_cpu(facts: Facts, limits: Limits) -> Drafts:
         ),
         {**host_work.figures(facts, time), "operator": rows[0].name},
         advice=_ON_THE_CPU.text("advice-random") if _draws(rows[0].name) else None,
-        code="" if _draws(rows[0].name) else None,
+        code=_on_gpu(rows[0].name),
     )
+
+
+def _on_gpu(operator: str) -> str | None:
+    """Code that computes an operator where its input is; None for that of the rule, which sorts; else empty."""
+    if operator in ("aten::sort", "aten::argsort"):
+        return None
+    base = operator.removeprefix("aten::")
+    return f"found = scores.{base}(dim=1)  # on the GPU; copy only the result" if base in _OF_AN_AXIS else ""
 
 
 def _holding_up(facts: Facts) -> list[on_cpu.CpuOperator]:
@@ -227,13 +237,15 @@ def _blowup(work: EventTimes, root: _Root, members: Sequence[OperatorFact], limi
         "count": len(members),
         **work.figures(),
     }
+    code = contractions.code(root.row, members)
     without = _without_blowup_on_cpu if work.processor.is_cpu else _without_blowup_on_gpu
     return Draft(
         (_BLOWUP.evidence(limits, "expansion", root.factor, where),),
         without(work, root.elements, members),
         params,
         summary=_BLOWUP.text("summary-cpu") if work.processor.is_cpu else None,
-        code=_einsum(root.row),
+        advice=_BLOWUP.text("advice-cdist") if code and "cdist" in code else None,
+        code=code,
     )
 
 
@@ -300,19 +312,6 @@ def _without_blowup_on_gpu(work: EventTimes, elements: int, members: Sequence[Op
     direct = processor.per_step(min(most, _FOR_SURE * time)), processor.per_step(most)
     claims = {row.events: processor.per_step(processor.self_ns(row)) * most / time for row in members}
     return DeviceWork(direct, _BLOWUP.text("basis")(elements=elements, sure=_FOR_SURE), claims=claims)
-
-
-def _einsum(root: OperatorFact) -> str | None:
-    """Code for two tensors that share one axis, which must be the summed one; None if shapes do not show it."""
-    operands = root.inputs.tensors
-    if len(operands) != 2 or len(operands[0]) != len(operands[1]) or not root.name.startswith("aten::mul"):
-        return None
-    shared = [axis for axis, sizes in enumerate(zip(*operands, strict=True)) if min(sizes) > 1]
-    if len(shared) != 1:
-        return None
-    letters = string.ascii_lowercase[: len(operands[0])]
-    left = letters.replace(letters[shared[0]], "")
-    return f'y = torch.einsum("{letters},{letters}->{left}", a, b)  # instead of (a * b).sum({shared[0]})'
 
 
 def _gaps(facts: Facts, limits: Limits) -> Drafts:

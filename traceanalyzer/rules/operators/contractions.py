@@ -1,0 +1,49 @@
+"""Code that computes what sums over a huge broadcast tensor, without that tensor."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Iterable
+
+from traceanalyzer.rules.engine.facts import OperatorFact
+
+_SQUARES = frozenset({"aten::pow", "aten::pow_", "aten::square", "aten::mul", "aten::mul_", "aten::abs", "aten::norm"})
+"""What follows a difference that is part of a distance."""
+_CDIST = "d = torch.cdist(a, b).square()  # instead of ((a[:, None] - b) ** 2).sum(-1)"
+
+
+def code(root: OperatorFact, members: Iterable[OperatorFact]) -> str | None:
+    """Code in place of operators on a tensor that one of them makes; None for that of the rule, empty for none.
+
+    Args:
+        root: The operator that makes the tensor.
+        members: All operators on tensors of its size.
+    """
+    name = root.name.removesuffix("_")
+    if name == "aten::sub":
+        return _CDIST if _are_distances(root, members) else ""
+    if name.startswith("aten::mul"):
+        return _einsum(root)
+    return None if name in ("aten::mm", "aten::bmm", "aten::matmul", "aten::addmm", "aten::baddbmm") else ""
+
+
+def _are_distances(root: OperatorFact, members: Iterable[OperatorFact]) -> bool:
+    """Whether differences of all pairs of vectors are made and squared: [n, 1, d] less [1, k, d]."""
+    shapes = root.inputs.tensors
+    if len(shapes) != 2 or min(map(len, shapes)) < 2 or not any(row.name in _SQUARES for row in members):
+        return False
+    (*_, rows, size), (*_, columns, other) = shapes
+    return size == other > 1 and min(rows, columns) == 1 < max(rows, columns)
+
+
+def _einsum(root: OperatorFact) -> str | None:
+    """Code for two tensors that share one axis, which must be the summed one; None if shapes do not show it."""
+    operands = root.inputs.tensors
+    if len(operands) != 2 or len(operands[0]) != len(operands[1]):
+        return None
+    shared = [axis for axis, sizes in enumerate(zip(*operands, strict=True)) if min(sizes) > 1]
+    if len(shared) != 1:
+        return None
+    letters = string.ascii_lowercase[: len(operands[0])]
+    left = letters.replace(letters[shared[0]], "")
+    return f'y = torch.einsum("{letters},{letters}->{left}", a, b)  # instead of (a * b).sum({shared[0]})'
