@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pytest
+
 from tests.builders import TraceBuilder
 from tests.reading import read_built
+from tests.rules.judging import report
 from traceanalyzer.analyzers.waits import value_reads
 from traceanalyzer.analyzers.waits.value_reads import ValueReads
 from traceanalyzer.structure.context import Context
@@ -82,3 +85,51 @@ def test_the_line_of_a_run_is_the_one_that_takes_most_of_it() -> None:
         trace.python_function("train.py(15): train_step", begin + 50, 60)
         trace.python_function("train.py(40): log_norms", begin + 110, 60)
     assert [(line.name, line.time_ns) for line in analyzed(trace).lines] == [("train.py(40): log_norms", 3 * 50 * US)]
+
+
+def copied(samples: int, *, size: int = 8, waits: bool = True, pause: int = 20, name: str = "aten::to") -> TraceBuilder:
+    """Three steps of 20,000 in which results of samples are copied to the CPU, each chosen by an operator of 10."""
+    trace = TraceBuilder()
+    for begin in (20_000, 40_000, 60_000):
+        trace.step(begin // 20_000, begin, 20_000)
+        trace.op("aten::linear", begin + 5, 20)
+        trace.launch_kernel("gemm", begin + 20, 900, at=begin + 10, call_dur=5)
+        at = begin + 1_000
+        for _ in range(samples):
+            trace.op("aten::argmax", at, 10)
+            trace.op(name, at + 12, 40)
+            trace.memcpy("DtoH", size, at + 25, 2, at=at + 14, call_dur=5)
+            if waits:
+                trace.launch("cudaStreamSynchronize", at + 20, 30)
+            at += 52 + pause
+    return trace
+
+
+@pytest.mark.parametrize(
+    ("trace", "readings"),
+    [
+        (copied(20), 60),
+        (copied(20, size=4096), 0),
+        (copied(20, waits=False), 0),
+        (copied(20, name="aten::nonzero"), 0),
+        (copied(20, pause=600), 60),
+        (copied(8, pause=600), 0),
+        (copied(12, pause=1200), 0),
+    ],
+    ids=["values", "tensors", "no wait", "size", "loop", "few", "other work"],
+)
+def test_copies_of_a_few_bytes_are_readings(trace: TraceBuilder, readings: int) -> None:
+    """As `t.cpu()` makes; between those of a loop over samples the program may do something else for longer."""
+    assert analyzed(trace).readings == readings
+
+
+def test_python_between_the_turns_of_a_loop_is_not_reading() -> None:
+    """Twenty times 52, of which the pauses of 600 are none."""
+    assert analyzed(copied(20, pause=600)).time_ns == 3 * 20 * 52 * US
+
+
+def test_copies_of_values_are_told_without_any_item() -> None:
+    found = report(copied(96)).findings
+    (finding,) = (each for each in found if each.rule == "sync-item-frequent")
+    assert "96 values per step" in finding.summary.text
+    assert not [each for each in report(copied(96, size=4096)).findings if each.rule == "sync-item-frequent"]

@@ -1,11 +1,12 @@
 """Does the program read values of tensors one by one in Python, or print tensors?
 
 A reading is a call of `aten::item`, `aten::is_nonzero`, `aten::equal` or `aten::_local_scalar_dense` that the program
-makes itself, not an operator or autograd: `float(t)`, `if t > 0:`, `max(row)`. Readings that follow each other with
-little between them are a run: a few cheap operators, no call of a module, no matrix product, no long time of Python. To
-print a tensor of floating-point numbers, PyTorch selects its finite values first (`torch/_tensor_str.py`), so a run
-with `aten::isfinite` and `aten::masked_select` prints. What `torch.distributions` reads to check its arguments is no
-reading of the program (`distribution_checks`).
+makes itself, not an operator or autograd: `float(t)`, `if t > 0:`, `max(row)`. In loops it is also a copy of a few
+bytes from a device that is waited for: `t.cpu()`. Readings that follow each other with little between them are a run: a
+few cheap operators, no call of a module, no matrix product, no long time of Python. To print a tensor of floating-point
+numbers, PyTorch selects its finite values first (`torch/_tensor_str.py`), so a run with `aten::isfinite` and
+`aten::masked_select` prints. What `torch.distributions` reads to check its arguments is no reading of the program
+(`distribution_checks`).
 """
 
 from __future__ import annotations
@@ -47,6 +48,12 @@ _PAUSE_NS = 200_000
 """Python time between two readings at most (own choice: the body of a loop takes some microseconds per operator)."""
 _FEWEST = 3
 """Readings of a run at least (own choice: a loss and an accuracy are two)."""
+_OF_A_LOOP, _LONG_PAUSE_NS = 10, 1_000_000
+"""From so many readings on that follow each other after equally many operators, with pauses of at most so long between
+them, each is a run: a loop over samples, whose Python code may stay (own choice)."""
+_COPYING = frozenset({"aten::to", "aten::_to_copy", "aten::copy_"})
+_FEW_BYTES = 64
+"""Largest copy from a device that reads values (own choice: eight numbers)."""
 _LINES = 5
 _LONG_NS = 20_000
 """Mean time of an operator from which on it computes more than one value of a few (own choice: a call with next to no
@@ -164,18 +171,19 @@ def value_runs(context: Context) -> ValueRuns:
     """Find runs of readings in typical steps."""
     tree = context.host.tree
     nodes = _called(context)
-    readings = _readings(context, nodes)
+    step = program_steps(context).typical.at(tree.start_ns[nodes])
+    readings, in_loop = _readings(context, nodes, step)
     if len(readings) < _FEWEST:
         none = np.empty(0, np.int64)
         return ValueRuns(none, none, none, none, none, np.empty(0, np.bool_))
     walls = _walls(context, nodes)
-    step = program_steps(context).typical.at(tree.start_ns[nodes])
     bounds = _bounds(readings, walls, step)
+    of_loop = in_loop[bounds[:-1]]
     printing = context.trace.names.where(_PRINTING.__contains__)[context.host.name[nodes]]
-    begin = _with_operands(readings[bounds[:-1]], readings, bounds, walls, printing)
+    begin = _with_operands(readings[bounds[:-1]], readings, bounds, walls, printing, of_loop)
     last = readings[bounds[1:] - 1]
     count = np.diff(bounds)
-    kept = (count >= _FEWEST) & (step[begin] >= 0) & (step[last] >= 0)
+    kept = ((count >= _FEWEST) | of_loop) & (step[begin] >= 0) & (step[last] >= 0)
     begin = begin[kept]
     last = last[kept]
     first_node = nodes[begin]
@@ -198,6 +206,16 @@ def _bounds(readings: I64, walls: I64, step: I64) -> I64:
     return np.flatnonzero(np.concatenate(([True], ~joined, [True])))
 
 
+def _in_loops(readings: I64, walls: I64, step: I64) -> Bool:
+    """Which readings are those of a loop: many at equal distances, between two walls, in a step."""
+    apart = np.diff(readings)
+    joined = (apart <= _BETWEEN + 1) & (np.diff(walls[readings]) == 0) & (np.diff(step[readings]) == 0)
+    chain = np.cumsum(np.concatenate(([True], ~joined[1:] | (apart[1:] != apart[:-1])))) if len(apart) else apart
+    many = joined & (count_by(chain, int(chain.max(initial=0)) + 1) >= _OF_A_LOOP - 1)[chain]
+    found: Bool = np.append(many, False) | np.insert(many, 0, False)
+    return found
+
+
 def _print(begin: I64, last: I64, printing: Bool) -> Bool:
     """Which runs have enough of the operators that printing calls, from the first to the last node."""
     printed = np.concatenate(([0], np.cumsum(printing)))
@@ -205,16 +223,40 @@ def _print(begin: I64, last: I64, printing: Bool) -> Bool:
     return prints
 
 
-def _readings(context: Context, nodes: I64) -> I64:
-    """Positions of the nodes that read a value, those left out by which a distribution checks its arguments."""
+def _readings(context: Context, nodes: I64, step: I64) -> tuple[I64, Bool]:
+    """Positions of the nodes that read a value, and which of them are those of a loop; a copy reads only in a loop.
+
+    Left out are those by which a distribution checks its arguments.
+    """
     host, tree = context.host, context.host.tree
     reads = context.trace.names.where(READING.__contains__)[host.name[nodes]]
     reads &= ~context.cached(check_frames).contain(context, tree.thread[nodes], tree.start_ns[nodes])
     reads &= ~np.isin(host.row[nodes], context.cached(checks_without_frames)[:, 1])
-    return np.flatnonzero(reads)
+    found = np.flatnonzero(reads | _copies_few(context, nodes))
+    in_loop = _in_loops(found, _walls(context, nodes, _LONG_PAUSE_NS), step)
+    kept = reads[found] | in_loop
+    return found[kept], in_loop[kept]
 
 
-def _walls(context: Context, nodes: I64) -> I64:
+def _copies_few(context: Context, nodes: I64) -> Bool:
+    """Which nodes are operators that copy a few bytes from a device, and wait for them, as `t.cpu()` does.
+
+    Others learn the size of their result so.
+    """
+    device, launch, node = context.trace.device, context.links.launch, context.links.node
+    is_back = context.trace.names.where(lambda name: host_activity.direction(name) == "DtoH")[device.name]
+    copies = launch[is_back & (device.bytes <= _FEW_BYTES) & (device.bytes > 0)]
+    waits = np.append(node, NO_PARENT)[context.cached(host_activity.waits).row]
+    found = context.trace.names.where(_COPYING.__contains__)[context.host.name[nodes]]
+    for calls in (np.append(node, NO_PARENT)[copies], waits):
+        own = calls[calls != NO_PARENT] if len(nodes) else calls[:0]
+        around = np.searchsorted(nodes, own, side="right") - 1
+        inside = (around >= 0) & (own < context.host.tree.after[nodes[around]])
+        found &= np.isin(np.arange(len(nodes)), around[inside])
+    return found
+
+
+def _walls(context: Context, nodes: I64, pause_ns: int = _PAUSE_NS) -> I64:
     """For each node, the number of what ended a run up to it: other work, another thread, or a pause.
 
     Other work has a number of its own, so that no run begins with it.
@@ -226,15 +268,15 @@ def _walls(context: Context, nodes: I64) -> I64:
     is_other = context.trace.names.where(lambda name: _HEAVY.match(name) is not None)[host.name[nodes]]
     is_other |= host.kind[nodes] != NodeKind.OPERATOR
     is_wall = is_other.copy()
-    is_wall[1:] |= is_other[:-1] | (thread[1:] != thread[:-1]) | (start[1:] - end[:-1] > _PAUSE_NS)
+    is_wall[1:] |= is_other[:-1] | (thread[1:] != thread[:-1]) | (start[1:] - end[:-1] > pause_ns)
     walls: I64 = np.cumsum(is_wall)
     return walls
 
 
-def _with_operands(begin: I64, at: I64, bounds: I64, walls: I64, printing: Bool) -> I64:
+def _with_operands(begin: I64, at: I64, bounds: I64, walls: I64, printing: Bool, of_loop: Bool) -> I64:
     """Start of each run, with as many operators before the first reading as before the second; or of its printing."""
-    second = at[np.minimum(bounds[:-1] + 1, len(at) - 1)]
-    before = np.where(bounds[1:] - bounds[:-1] > 1, second - begin - 1, 0)
+    second = np.append(at, 2 * at[-1] - at[-2])[bounds[:-1] + 1]
+    before = np.where((bounds[1:] - bounds[:-1] > 1) | of_loop, second - begin - 1, 0)
     nearest = np.maximum.accumulate(np.where(printing, np.arange(len(printing)), -1))
     selects = nearest[begin]
     isfinite = np.where(selects > 0, nearest[np.maximum(selects - 1, 0)], selects)

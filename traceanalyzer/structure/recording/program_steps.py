@@ -2,8 +2,8 @@
 
 `analyzers.steps` has the steps of the step breakdown, whose numbers agree with other tools; these steps are separate.
 If the profiler marked no steps, they are made from the first of the following that the trace has: step marks of a
-framework, an annotation that repeats and fills a thread, waits for the loader, optimizer steps, launches of one graph;
-else the whole recording is one step.
+framework, an annotation that repeats and fills a thread, waits for the loader, optimizer steps, launches of one graph,
+backward passes, operators or kernels that repeat (`repetition`); else the whole recording is one step.
 """
 
 from __future__ import annotations
