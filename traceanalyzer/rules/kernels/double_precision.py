@@ -9,7 +9,6 @@ import msgspec
 from traceanalyzer.analyzers.kernels import KernelsByShape
 from traceanalyzer.analyzers.operators import operators_at
 from traceanalyzer.knowledge import kernel_names, op_models
-from traceanalyzer.knowledge.op_models import Family
 from traceanalyzer.rules.engine.event_times import EventTimes
 from traceanalyzer.rules.engine.facts import OperatorFact
 from traceanalyzer.rules.engine.processor import Processor
@@ -115,7 +114,7 @@ def _computes_doubles(row: OperatorFact) -> bool:
     call = op_models.call_of(row.name, row.inputs) if "double" in (row.inputs.types or ()) else None
     if call is None or not _has_doubles_only(call):
         return False
-    return op_models.family(row.name) is Family.CONVOLUTION or op_models.work(call) is not None
+    return op_models.family(row.name) is op_models.Family.CONVOLUTION or op_models.work(call) is not None
 
 
 def _has_doubles_only(call: op_models.Call) -> bool:
