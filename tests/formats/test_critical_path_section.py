@@ -140,7 +140,7 @@ def test_the_timeline_begins_with_the_path() -> None:
         "CPU: aten::mm",
         "From launch to start",
         "Kernels: volta_sgemm_128x64_nn",
-        "From end to host",
+        "From end to CPU",
         "CPU",
     ]
 

@@ -79,7 +79,7 @@ def test_kernels_and_their_kinds_are_those_of_a_typical_step_then_of_the_recordi
     assert (first["Mean"], first["Share"], first["Total in all"]) == (40_000, pytest.approx(40 / 60), 160_000)
     assert (last["Kernel"], last["Calls/step"], last["Mean"]) == ("implicit_convolve_sgemm", 0, None)
     kinds = {ENGLISH.text(row["Class"]): row for row in cells(section_of(report, "kernel-classes").tables[0])}
-    assert list(kinds) == ["Matrix products", "Elementwise", "Convolution"]
+    assert list(kinds) == ["Matrix multiplications", "Elementwise", "Convolution"]
     assert kinds["Elementwise"]["Calls/step"] == 2
     assert kinds["Convolution"]["Total/step"] == 0
     assert kinds["Convolution"]["Total in all"] == 700_000
