@@ -128,7 +128,7 @@ def _english(source: Path) -> dict[str, Any]:
     """The English texts of a catalog, with the symbols that numbers have in the messages of reports."""
     with source.open("rb") as file:
         texts = [message for message in read_po(file) if message.context]
-    symbols = {"decimal": ".", "group": ",", "minus": "-", "percent": " %", "separator": ", "}
+    symbols = {"decimal": ".", "group": ",", "minus": "\u2212", "percent": " %", "separator": ", "}
     entries = {m.context: {"english": _several(m.id)[-1], "forms": _several(m.id)} for m in texts}
     return {"plural": "n != 1", "symbols": symbols, "entries": entries}
 

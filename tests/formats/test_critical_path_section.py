@@ -135,13 +135,13 @@ def test_the_timeline_begins_with_the_path() -> None:
     assert first["label"] == "Critical path: what the step waits for"
     assert first["length"] == [10_000, 50_000, 10_000, 10_000, 200_000, 10_000, 30_000]
     assert first["names"] == [
-        "Host",
+        "CPU",
         "DataLoader",
-        "Host: aten::mm",
+        "CPU: aten::mm",
         "From launch to start",
         "Kernels: volta_sgemm_128x64_nn",
-        "From end to host",
-        "Host",
+        "From end to CPU",
+        "CPU",
     ]
 
 

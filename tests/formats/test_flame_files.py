@@ -82,7 +82,7 @@ def test_a_file_says_what_it_is_of_in_the_language_of_the_reader() -> None:
     russian = json.loads(flame_files.speedscope(found, "x", language=language.of("ru")))
     assert russian["profiles"][0]["name"] not in ("", "CPU time")
     whole = FlameGraphs(None, found.graphs)
-    assert json.loads(flame_files.speedscope(whole, "x.json"))["name"] == "x.json: whole recording"
+    assert json.loads(flame_files.speedscope(whole, "x.json"))["name"] == "x.json: whole trace"
 
 
 def test_files_are_known_to_be_written_by_this_program() -> None:

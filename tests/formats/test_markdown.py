@@ -15,6 +15,9 @@ from tests.formats.samples import DAMAGED, EVERY, NO_GPU, TRAINING, WITH_GPU, re
 from tests.reading import plain as analyses_of
 from tests.reading import read_built
 from traceanalyzer.formats import render
+from traceanalyzer.formats.html.figures import rounded
+from traceanalyzer.formats.html.summary import step_ns
+from traceanalyzer.formats.language import ENGLISH
 from traceanalyzer.pipeline import analyze
 from traceanalyzer.readers.kineto.reader import CATEGORIES_NAMED
 from traceanalyzer.report.model import Report
@@ -52,7 +55,9 @@ def test_it_is_well_formed(path: Path) -> None:
 @each_fixture
 def test_it_has_a_title_and_sections_that_say_something(path: Path) -> None:
     title, *sections = parts_of(path).values()
-    assert plain(title.title).endswith(plain(report_of(path).headlines[0].message.text))
+    found = report_of(path)
+    said = rounded(ENGLISH, step_ns(found)).say(found.headlines[0].message)
+    assert plain(title.title).endswith(plain(said)), "whole numbers, as on the page"
     assert any(path.name in plain(text) for text in title.paragraphs)
     assert sections
     for part in sections:
@@ -126,7 +131,7 @@ def test_with_a_gpu_there_are_those_sections() -> None:
     with_gpu = WITH_GPU
     assert len(with_gpu) > 5
     for path in with_gpu:
-        titles = {title.removesuffix(" (whole recording)") for title in parts_of(path)}
+        titles = {title.removesuffix(" (whole trace)") for title in parts_of(path)}
         assert {"GPU", "Kernels", "Operators by device self time"} <= titles, path.name
 
 

@@ -27,8 +27,8 @@ OPERATORS = {
     "Calls": "calls",
     "Device self": "device_self_ns",
     "Device total": "device_total_ns",
-    "Host self": "host_self_ns",
-    "Host total": "host_total_ns",
+    "CPU self": "host_self_ns",
+    "CPU total": "host_total_ns",
 }
 KERNELS = {
     "Calls": "calls",
@@ -90,7 +90,7 @@ def compare(table: list[dict[str, str]], rows: list[dict[str, Any]], fields: dic
 
 def section(report: Report, title: str) -> readback.Part:
     found = readback.parts(render(report, "markdown"))
-    return found[title] if title in found else found[f"{title} (whole recording)"]
+    return found[title] if title in found else found[f"{title} (whole trace)"]
 
 
 def compare_steps(
@@ -119,7 +119,7 @@ def test_operators(path: Path) -> None:
     found, rows = plain(report)["operators"], plain(report)["operators"]["rows"]
     on_device = any(row["device_self_ns"] for row in rows)
     table = section(report, f"Operators by {'device' if on_device else 'host'} self time").rows()
-    fields = OPERATORS if on_device else {title: OPERATORS[title] for title in ("Calls", "Host self", "Host total")}
+    fields = OPERATORS if on_device else {title: OPERATORS[title] for title in ("Calls", "CPU self", "CPU total")}
     assert len(table) >= min(10, len(rows)), "a page that is too long shows fewer rows"
     if "Calls/step" in table[0]:
         compare_steps(table, found, plain(report)["recording"]["typical"]["steps"], fields, {})

@@ -55,7 +55,7 @@ def test_operators_are_those_of_a_typical_step_then_of_the_recording() -> None:
     product, addition, convolution = cells(section.tables[0])
     assert list(product) == [
         *("Operator", "Calls/step", "Device self/step", "Share", "Device total/step"),
-        *("Host self/step", "Host total/step", "Calls in all", "Device self in all"),
+        *("CPU self/step", "CPU total/step", "Calls in all", "Device self in all"),
     ]
     assert (product["Operator"], product["Device self/step"], product["Device self in all"]) == (
         "aten::mm",
@@ -79,7 +79,7 @@ def test_kernels_and_their_kinds_are_those_of_a_typical_step_then_of_the_recordi
     assert (first["Mean"], first["Share"], first["Total in all"]) == (40_000, pytest.approx(40 / 60), 160_000)
     assert (last["Kernel"], last["Calls/step"], last["Mean"]) == ("implicit_convolve_sgemm", 0, None)
     kinds = {ENGLISH.text(row["Class"]): row for row in cells(section_of(report, "kernel-classes").tables[0])}
-    assert list(kinds) == ["Matrix products", "Elementwise", "Convolution"]
+    assert list(kinds) == ["Matrix multiplications", "Elementwise", "Convolution"]
     assert kinds["Elementwise"]["Calls/step"] == 2
     assert kinds["Convolution"]["Total/step"] == 0
     assert kinds["Convolution"]["Total in all"] == 700_000
@@ -93,7 +93,7 @@ def test_idle_time_has_that_of_a_typical_step_too() -> None:
 
 def test_headings_say_what_is_of_the_whole_recording() -> None:
     title = ENGLISH.text(section_of(warming_up(), "kernels-by-operator").title)
-    assert title == "Kernels by operator (whole recording)"
+    assert title == "Kernels by operator (whole trace)"
     assert ENGLISH.text(section_of(one_step(), "kernels-by-operator").title) == "Kernels by operator"
 
 
@@ -111,7 +111,7 @@ def test_operators_whose_work_runs_in_a_step_after_them_are_of_the_whole_recordi
     trace.op("aten::mm", 8900, 100)
     report = analyze(read_built(trace))
     section = section_of(report, "operators")
-    assert ENGLISH.text(section.title) == "Operators by device self time (whole recording)"
+    assert ENGLISH.text(section.title) == "Operators by device self time (whole trace)"
     assert cells(section.tables[0])[0]["Device self"] == 500_000
     (kernel,) = cells(section_of(report, "kernels").tables[0])
     assert kernel["Total/step"] == 500_000

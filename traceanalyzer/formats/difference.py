@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from traceanalyzer.formats import difference_sections
+from traceanalyzer.formats import before_after, difference_sections
 from traceanalyzer.formats.answers import Answer
 from traceanalyzer.formats.language import ENGLISH, Language
 from traceanalyzer.report.difference import Difference, Side
@@ -22,6 +22,8 @@ FORMATS = ("terminal", "markdown", "html", "json")
 
 MARK = "<!-- traceanalyzer diff"
 _TOP = 5
+_LEAST_ROUNDED_NS = 10_000_000
+"""Least step that has no decimals (own choice: 7.1 and 3.7 ms are easier to compare than 7,120 and 3,720 us)."""
 _TITLE = Text("diff-title", "{base} compared with {head}", "names of files or runs; base is before, head is after")
 _HEADER = Text("diff-header", "{base} -> {head}", "names of files or runs; base is before, head is after")
 
@@ -75,7 +77,7 @@ def _opening(difference: Difference, language: Language, page_url: str | None) -
     """The blocks of a comment before its sections."""
     from traceanalyzer.formats.markdown import comment  # noqa: PLC0415 - jinja2 is slow to import
 
-    return comment.of_difference(difference, difference_sections.STATUS, language, page_url)
+    return comment.of_difference(difference, difference_sections.STATUS, _rounded(difference, language), page_url)
 
 
 def _heading(difference: Difference, language: Language) -> str:
@@ -83,7 +85,15 @@ def _heading(difference: Difference, language: Language) -> str:
     from traceanalyzer.formats.markdown import comment  # noqa: PLC0415 - jinja2 is slow to import
 
     outcome = language.text(word(difference_sections.OUTCOMES, difference.verdict.outcome))
-    return comment.verdict_of(difference, outcome, language)
+    return comment.verdict_of(difference, outcome, _rounded(difference, language))
+
+
+def _rounded(difference: Difference, language: Language) -> Language:
+    """The language of what a comment shows at once: without decimals, where two steps in milliseconds need none."""
+    from traceanalyzer.formats.html.figures import rounded  # noqa: PLC0415 - jinja2 is slow to import
+
+    base, head = before_after.step_ns(difference)
+    return rounded(language, base) if base and head and min(base, head) >= _LEAST_ROUNDED_NS else language
 
 
 def _top_of_page(difference: Difference, language: Language) -> Opening:

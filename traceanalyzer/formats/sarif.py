@@ -13,6 +13,8 @@ from urllib.parse import quote
 import msgspec
 
 from traceanalyzer.formats import cards
+from traceanalyzer.formats.html.figures import rounded
+from traceanalyzer.formats.html.summary import step_ns
 from traceanalyzer.formats.language import ENGLISH, Language
 from traceanalyzer.report.model import CodePlace, Finding, Report
 from traceanalyzer.report.names import clean
@@ -29,15 +31,16 @@ _OUTSIDE = re.compile(r"^(/|[A-Za-z]:)|(^|/)(site-packages|dist-packages|lib/pyt
 def render(report: Report, top: int | None = None, *, language: Language = ENGLISH) -> str:
     """Render one run with all findings; equal reports give equal bytes."""
     del top
+    shown = rounded(language, step_ns(report))
     document = {
         "$schema": _SCHEMA,
         "version": "2.1.0",
         "runs": [
             {
                 "tool": {"driver": _driver(report, language)},
-                "results": [_result(f, report, language) for f in several_runs.findings(report).findings],
+                "results": [_result(f, report, shown) for f in several_runs.findings(report).findings],
                 "columnKind": "unicodeCodePoints",
-                "properties": {"verdicts": [clean(language.say(headline.message)) for headline in report.headlines]},
+                "properties": {"verdicts": [clean(shown.say(headline.message)) for headline in report.headlines]},
             }
         ],
     }

@@ -43,10 +43,10 @@ def test_a_row_tells_owner_place_time_idle_and_calls() -> None:
     shown = section_of(program())
     first, second, last = rows_of(shown)
     assert (first["Owner"], first["Place"], first["Mostly"]) == ("Net", "module, net.py:3", "aten::linear")
-    assert (first["Host/step"], first["Share"], first["GPU idle"]) == (50_000, 0.5, 20_000)
+    assert (first["CPU/step"], first["Share"], first["GPU idle"]) == (50_000, 0.5, 20_000)
     assert (first["Launched"], first["Calls/step"]) == (35_000, 1)
     assert (second["Owner"], second["Place"]) == ("preprocess: input preprocessing", "data.py:7")
-    assert (last["Owner"], last["Host/step"], last["GPU idle"]) == ("(nothing recorded)", 10_000, 5_000)
+    assert (last["Owner"], last["CPU/step"], last["GPU idle"]) == ("(nothing recorded)", 10_000, 5_000)
     assert not shown.is_detail
     assert [(fact.label.english, fact.value) for fact in shown.facts] == [("input preprocessing", 40_000)]
 

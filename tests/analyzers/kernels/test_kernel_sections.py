@@ -65,7 +65,7 @@ def test_all_are_details() -> None:
 def test_classes_and_what_is_unexplained() -> None:
     section = sections(report(built(), "kernel_classes"))["kernel-classes"]
     classes, unexplained = section.tables
-    assert [ENGLISH.text(row[0]) for row in classes.rows] == ["Communication", "Matrix products", "Other"]
+    assert [ENGLISH.text(row[0]) for row in classes.rows] == ["Communication", "Matrix multiplications", "Other"]
     assert unexplained.rows == (("a_kernel_of_mine", 1, 10_000, pytest.approx(10 / 913)),)
     assert [message.id for message in section.messages] == ["kernel-classes-unexplained"]
 

@@ -48,10 +48,10 @@ def test_the_tree_per_step_and_what_is_inferred() -> None:
     assert [ENGLISH.text(column.title) for column in table.columns] == [
         "Mark",
         "Calls",
-        "Host/step",
+        "CPU/step",
         "Device/step",
         "Idle/step",
-        "Host self/step",
+        "CPU self/step",
         "Device self/step",
     ]
     assert table.rows[1][1:] == (2, 40_000, 25_000, 15_000, 30_000, 0)
@@ -65,7 +65,7 @@ def test_without_steps_times_are_of_the_whole() -> None:
     trace.annotation("empty", 50, 0)
     (only,) = sections_of(trace)
     assert said(only) == ["1 mark is empty: it begins and ends at the same time."]
-    assert ENGLISH.text(only.tables[0].columns[2].title) == "Host"
+    assert ENGLISH.text(only.tables[0].columns[2].title) == "CPU"
     assert only.tables[0].rows == (("warm-up", 1, 40_000, 40_000), ("empty", 1, 0, 0))
 
 

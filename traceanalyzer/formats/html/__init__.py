@@ -253,7 +253,7 @@ def _frame(report: Report, groups: Sequence[PageGroup], language: Language) -> d
     """What is around the content: titles, style, script, and the groups to which links lead."""
     style = sheets()
     script = "".join(source(f"{name}.js") for name in _SCRIPTS)
-    verdict = summary.verdict(report, language.unmarked)
+    verdict = summary.verdict(report, figures.rounded(language, summary.step_ns(report)))
     name = clean(report.source.name)
     return {
         "html_lang": language.html_lang,

@@ -284,6 +284,11 @@ class FigureLanguage(Translated):
         return super()._part_amounts(value) if self._unrounded is None else units.whole_part_amounts(value)
 
 
+def rounded(language: Language, step_ns: float | None) -> Language:
+    """A language without decimals and marks, for first screens that are text; times have the unit of the step."""
+    return FigureLanguage(language).whole(step_ns).unmarked
+
+
 def changed(text: str, change: Callable[[str], str]) -> str:
     """A text, or each piece of one with figures, changed."""
     return text.changed(change) if isinstance(text, Marked) else change(text)

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from traceanalyzer import sections
 from traceanalyzer.formats import environment
+from traceanalyzer.formats.html.figures import rounded
+from traceanalyzer.formats.html.summary import step_ns
 from traceanalyzer.formats.language import ENGLISH, Language
 from traceanalyzer.formats.markdown import comment
 from traceanalyzer.formats.markdown.comment import Origin
@@ -72,9 +74,10 @@ def render(
         origin: Where the comment leads to.
     """
     first = tuple(sections.build(report, comment.SHOWN))
-    opening = tuple(comment.of_report(report, first, language, pictures, origin))
+    shown = rounded(language, step_ns(report))
+    opening = tuple(comment.of_report(report, first, shown, pictures, origin))
     is_told = len(report.headlines) == 1
-    title = comment.verdict(report, language) or language.text(_TITLE, name=clipped(report.source.name, _TITLE_WIDTH))
+    title = comment.verdict(report, shown) or language.text(_TITLE, name=clipped(report.source.name, _TITLE_WIDTH))
 
     def build(rows: int) -> Iterator[Section]:
         for section in sections.build(report, rows):
