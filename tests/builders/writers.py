@@ -18,17 +18,16 @@ import msgspec
 
 _WRITTEN = msgspec.json.Encoder(decimal_format="number")
 
-_BY_PROFILER = (
+_OPTIONS = (
     "record_shapes",
     "profile_memory",
     "with_stack",
     "with_modules",
     "with_flops",
     "trace_id",
-    "cuda_runtime_version",
-    "cuda_driver_version",
     "cupti_version",
 )
+_BY_PROFILER = (*_OPTIONS, "cuda_runtime_version", "cuda_driver_version")
 """What only Kineto in C++ says around the events; of the rest, the program adds some itself."""
 
 _COPY = re.compile(r"Memcpy (\w+) \(([\w ]+) -> ([\w ]+)\)")
@@ -84,7 +83,7 @@ LOST_BY_MONITOR = (
 """Arguments of kernels that the monitor of 2.13 does not write."""
 
 LOST_BY_CUSPY = ("warps per SM", "est. achieved occupancy %")
-"""Arguments of kernels that the monitor of 2.15 does not write; it leaves out the blocks per SM, too."""
+"""Arguments of kernels that the monitor of 2.14 and 2.15 does not write; it leaves out the blocks per SM, too."""
 
 
 def cupti_monitor(data: bytes, lost: Sequence[str] = LOST_BY_MONITOR) -> bytes:
@@ -131,13 +130,14 @@ _UNRECORDED = ("cuda_sync",)
 """Categories that the monitor of 2.13 does not record."""
 
 NOT_WRITTEN = {
-    "Python exporter of 2.13": _BY_PROFILER,
+    "Python exporter of 2.13 and 2.14": _BY_PROFILER,
+    "Python exporter of 2.15": _OPTIONS,
     "CUPTI monitor of 2.13": (
         "blocks per SM",
         *_UNRECORDED,
         *(key for key in LOST_BY_MONITOR if key != "blocks per SM"),
     ),
-    "CUPTI monitor of 2.15": ("blocks per SM", *_UNRECORDED, *LOST_BY_CUSPY),
+    "CUPTI monitor of 2.14 and 2.15": ("blocks per SM", *_UNRECORDED, *LOST_BY_CUSPY),
 }
 """By dialect: options, arguments and categories that are lost, as docs/formats.md lists them."""
 

@@ -15,7 +15,7 @@ import pytest
 
 from tests.builders import TraceBuilder
 from tests.builders.fixture_set import FOLDER
-from tests.builders.writers import cupti_monitor, encoded, parsed, python_exporter
+from tests.builders.writers import LOST_BY_CUSPY, cupti_monitor, encoded, parsed, python_exporter
 from tests.readers.kineto.test_writers import facts_of
 from tests.reading import read
 from traceanalyzer.analyzers.modules.labels import LabelledGraphs
@@ -266,3 +266,36 @@ def test_labels_that_are_joined_afterwards(torch: Any) -> None:
     (node,) = (event["args"]["graph node id"] for event in trace["traceEvents"] if event.get("cat") == "kernel")
     joiner.annotate_trace(trace, {node: [{"region": "prefill", "layer": 3}, {"name": "inner"}]})
     assert labels_of(json.dumps(trace).encode()) == ["inner.layer=3.region=prefill"]
+
+
+def test_its_graphs(columns_writer: Any) -> None:
+    """A kernel with a label, a callback that its stream waits for, and the arrow between them, as the monitor says."""
+    numpy = importlib.import_module("numpy")
+
+    def column(*rows: Any) -> Any:
+        return numpy.array(rows, None if isinstance(rows[0], int) else object)
+
+    both = dict.fromkeys(("device_id", "channel", "channel_type", "priority", "queued"), column(0))
+    both |= dict.fromkeys(("context_id", "graph_id"), column(1)) | {"stream_id": column(7), "correlation_id": column(5)}
+    sizes = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "registers_per_thread")
+    kernel = both | dict.fromkeys((*sizes, "static_shared_memory", "dynamic_shared_memory"), column(32))
+    kernel |= {"name": column("gemm"), "start_ns": column(1_000_000), "end_ns": column(1_040_000)}
+    kernel |= {"graph_node_id": column(1 << 32), "annotation": column('{"module_fqn": "a", "layer": 3}')}
+    node = both | {"start_ns": column(1_050_000), "end_ns": column(1_060_000), "graph_node_id": column(1 << 32 | 1)}
+    node |= {"annotation": column(None), "process_id": column(1), "thread_id": column(2)}
+    node |= {"host_fn": column("tell"), "host_fn_addr": column(4096)}
+    window = {
+        "columns": {"kernel": kernel, "graph_host_node": node},
+        "graph_deps": {1 << 32 | 1: [1 << 32]},
+    }
+    rows, events = columns_writer._trace_window_entries(window, base_ns=0)
+    (work,) = (event["args"] for event in events if event.get("cat") == "kernel")
+    assert not work.keys() & {*LOST_BY_CUSPY, "blocks per SM"}
+    found = as_trace([*rows, *events])
+    assert [found.names[code] for code in found.graph_nodes.name.tolist()] == ["HostNode: tell"]
+    assert found.device.graph_node.tolist() == [1 << 32]
+    assert [(found.details[code].module, found.details[code].annotation) for code in found.device.detail.tolist()] == [
+        ("a", '[{"layer":"3"}]')
+    ]
+    assert found.losses == ()
+    assert found.dependencies.is_start.tolist() == [1, 0]
