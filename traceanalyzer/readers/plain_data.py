@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from functools import partial
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - it is an exception
 from typing import Any, NamedTuple
@@ -69,7 +70,7 @@ _MEMORY = "would take many times its size in memory"
 Shrink = Callable[[dict[str, Any]], Any]
 """Takes a finished dict, and returns what stands in its place; None keeps it."""
 ShrinkRow = Callable[[tuple[str, ...]], Callable[[list[Any]], Any] | None]
-"""Takes the keys of dicts of plain values; returns what takes their values instead of such a dict, None: nothing."""
+"""Takes the keys of dicts of plain values, and returns what takes their values instead of a dict; None: nothing."""
 
 
 class NotPlainError(Exception):
@@ -166,13 +167,13 @@ class _Machine:
             table[opcode] = self._text
         for opcode in _CONSTANTS:
             table[opcode] = self._constant
-        others = {
+        others: dict[bytes, Callable[[int], int]] = {
             b"\x80": self._protocol, b"\x95": self._frame, b"(": self._mark,
-            b"}": self._dict, b"]": self._list, b")": self._tuple_0,
+            b"}": self._dict, b"]": self._list, b")": partial(self._last, 0),
             b"s": self._set_item, b"u": self._set_items, b"a": self._append, b"e": self._appends,
-            b"t": self._tuple, b"\x85": self._tuple_1, b"\x86": self._tuple_2, b"\x87": self._tuple_3,
-            b"q": self._put, b"r": self._put_long, b"\x94": self._memoize, b"j": self._get_long,
-            b"M": self._short, b"J": self._int, b"G": self._float, b"\x8a": self._long,
+            b"t": self._tuple, b"\x85": partial(self._last, 1), b"\x86": partial(self._last, 2),
+            b"\x87": partial(self._last, 3), b"q": self._put, b"r": self._put_long,
+            b"\x94": self._memoize, b"j": self._get_long, b"M": self._short, b"J": self._int, b"G": self._float, b"\x8a": self._long,
         }  # fmt: skip
         for letter, handler in others.items():
             table[letter[0]] = handler
@@ -411,7 +412,7 @@ class _Machine:
         self._push(tuple(values))
         return at
 
-    def _last(self, count: int) -> None:
+    def _last(self, count: int, at: int) -> int:
         """Put the last values into a tuple."""
         self._pay(_CONTAINER)
         if count > len(self.stack):
@@ -419,21 +420,6 @@ class _Machine:
         values = self.stack[len(self.stack) - count :]
         del self.stack[len(self.stack) - count :]
         self._push(tuple(values))
-
-    def _tuple_0(self, at: int) -> int:
-        self._last(0)
-        return at
-
-    def _tuple_1(self, at: int) -> int:
-        self._last(1)
-        return at
-
-    def _tuple_2(self, at: int) -> int:
-        self._last(2)
-        return at
-
-    def _tuple_3(self, at: int) -> int:
-        self._last(3)
         return at
 
     def _put(self, at: int) -> int:
