@@ -281,7 +281,8 @@ def _told(facts: Facts, draft: Draft, printing: float, waiting: float, pauses: H
     asleep = host_work.asleep_ns(facts)
     if asleep is not None and asleep < waiting / 2 and waiting > printing:
         summary = _WAITS_OR_LOGS.text("summary-computes")
-        advice = _WAITS_OR_LOGS.text("advice-computes")
+        is_named = advice is not None and advice.id.endswith("lines")
+        advice = _WAITS_OR_LOGS.text("advice-computes-lines" if is_named else "advice-computes")
     is_sure = _is_explained(pauses) or 2 * waiting <= printing + waiting
     return replace(draft, summary=summary, advice=advice, confidence=None if is_sure else "C")
 
