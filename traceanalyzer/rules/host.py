@@ -283,7 +283,8 @@ def _told(facts: Facts, draft: Draft, printing: float, waiting: float, pauses: H
             title, summary = _WAITS_OR_LOGS.text("title-unknown"), _WAITS_OR_LOGS.text("summary-unknown")
     if asleep is not None and asleep < waiting / 2 and waiting > printing:
         summary = _WAITS_OR_LOGS.text("summary-computes")
-        advice = _WAITS_OR_LOGS.text("advice-computes")
+        is_named = advice is not None and advice.id.endswith("lines")
+        advice = _WAITS_OR_LOGS.text("advice-computes-lines" if is_named else "advice-computes")
     is_sure = _is_explained(pauses) or 2 * waiting <= printing + waiting
     return replace(draft, title=title, summary=summary, advice=advice, confidence=None if is_sure else "C")
 

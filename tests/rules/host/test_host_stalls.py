@@ -133,13 +133,16 @@ def trap_something_inside() -> TraceBuilder:
     return looping(step)
 
 
-def large_and_small_inputs() -> TraceBuilder:
-    """A product of a large matrix takes 8 ms in each step, among small ones; a view and an allocation stand still."""
+def large_and_small_inputs(of_last: int = 8000) -> TraceBuilder:
+    """A product of a large matrix takes 8 ms in each step, among small ones; a view and an allocation stand still.
+
+    In the last step the product takes another time, where asked.
+    """
     trace, at = TraceBuilder(devices=()), 0
     for number in range(6):
         begin = at
         for call in range(12):
-            length = 8000 if call == 5 else 10
+            length = 10 if call != 5 else of_last if number == 5 else 8000
             trace.op("aten::mul", at, length)
             trace.op(VIEW, at + length, 5000 if call == 7 else 4)
             trace.op(EMPTY, at + length + 5000, 5000 if call == 9 else 4)
@@ -152,6 +155,11 @@ def test_only_calls_unlike_those_on_the_same_inputs_stand_still() -> None:
     (found,) = findings(large_and_small_inputs(), RULE)
     assert found.saving is not None
     assert found.saving.direct_ns_per_step[1] == 10_000_000
+
+
+def test_an_operator_that_takes_milliseconds_as_a_rule_is_not_quick() -> None:
+    (found,) = findings(large_and_small_inputs(of_last=40_000), RULE)
+    assert [place.name for place in found.evidence[0].where] == [EMPTY, VIEW]
 
 
 def trap_always_as_long() -> TraceBuilder:

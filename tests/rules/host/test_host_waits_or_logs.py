@@ -70,6 +70,27 @@ def fires_in_a_function() -> TraceBuilder:
     return on_cpu(body, options=("with_stack",))
 
 
+def fires_where_a_function_computes() -> TraceBuilder:
+    """A function of the program runs Python code, and calls nothing that waits."""
+
+    def body(host: Host, number: int) -> None:
+        with host.frame("train.py(40): count", before=0, after=0), host.frame("copy.py(128): deepcopy"):
+            host.work(2000)
+
+    return on_cpu(body, options=("with_stack",))
+
+
+def trap_at_ever_other_places() -> TraceBuilder:
+    """Another program has the core for 5 ms of each step, now between these tiny operators, now between those."""
+
+    def body(host: Host, number: int) -> None:
+        for call in range(400):
+            host.leaf(("aten::select", "aten::item")[call % 2], 5)
+            host.work(5000 if call == 61 * (number + 1) else 2)
+
+    return on_cpu(body)
+
+
 def trap_in_a_module_of_torch() -> TraceBuilder:
     """Where torch's own layer prepares its arguments nothing sleeps: another program had the core."""
 
@@ -214,6 +235,19 @@ def test_a_pause_counts_for_the_function_in_which_most_of_it_is() -> None:
 
     (finding,) = findings(on_cpu(body, options=("with_stack",)), RULE)
     assert [line.name for line in finding.where[0].lines] == ["train.py(40): write_log", "train.py(15): train_step"]
+
+
+def test_code_in_which_nothing_waits_computes() -> None:
+    (finding,) = findings(fires_where_a_function_computes(), RULE)
+    assert "the thread does not sleep" in finding.summary.text
+    assert finding.action is not None
+    assert finding.action.text == "Do less in Python: see the lines below"
+    (sleeping,) = findings(fires_in_a_function(), RULE)
+    assert "the program sleeps" in sleeping.summary.text
+
+
+def test_pauses_that_do_not_come_back_are_not_of_the_program() -> None:
+    assert not findings(trap_at_ever_other_places(), RULE)
 
 
 def test_without_stacks_the_advice_is_to_record_them() -> None:

@@ -1,12 +1,13 @@
 """When is nothing recorded for long in a program on the CPU, and what is around these pauses?
 
 A pause is time of a typical step in which nothing was recorded on any thread but marks of steps and Python frames: no
-operator, no loader, optimizer, collective or range. In a pause, Python code computes, sleeps, or waits for a file, the
-network or another process. Between two functions of autograd no code of the program runs: there a thread that lost its
-core stands still, which is no pause. Neither is time of torch's own modules, whose code neither sleeps nor waits, nor
-time in which a mark or function of the program prepares inputs, nor that of checkpoints and collections of garbage in
-most steps of a training, which `beside_training` has. Stacks, if recorded, name the owner. Recordings with device work
-are left out, because time costs nothing there while the device works (see `step_idle`).
+operator, no loader, optimizer, collective or range, and it comes back between the same events. In a pause, Python code
+computes, sleeps, or waits for a file, the network or another process. Between two functions of autograd no code of the
+program runs: there a thread that lost its core stands still, which is no pause. Neither is time of torch's own modules,
+whose code neither sleeps nor waits, nor time in which a mark or function of the program prepares inputs, nor that of
+checkpoints and collections of garbage in most steps of a training, which `beside_training` has. Stacks, if recorded,
+name the owner. Recordings with device work are left out, because time costs nothing there while the device works (see
+`step_idle`).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import numpy as np
 
 from traceanalyzer.analyzers.host import beside_training
 from traceanalyzer.knowledge import compiled_code, marks
-from traceanalyzer.knowledge.host_roles import INPUTS, PREPARATION, REQUESTS
+from traceanalyzer.knowledge.host_roles import INPUTS, PREPARATION, REQUESTS, is_waiting
 from traceanalyzer.report.message import Text
 from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.analysis import Analysis, Need
@@ -28,16 +29,19 @@ from traceanalyzer.structure.gaps import times_of
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.owners import EVALUATION, Owner, owner_index
 from traceanalyzer.structure.recording.program_steps import program_steps
-from traceanalyzer.structure.sums import rows_by, sum_by
+from traceanalyzer.structure.sums import group, rows_by, sum_by
 from traceanalyzer.trace.distinct import ascending, distinct
 from traceanalyzer.trace.intervals import Intervals
-from traceanalyzer.trace.table import I64, Bool
+from traceanalyzer.trace.table import I64, Bool, take_or
 from traceanalyzer.trace.tree import NO_PARENT
 
 LEAST_NS = 300_000
 """Least duration of a pause (own choice: Python code between two operators takes some ten microseconds)."""
 _LOCK_NS = 2_500_000
 """Half of the time for which a thread of Python keeps the interpreter's lock that another one asks for."""
+_OFTEN = 0.05
+"""Least share of the times between two events that are long where the program pauses there (own choice: a thread loses
+its core in one of a thousand)."""
 _JUDGED = 100
 """Number of pauses whose places are counted."""
 _OWNERS = 5
@@ -95,6 +99,8 @@ class HostPauses(msgspec.Struct, frozen=True):
     places: int = 0
     """Number of operators and ranges, by their names, after which long ones of them begin (2.5 ms, half of the time for
     which Python keeps its lock)."""
+    asleep_ns: int | None = None
+    """Part of the time of the pauses in built-in functions that wait; null without Python frames."""
     working_ns: int | None = None
     """Greatest time on a core of a step that its recorded operators need, as far as the time without a core can have
     been in them; null if no capture counts it."""
@@ -118,6 +124,7 @@ def analyze(context: Context) -> HostPauses:
         least_ns=int(sum_by(steps.at(found.start), time, len(steps)).min()),
         beyond_ns=_beyond(context),
         places=len({_before(context, at) for at in found.start[time >= _LOCK_NS][:_JUDGED].tolist()}),
+        asleep_ns=int(_asleep(context).within(found.start, found.end).sum()) if len(context.trace.frames) else None,
         working_ns=_working(context),
     )
 
@@ -131,10 +138,39 @@ def pauses_at(context: Context) -> Iterator[Occurrences]:
 
 
 def _pauses(context: Context) -> Intervals:
-    """The long intervals of each typical step in which nothing was recorded."""
+    """The long intervals of each typical step in which nothing was recorded and that come back where they are.
+
+    A thread that loses its core pauses anywhere: between two events that follow each other thousands of times without.
+    """
     gaps = context.cached(_gaps)
     kept = gaps.end - gaps.start >= LEAST_NS
+    kept &= _recurs(context, gaps, kept) | (2 * _asleep(context).within(gaps.start, gaps.end) >= gaps.end - gaps.start)
     return Intervals(gaps.start[kept], gaps.end[kept])
+
+
+def _recurs(context: Context, gaps: Intervals, long: Bool) -> Bool:
+    """Whether many of the intervals between the same two events are long, or many steps have a long one there."""
+    host, steps = context.trace.host, program_steps(context).typical
+    rows = np.flatnonzero(_is_recorded(context))
+    ended, began = rows[np.argsort(host.end_ns[rows], kind="stable")], rows[np.argsort(host.start_ns[rows])]
+    last = np.searchsorted(host.end_ns[ended], gaps.start, side="right") - 1
+    following = np.searchsorted(host.start_ns[began], gaps.end)
+    before, after = take_or(host.name[ended], last, -1), take_or(np.append(host.name[began], -1), following, -1)
+    first, between = group(before, after)
+    share = sum_by(between, long.astype(np.int64), len(first)) / np.bincount(between, minlength=len(first))
+    step = steps.at(gaps.start)
+    number = np.arange(len(step)) - np.searchsorted(step, step)
+    places, place = group(before, after, number)
+    in_steps = sum_by(place, long.astype(np.int64), len(places))
+    recurs: Bool = (share[between] >= _OFTEN) | (2 * in_steps[place] >= max(2, len(steps)))
+    return recurs
+
+
+def _asleep(context: Context) -> Intervals:
+    """When the program's thread is in a built-in function that waits."""
+    frames, main = context.trace.frames, context.cached(owner_index).critical.main
+    rows = np.flatnonzero(context.trace.names.where(is_waiting)[frames.name] & (frames.thread == main))
+    return Intervals.union(frames.start_ns[rows], frames.end_ns[rows])
 
 
 def _beyond(context: Context) -> int:
@@ -197,11 +233,17 @@ def _within_backward(context: Context, start: I64, end: I64) -> Bool:
 
 def _busy(context: Context) -> Intervals:
     """When any event was recorded, except marks around parts of a step."""
-    host, launches, names = context.trace.host, context.trace.launches, context.trace.names
+    launches = context.trace.launches
+    return times_of(context.trace.host, _is_recorded(context)) | Intervals.union(launches.start_ns, launches.end_ns)
+
+
+def _is_recorded(context: Context) -> Bool:
+    """Which rows of the host table are work."""
+    host, names = context.trace.host, context.trace.names
     works = names.where(_works)[host.name]
     plain = np.isin(context.kind, (NodeKind.OPERATOR, NodeKind.PYTHON)) & ~names.where(_only_marks)[host.name]
-    rows = works | plain | np.isin(context.kind, (NodeKind.DATALOADER, NodeKind.OPTIMIZER, NodeKind.COLLECTIVE))
-    return times_of(host, rows) | Intervals.union(launches.start_ns, launches.end_ns)
+    rows: Bool = works | plain | np.isin(context.kind, (NodeKind.DATALOADER, NodeKind.OPTIMIZER, NodeKind.COLLECTIVE))
+    return rows
 
 
 def _works(name: str) -> bool:

@@ -39,6 +39,8 @@ _USUAL = 8
 _TIMES_EQUAL, _PEERS = 3, 3
 """A stall of an operator that computes is at least this many times as long as so many calls on the same inputs, or as
 what every other step has where inputs were not recorded (own choice)."""
+_QUICK_NS = 1_000_000
+"""An operator that takes this long as a rule on some inputs is not quick (own choice: quick ones take microseconds)."""
 _NAMES = 2
 """Least number of different operators and calls that only arrange or launch (own choice: one may have a reason)."""
 _SHOWN = 10
@@ -165,7 +167,7 @@ def _unlike_equal_calls(context: Context, nodes: I64) -> Bool:
         usual = longest[len(longest) // 2 if has_shapes else min((steps - 1) // 2, len(longest) - 1)]
         if len(rows) >= _PEERS and (has_shapes or steps >= _PEERS):
             own = np.isin(nodes, every[rows])
-            unlike[own] = time_ns[nodes[own]] >= _TIMES_EQUAL * usual
+            unlike[own] = (time_ns[nodes[own]] >= _TIMES_EQUAL * usual) & (usual < _QUICK_NS)
     return unlike
 
 

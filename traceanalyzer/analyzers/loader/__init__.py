@@ -35,6 +35,9 @@ from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, Bool
 from traceanalyzer.trace.tree import NO_PARENT
 
+_JOIN_NS, _TIMES_USUAL, _SEVERAL = 3_000_000, 2, 2
+"""Processes end in no less, in waits of so many times the usual one, at so many ends of epochs at least (own choices: a
+process with torch ends in tens of milliseconds, and another program may delay one wait)."""
 _SHOWN = 5
 LONG = 5
 """A wait of more than this many medians stands out (own choice: batches vary by a factor of two or three)."""
@@ -181,7 +184,8 @@ class EpochTurn(msgspec.Struct, frozen=True):
     wait_ns: int
     """Part of this time in ns in the two waits."""
     starts_processes: bool | None
-    """Whether frames show that processes are started between the waits; null without Python frames."""
+    """Whether processes are started between the waits, as frames show; without frames true if epochs end with waits in
+    which processes end, else null."""
 
 
 class LoaderEpochs(msgspec.Struct, frozen=True):
@@ -214,6 +218,8 @@ def epochs(context: Context) -> LoaderEpochs:
     waits = (end - start)[last] + (end - start)[first]
     length = end[first] - start[last]
     starts = _starts_processes(context, end[last], start[first])
+    if starts is None and _end_processes((end - start)[last], others):
+        starts = np.ones(len(last), np.bool_)
     order = np.lexsort((start[last], -length))[:_SHOWN]
     columns = (start[last][order], length[order], waits[order])
     told = [None] * len(order) if starts is None else starts[order].tolist()
@@ -246,6 +252,17 @@ def _excess(context: Context, turns: I64) -> float | None:
     if not len(others):
         return None
     return float(np.maximum(0.0, length[distinct(own)] - np.median(others)).sum())
+
+
+def _end_processes(last: I64, others: I64) -> bool:
+    """Whether the last waits of epochs take so long that workers end in them: those that stay end nothing.
+
+    Args:
+        last: Duration in ns of each of these waits.
+        others: Duration in ns of the waits within epochs.
+    """
+    least = max(_JOIN_NS, _TIMES_USUAL * float(np.median(others)) if len(others) else 0.0)
+    return len(last) >= _SEVERAL and bool(np.median(last) >= least)
 
 
 def _starts_processes(context: Context, since: I64, until: I64) -> Bool | None:

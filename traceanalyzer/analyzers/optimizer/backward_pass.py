@@ -4,6 +4,8 @@ Activation checkpointing (`torch.utils.checkpoint`) runs a part of the forward p
 the first function of autograd that needs it. So operators within an evaluation add functions to the graph, and two that
 follow each other there follow each other in the forward pass, too, on inputs of the same shapes. A backward pass that
 is itself differentiated (`create_graph=True`) adds functions as well, but those of other operators in another order.
+The reentrant variant runs the forward pass without autograd, so that its operators have no numbers of the graph; it is
+known by the name of its function (`CheckpointFunctionBackward`), in which it computes before it differentiates.
 
 And does autograd check for anomalies? In anomaly mode (`torch.autograd.set_detect_anomaly`, `detect_anomaly`,
 Lightning's `detect_anomaly=True`) autograd formats the Python stack for each function that the forward pass adds to the
@@ -18,6 +20,7 @@ duration.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import msgspec
@@ -44,6 +47,7 @@ _FEWEST = 3
 """Operators that a segment has at least (own choice: the backward pass of one function may have two by chance)."""
 _NAMES = 8
 _CHECK = "aten::isnan"
+_CHECKPOINT = re.compile(r"Checkpoint\w*Backward$")
 
 
 class Recomputation(msgspec.Struct, frozen=True):
@@ -95,6 +99,44 @@ class _Segments(msgspec.Struct, frozen=True):
 
 
 def _segments(context: Context) -> _Segments:
+    named, repeating = _of_checkpoints(context), _repeating(context)
+    others = ~np.isin(repeating.evaluation, named.evaluation)
+    around = context.cached(owners).evaluation
+    operators = repeating.operator[np.isin(around[repeating.operator], repeating.evaluation[others])]
+    return _Segments(
+        np.append(named.evaluation, repeating.evaluation[others]),
+        np.append(named.end_ns, repeating.end_ns[others]),
+        np.append(named.operator, operators),
+    )
+
+
+def _of_checkpoints(context: Context) -> _Segments:
+    """What functions of checkpoints compute themselves, until they differentiate it."""
+    host, tree, names = context.host, context.host.tree, context.trace.names
+    is_checkpoint = names.where(lambda name: _CHECKPOINT.search(name) is not None)[host.name]
+    if not is_checkpoint.any():
+        return _Segments(*np.empty((3, 0), np.int64))
+    plain = (host.kind == NodeKind.OPERATOR) & ~names.where(_is_frame_of_autograd)[host.name]
+    nodes = np.flatnonzero(plain & ~take_or(plain, tree.nearest(plain)[tree.parent], missing=False))
+    nodes = nodes[tree.parent[nodes] != NO_PARENT]
+    nodes = nodes[is_checkpoint[tree.parent[nodes]] & _is_typical(context, nodes)]
+    segment, row = np.unique(context.cached(owners).evaluation[nodes], return_inverse=True)
+    if len(segment) and segment[0] == NO_PARENT:  # an event that no evaluation is around
+        nodes, segment, row = nodes[row > 0], segment[1:], row[row > 0] - 1
+    return _Segments(segment.astype(np.int64), most_by(row, tree.end_ns[nodes], len(segment)), nodes)
+
+
+def _is_typical(context: Context, nodes: I64) -> Bool:
+    """Which of some nodes begin in typical steps; all, if there are none."""
+    steps = program_steps(context).typical
+    if not len(steps):
+        return np.ones(len(nodes), np.bool_)
+    typical: Bool = steps.at(context.host.tree.start_ns[nodes]) >= 0
+    return typical
+
+
+def _repeating(context: Context) -> _Segments:
+    """Evaluations within which operators of the forward pass follow each other once more."""
     called, evaluation = _called(context)
     inside = evaluation != NO_PARENT
     pair = _pairs_of_kinds(context, called, evaluation)
@@ -103,12 +145,8 @@ def _segments(context: Context) -> _Segments:
     if not len(within) or not len(forward):
         return _Segments(*np.empty((3, 0), np.int64))
     segment, row = np.unique(evaluation[within], return_inverse=True)
-    kept = _repeats(pair[within], forward, row, len(segment))
-    tree = context.host.tree
-    steps = program_steps(context).typical
-    if len(steps):
-        kept &= steps.at(tree.start_ns[segment]) >= 0
-    end = most_by(row, tree.end_ns[called[within]], len(segment))
+    kept = _repeats(pair[within], forward, row, len(segment)) & _is_typical(context, segment)
+    end = most_by(row, context.host.tree.end_ns[called[within]], len(segment))
     return _Segments(segment[kept], end[kept], called[within][kept[row]])
 
 

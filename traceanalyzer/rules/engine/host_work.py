@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from traceanalyzer.analyzers.host.pauses import pauses_at
+from traceanalyzer.analyzers.host.pauses import HostPauses, pauses_at
 from traceanalyzer.analyzers.kernels.accelerators import Accelerators
 from traceanalyzer.analyzers.waits.value_reads import ReadLine, value_runs_at
 from traceanalyzer.knowledge.profiler_overhead import overheads
@@ -149,7 +149,13 @@ def lock_ns(facts: Facts, *, with_switching: bool = False) -> float:
 
 
 def asleep_ns(facts: Facts) -> float | None:
-    """Time of a recorded step in ns in which its thread waited for no core, loader or lock; None if unknown."""
+    """Time of a recorded step in ns in which its thread waited for no core, loader or lock; None if unknown.
+
+    Without a capture that counts it, what stacks show of pauses.
+    """
+    pauses = facts.find("host_pauses", HostPauses)
+    if facts.capture is None and pauses is not None and pauses.asleep_ns is not None:
+        return facts.per_step(pauses.asleep_ns)
     times = facts.capture.facts.timing.profiled if facts.capture else None
     if times is None or times.cpu_ns is None or times.queued_ns is None or not times.mean_ns:
         return None

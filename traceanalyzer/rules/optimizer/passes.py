@@ -42,6 +42,8 @@ _MORE = 1.5
 
 _RECOMPUTED_ON_HOST = 0.95, 1.55
 """Least and most that goes away, as a multiple of the recomputation (measured in the lab, explained on the page)."""
+_MUCH_AGAIN = 0.15
+"""Share of the step from which on it is said even where nobody knows how much memory is free (own choice)."""
 _RECOMPUTED_ON_GPU = 0.9, 1.1
 """Least and most that goes away, as a multiple of the recomputation's kernels (1.07 was measured on an H200)."""
 
@@ -211,13 +213,15 @@ def _recomputed(facts: Facts, limits: Limits) -> Drafts:
         "operators": ", ".join(again.names[:3]),
     }
     evidence = _RECOMPUTED.evidence(limits, "share", share, (where,))
-    change = _kept(time, facts.step_ns, on_device=on_device)
-    yield Draft((evidence,), change, params, ceiling="info" if used is None else "medium")
+    may_fit = used is None and is_recorded and share >= _MUCH_AGAIN
+    change = _kept(time, facts.step_ns, on_device=on_device, may_fit=may_fit)
+    yield Draft((evidence,), change, params, ceiling="low" if may_fit else "info" if used is None else "medium")
 
 
-def _kept(time: float, step_ns: float, *, on_device: bool) -> DeviceWork | HostTime:
-    """The saving where activations are kept, in the resource that bounds the step."""
+def _kept(time: float, step_ns: float, *, on_device: bool, may_fit: bool) -> DeviceWork | HostTime:
+    """The saving where activations are kept, in the resource that bounds the step; none at least if they may not fit."""
     least, most = _RECOMPUTED_ON_GPU if on_device else _RECOMPUTED_ON_HOST
+    least = 0.0 if may_fit else least
     basis = _RECOMPUTED.text("basis-gpu-2") if on_device else _RECOMPUTED.text("basis-cpu")
     kind = DeviceWork if on_device else HostTime
     interval = least * time, min(most * time, step_ns)
