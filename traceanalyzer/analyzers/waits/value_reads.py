@@ -21,7 +21,7 @@ import numpy as np
 from traceanalyzer.analyzers.waits.distribution_checks import READING, check_frames, checks_without_frames
 from traceanalyzer.knowledge import marks
 from traceanalyzer.report.message import Text
-from traceanalyzer.structure import gaps
+from traceanalyzer.structure import gaps, host_activity
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.events import Occurrences, event_set
