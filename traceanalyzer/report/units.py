@@ -29,6 +29,8 @@ _FINE = 19.95
 """Number of units below which a whole has the decimal of its part: 5.0 of the 10.4 ms (own choice)."""
 _FEWEST = 1.5
 """Least number of units of an estimate without decimals (own choice: rounding changes it by at most a third)."""
+_WHOLE_COUNT, _ANY_COUNT = 9.95, 0.1
+"""Mean numbers of things from which on they are written without decimals, and with one (own choice)."""
 _NO_DECIMAL = 0.005
 """Greatest distance to a whole number, as a share of it, that is nothing in three significant digits."""
 
@@ -251,13 +253,15 @@ def _two_digits(value: float) -> float:
 
 
 def count(value: float) -> str:
-    """A number of things such as `12,345`; a mean that is not whole is `2.333`."""
-    return f"{round(value):,}" if isinstance(value, int) or value.is_integer() else _significant(value)
+    """A number of things such as `12,345`; a mean that is not whole has one decimal below ten: `2.3`."""
+    if isinstance(value, int) or value.is_integer() or abs(value) >= _WHOLE_COUNT:
+        return f"{round(value):,}"
+    return f"{value:.1f}".removesuffix(".0") if abs(value) >= _ANY_COUNT else _significant(value)
 
 
 def number(value: float) -> str:
     """A number such as `1.234`: four significant digits; without decimals where it is whole."""
-    return count(value)
+    return f"{round(value):,}" if isinstance(value, int) or value.is_integer() else _significant(value)
 
 
 def factor(value: float) -> str:

@@ -21,6 +21,8 @@ from traceanalyzer.structure.idle_times import IdleTime
 from traceanalyzer.structure.recording import Recording
 from traceanalyzer.structure.typical import mean
 
+_WHOLE_CALLS = 10
+"""Calls per step from which on a mean is told without decimals (own choice)."""
 _MORE = 0.2
 """Greatest share by which a saving may exceed the recorded time (own choice; see `most`)."""
 _MOST_QUEUED = 0.9
@@ -85,7 +87,7 @@ def figures(facts: Facts, time_ns: float) -> dict[str, Any]:
 
 def figures_of_calls(facts: Facts, calls: float, time_ns: float) -> dict[str, Any]:
     """The quantities `calls`, `time` and `step` of a sentence about what the host does so often per step."""
-    return {"calls": calls, "time": OfEvents(time_ns), "step": facts.step_ns}
+    return {"calls": calls if calls < _WHOLE_CALLS else round(calls), "time": OfEvents(time_ns), "step": facts.step_ns}
 
 
 def place(row: ReadLine, steps: int) -> CodePlace:

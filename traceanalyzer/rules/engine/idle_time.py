@@ -24,7 +24,7 @@ _ONLY_WARM_UP = Text(
     "code is loaded or compiled in every recorded step while the GPU waits: record later steps (wait and warmup of "
     "the schedule)",
 )
-_FEW = Text("idle-few-events", "only {events:count} kernels, copies and fills ran, too few to judge idle time")
+_FEW = Text("idle-few-events", "too few kernels, copies and fills ran to judge idle time: {events:count}")
 _UNEXPLAINED = Text(
     "idle-unexplained",
     "the trace does not explain much of the GPU's idle time (launched work waits in its queue, or events are "
