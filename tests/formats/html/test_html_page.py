@@ -188,7 +188,7 @@ def test_a_finding_says_everything() -> None:
         "Not when: Plain words",
         "DataLoader(dataset, num_workers=4) # Plain words",
         "Measured: Plain words 75.00 % 5.00 %",
-        "174.76 ms \u2212 max(44.05 ms GPU, 6.14 ms CPU) = 130.71 ms",
+        "174.76 ms \u2212 max(44.05 ms GPU, 6.14 ms host) = 130.71 ms",
         "up to 5.0 ms per step",
         "Critical",
         "No gain yet:",

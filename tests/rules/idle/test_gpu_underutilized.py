@@ -165,7 +165,7 @@ def test_causes_are_told_in_words() -> None:
 def test_resources_of_a_table_are_told_in_words() -> None:
     (finding,) = findings(fires_in_a_table(), RULE)
     labels = [(place.name, place.label.text) for place in finding.evidence[0].where if place.label]
-    assert labels == [("host", "host"), ("gpu", "GPU")]
+    assert labels == [("host", "CPU"), ("gpu", "GPU")]
 
 
 def test_the_largest_cause_is_named() -> None:
