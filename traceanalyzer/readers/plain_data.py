@@ -173,8 +173,8 @@ class _Machine:
             b"s": self._set_item, b"u": self._set_items, b"a": self._append, b"e": self._appends,
             b"t": self._tuple, b"\x85": partial(self._last, 1), b"\x86": partial(self._last, 2),
             b"\x87": partial(self._last, 3), b"q": self._put, b"r": self._put_long,
-            b"\x94": self._memoize, b"j": self._get_long, b"M": self._short, b"J": self._int, b"G": self._float,
-            b"\x8a": self._long,
+            b"\x94": self._memoize, b"j": self._get_long, b"M": self._short,
+            b"J": self._int, b"G": self._float, b"\x8a": self._long,
         }  # fmt: skip
         for letter, handler in others.items():
             table[letter[0]] = handler
