@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+
 import pytest
 
 from tests.builders import TraceBuilder
+from tests.builders.timeline import Host, Stream, Work, finish
 from tests.structure.recording.reading import US, recorded, spans
 
 LOADER = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
@@ -343,3 +346,62 @@ def test_a_call_of_the_loader_that_only_ends_the_loop_begins_no_step(works: bool
     if works:
         work(trace, 420)
     assert len(recorded(trace).steps) == steps
+
+
+HANDLE = "serve.py(7): handle"
+NAMES = ("mm", "add", "sort", "cat")
+
+
+def calling(*names: str, waits: bool = True, calls: int = 6) -> TraceBuilder:
+    """Calls of nested functions with ever other operators, one more in each call, and a wait in each."""
+    trace = TraceBuilder()
+    host, stream = Host(trace, at=0), Stream()
+    with host.frame("serve.py(90): main"):
+        for number in range(calls):
+            with ExitStack() as stack:
+                for name in names:
+                    stack.enter_context(host.frame(name))
+                for turn in range(3 * number + 2):
+                    with host.op(
+                        ("aten::mm", "aten::add", "aten::sort", "aten::cat")[turn**2 % (number + 2) % 4], 5, 5
+                    ):
+                        host.launch(Work("gemm", 20), stream)
+                if waits:
+                    host.wait(stream)
+            host.work(10)
+    return finish(trace)
+
+
+def test_calls_of_one_function_are_steps() -> None:
+    found = recorded(calling(HANDLE, "serve.py(20): preprocess"))
+    assert (found.steps_from, len(found.steps)) == (HANDLE, 6)
+
+
+def test_a_function_that_calls_itself_begins_one_step() -> None:
+    assert len(recorded(calling(HANDLE, HANDLE)).steps) == 6
+
+
+@pytest.mark.parametrize(
+    "trace",
+    [
+        calling(HANDLE, waits=False),
+        calling("model.py(3): forward", HANDLE),
+        calling("torch/nn/modules/module.py(1): _call", "<built-in function run>"),
+        calling(HANDLE, calls=2),
+    ],
+    ids=["a layer", "within a forward pass", "of a library", "twice"],
+)
+def test_calls_of_other_functions_are_no_steps(trace: TraceBuilder) -> None:
+    assert recorded(trace).steps_from != HANDLE
+
+
+def test_a_helper_is_no_step() -> None:
+    """Half of the time is in a function that is called five times by the only call of another."""
+    trace = TraceBuilder()
+    host, stream = Host(trace, at=0), Stream()
+    with host.frame("train.py(9): epoch"):
+        for number in range(5):
+            with host.frame("train.py(3): to_device"), host.op("aten::to", 5, 5):
+                host.copy("HtoD", 4, stream, dur=20 + number, wait=True)
+            host.work(200)
+    assert recorded(finish(trace)).steps_from != "train.py(3): to_device"

@@ -219,7 +219,7 @@ def _recomputed(facts: Facts, limits: Limits) -> Drafts:
 
 
 def _kept(time: float, step_ns: float, *, on_device: bool, may_fit: bool) -> DeviceWork | HostTime:
-    """The saving where activations are kept, of what bounds the step; at least none if they may not fit."""
+    """The saving where activations are kept, in the resource that bounds the step; maybe none if they may not fit."""
     least, most = _RECOMPUTED_ON_GPU if on_device else _RECOMPUTED_ON_HOST
     least = 0.0 if may_fit else least
     basis = _RECOMPUTED.text("basis-gpu-2") if on_device else _RECOMPUTED.text("basis-cpu")

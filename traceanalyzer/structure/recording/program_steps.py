@@ -349,6 +349,10 @@ def _between_repetitions(context: Context) -> Steps | None:
     return _from_pass_to_pass(context, start, repetition.OPERATORS)
 
 
+def _between_calls(context: Context) -> Steps | None:
+    return _from_starts(context, *step_signs.function_calls(context, _main_thread(context)))
+
+
 def _between_repeated_kernels(context: Context) -> Steps | None:
     """The same of kernels where no operators were recorded."""
     return _from_pass_to_pass(context, launch_starts(context), repetition.KERNELS)
@@ -444,6 +448,7 @@ _FINDERS = (
     _between_graphs,
     _between_forwards,
     _between_repetitions,
+    _between_calls,
     _between_repeated_kernels,
 )
 """What shows steps that are not marked, the surest sign first."""

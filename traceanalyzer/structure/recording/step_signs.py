@@ -7,15 +7,18 @@ A validation every few updates evaluates nothing and changes no turn.
 A program may be cut into several graphs, such as one for each layer, which it launches in the same order in each step.
 Graphs are distinguished by the names of what runs in them.
 
-A program that calls the same modules again and again makes a pass each time.
+A program that calls the same modules again and again makes a pass each time; and so does one that calls one of its own
+functions for each request, whatever is in it.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from traceanalyzer.knowledge import python_frames
 from traceanalyzer.knowledge.framework_marks import StepMark
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.host_activity import waits
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.launch_calls import graph_calls
 from traceanalyzer.structure.module_calls import evaluations
@@ -23,9 +26,10 @@ from traceanalyzer.structure.recording.frameworks import main_framework
 from traceanalyzer.structure.recording.left_out import FEWEST
 from traceanalyzer.structure.recording.periods import LEAST, longest_run
 from traceanalyzer.structure.steps import Steps
-from traceanalyzer.structure.sums import count_by, group, sum_by
+from traceanalyzer.structure.sums import count_by, group, members, sum_by
 from traceanalyzer.trace.distinct import distinct, ranked
-from traceanalyzer.trace.table import I64, Bool, take_or
+from traceanalyzer.trace.intervals import Intervals
+from traceanalyzer.trace.table import I64, UNKNOWN, Bool, take_or
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -37,6 +41,8 @@ _MOST_OPTIMIZERS = 4
 """Greatest number of optimizers in turn that is recognized (own choice: losses of every eighth step are no turn)."""
 _CALLED = 0.5
 """Least share of the time from the first pass on in which its modules are called (own choice)."""
+_ITERATES = 0.6
+"""Least share of the recording in calls of a function that the program iterates (own choice: the rest is waiting)."""
 _EXAMINED = 1000
 """Number of calls that are examined (own choice), so that many updates and functions make no large table."""
 _REPEATS = 3
@@ -308,3 +314,50 @@ def _outermost_modules(context: Context) -> I64:
     threads, thread = np.unique(frames.thread[calls], return_inverse=True)
     calls = calls[thread == np.argmax(sum_by(thread, frames.dur_ns[calls], len(threads)))]
     return calls[np.argsort(frames.start_ns[calls], kind="stable")]
+
+
+def function_calls(context: Context, thread: int | None) -> tuple[I64, int, str]:
+    """Starts of the calls of a function of the program that it calls again and again, the last end, and its name.
+
+    It is the outermost such function, and takes most of the recording. A model calls a function of a layer again and
+    again as well: within a forward pass, and without waiting for the device in each. No starts where there is none.
+    """
+    frames = context.trace.frames
+    is_own = context.trace.names.where(python_frames.is_own)[frames.name] & (frames.module_id == UNKNOWN)
+    rows = np.flatnonzero(is_own & (frames.thread == thread))
+    rows = rows[np.lexsort((-frames.dur_ns[rows], frames.start_ns[rows]))]
+    longest, most = rows[:0], _ITERATES * context.trace.info.span_ns
+    for _, own in members(frames.name[rows]):
+        calls = _not_within_itself(context, rows[own])
+        time = int(frames.dur_ns[calls].sum())
+        if len(calls) >= _REPEATS and time >= most and _are_iterations(context, calls):
+            longest, most = calls, time + 1  # of equal ones the outermost, which begins first
+    if not len(longest):
+        return rows[:0], 0, ""
+    name = context.trace.names[int(frames.name[longest[0]])]
+    return frames.start_ns[longest], int(frames.end_ns[longest[-1]]), name
+
+
+def _not_within_itself(context: Context, calls: I64) -> I64:
+    """The calls of a function that are not within another one of it, by their start."""
+    frames = context.trace.frames
+    before = np.maximum.accumulate(np.append(-1, frames.end_ns[calls]))[:-1]
+    return calls[frames.start_ns[calls] >= before]
+
+
+def _are_iterations(context: Context, calls: I64) -> bool:
+    """Whether calls of a function compute something, wait for the device if there is one, and are no part of a pass."""
+    frames, host = context.trace.frames, context.trace.host
+    start, end = frames.start_ns[calls], frames.end_ns[calls]
+    passes = (frames.module_id != UNKNOWN) | context.trace.names.where(_is_of_pass)[frames.name]
+    passes &= frames.thread == frames.thread[calls[0]]
+    if Intervals.union(frames.start_ns[passes], frames.end_ns[passes]).contains(start).any():
+        return False
+    works = np.sort(host.start_ns[host.category == Category.OPERATOR])
+    signs = [works] if not len(context.trace.device) else [works, np.sort(context.cached(waits).start_ns)]
+    inside = [np.searchsorted(each, end) > np.searchsorted(each, start) for each in signs]
+    return all(each.mean() >= 1 - _OVERLAP for each in inside)
+
+
+def _is_of_pass(name: str) -> bool:
+    return name.endswith(("): forward", "): __call__"))
