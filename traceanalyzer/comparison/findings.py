@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from math import fsum
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -110,10 +111,13 @@ def _compared(
         priced_in="base" if two is None else "head",
         base_position=None if one is None else next(at for at, own in enumerate(base.findings) if own is one),
         base_predicted_wall_ns=_promised(one, base.resources),
-        advice=None if two is None else two.advice,
-        action=None if two is None else two.action,
-        code=None if two is None else two.code,
+        **_to_do(two),
     )
+
+
+def _to_do(finding: Finding | None) -> dict[str, Any]:
+    """What to do about a finding of the head, by the names of `FindingChange`; nothing about one that is gone."""
+    return {} if finding is None else {"advice": finding.advice, "action": finding.action, "code": finding.code}
 
 
 def _promised(finding: Finding | None, resources: Resources | None) -> Interval | None:

@@ -16,6 +16,7 @@
     event_rows             the rows of the tables that a set of events contains
     host_activity          what host threads do: waits, allocations, compilation, operators
     host_waits             waits for loaders and for devices
+    line_times             which lines of Python run during times that go through several functions
     late_starts            kernels that start late although their device is free
     launch_calls           which calls launch graphs
     repeated_calls         where the program calls the same few operators over and over

@@ -14,7 +14,6 @@ from traceanalyzer.rules.engine.facts import OperatorFact
 from traceanalyzer.rules.engine.processor import Processor
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, EventSet, Facts, Limits, page
 from traceanalyzer.rules.kernels import precision
-from traceanalyzer.structure import host_activity
 
 _FP64 = page("fp64-on-gpu")
 
@@ -83,7 +82,7 @@ def _time_ns(doubles: Sequence[_Double]) -> int:
 
 def _fp64_on_cpu(processor: Processor, limits: Limits) -> Drafts:
     """Without a GPU the operators themselves take the time."""
-    rows = [row for row in processor.facts.shaped if _computes_doubles(row)]
+    rows = [row for row in processor.facts.shaped if processor.computes(row) and _has_doubles(row)]
     rows.sort(key=lambda row: (-processor.self_ns(row), row.name, row.shapes or ""))
     whole = EventTimes.of(processor, ((row.events, processor.self_ns(row)) for row in rows))
     if whole.share <= processor.limit(limits):
@@ -107,10 +106,10 @@ def _without_calls_ns(processor: Processor, row: OperatorFact) -> int:
     return max(0, processor.self_ns(row) - _CALL_NS * row.calls)
 
 
-def _computes_doubles(row: OperatorFact) -> bool:
-    """Whether an operator computes on doubles: one without a model may take the most time, but views do nothing."""
+def _has_doubles(row: OperatorFact) -> bool:
+    """Whether an operator is called on doubles; one without a model counts, too, because it may take the most time."""
     call = op_models.call_of(row.name, row.inputs) if "double" in (row.inputs.types or ()) else None
-    return call is not None and host_activity.is_computing(row.name) and _has_doubles_only(call)
+    return call is not None and _has_doubles_only(call)
 
 
 def _has_doubles_only(call: op_models.Call) -> bool:

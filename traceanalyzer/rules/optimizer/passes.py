@@ -215,7 +215,14 @@ def _recomputed(facts: Facts, limits: Limits) -> Drafts:
     evidence = _RECOMPUTED.evidence(limits, "share", share, (where,))
     may_fit = used is None and is_recorded and share >= _MUCH_AGAIN
     change = _kept(time, facts.step_ns, on_device=on_device, may_fit=may_fit)
-    yield Draft((evidence,), change, params, ceiling="low" if may_fit else "info" if used is None else "medium")
+    yield Draft((evidence,), change, params, ceiling=_ceiling(used, may_fit=may_fit))
+
+
+def _ceiling(used: float | None, *, may_fit: bool) -> str:
+    """Most severe level: keeping activations may not fit where the used share of the memory is unknown."""
+    if may_fit:
+        return "low"
+    return "info" if used is None else "medium"
 
 
 def _kept(time: float, step_ns: float, *, on_device: bool, may_fit: bool) -> DeviceWork | HostTime:

@@ -141,18 +141,22 @@ def with_operators(facts: Facts, found: StepBound, said: Mapping[str, Any]) -> S
     own = _within_step(sorted(own, key=lambda entry: (-entry[1], entry[0])), facts.step_ns)[:_SHOWN]
     if path is not None and own and not own[0][0]:
         own = _parts(path) or _of_purpose(facts) or own
-    of_kind = _of_kind(facts, every, own, said)
-    if found.message.id == HOST.id and of_kind is not None:
-        found = replace(found, message=of_kind)
+    if found.message.id == HOST.id:
+        found = replace(found, message=_of_kind(facts, every, own, said) or _longest(found.message, own, said))
     if not own:
         return found
     told = tuple(_OPERATOR(name=name, time=time) if name else _NO_OPERATOR(time=time) for name, time in own)
-    if found.message.id == HOST.id:
-        (name, time), *_ = own
-        longest = _HOST_IN(**said, name=name, time=time) if name else OUTSIDE(**said, time=time)
-        found = replace(found, message=first_short((longest, found.message)))
     found = found.and_says(_OPERATORS, operators=told)
     return found if path is None else _with_owners(path, own, found)
+
+
+def _longest(message: Message, own: list[tuple[str, float]], said: Mapping[str, Any]) -> Message:
+    """The sentence with what takes longest, if there is room for it."""
+    if not own:
+        return message
+    (name, time), *_ = own
+    longest = _HOST_IN(**said, name=name, time=time) if name else OUTSIDE(**said, time=time)
+    return first_short((longest, message))
 
 
 def _of_kind(
