@@ -17,7 +17,6 @@ from traceanalyzer.rules.engine.change import HostTime
 from traceanalyzer.rules.engine.places import of_set_up
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, OfEvents, page
 from traceanalyzer.structure.events import EventSet
-from traceanalyzer.structure.recording import Recording
 from traceanalyzer.structure.typical import mean
 
 _IN_STEP = page("compile-or-load-in-step")
@@ -101,20 +100,11 @@ def _again(facts: Facts) -> compilation.Compiling | None:
     return max(rows, key=lambda row: row.time_ns or 0, default=None)
 
 
-def _code_of_steps(facts: Facts, calls: runtime_calls.RuntimeCalls) -> int:
-    """Compiling and loading within the steps of the program, in ns; what came before them is not in their figures.
-
-    Where the profiler marked no steps, the program's may begin after most of the recording.
-    """
-    recording = facts.find("recording", Recording)
-    return calls.code_ns if recording is None else min(calls.code_ns, recording.startup_ns)
-
-
 def _only_set_up(
     facts: Facts, calls: runtime_calls.RuntimeCalls, rows: Sequence[runtime_calls.SetUp], limits: Limits
 ) -> Drafts:
-    """A recording that is mostly set-up."""
-    code_ns, time = program.start_up(facts) or (float(_code_of_steps(facts, calls)), facts.recorded_steps_ns)
+    """A recording that is mostly set-up: within its steps, or, where only one is whole, in all of it."""
+    code_ns, time = program.start_up(facts) or program.set_up_of_steps(facts, calls)
     share = code_ns / time if time else 0.0
     if share < limits["only_share"]:
         return

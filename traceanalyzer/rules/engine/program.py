@@ -233,6 +233,13 @@ def start_up(facts: Facts) -> tuple[float, float] | None:
     return (float(calls.code_ns), float(whole)) if is_most else None
 
 
+def set_up_of_steps(facts: Facts, calls: RuntimeCalls) -> tuple[float, float]:
+    """Loading and compiling within the steps of a recording, and their time, in ns."""
+    recording = facts.find("recording", Recording)
+    code_ns = calls.code_ns if recording is None else min(calls.code_ns, recording.startup_ns)
+    return float(code_ns), facts.recorded_steps_ns
+
+
 def waited_before_ns(facts: Facts) -> int:
     """Time before the first event of a trace, in ns, if it is most of the recording; else 0."""
     recording = facts.find("recording", Recording)

@@ -57,7 +57,7 @@ def _fp64(facts: Facts, limits: Limits) -> Drafts:
 
 def _fp64_on_gpu(facts: Facts, limits: Limits) -> Drafts:
     """One finding about all kernels in double precision, unless they are meant to be."""
-    is_other = _is_other_vendor(facts)
+    is_other = precision.is_other_vendor(facts)
     generation = None if is_other else precision.capability(facts)
     is_full_rate = is_other or generation in _FULL_RATE
     doubles = max(_doubles_by_shape(facts), _doubles_by_name(facts), key=_time_ns)
@@ -88,7 +88,8 @@ def _fp64_on_cpu(processor: Processor, limits: Limits) -> Drafts:
     whole = EventTimes.of(processor, ((row.events, processor.self_ns(row)) for row in rows))
     if whole.share <= processor.limit(limits):
         return
-    work = EventTimes.of(processor, ((row.events, _without_calls_ns(processor, row)) for row in rows))
+    beyond = ((row.events, max(0, processor.self_ns(row) - _CALL_NS * row.calls)) for row in rows)
+    work = EventTimes.of(processor, beyond)
     least, most = _ON_CPU
     basis = _FP64.text("basis-cpu")(least=least, most=most)
     at = operators_at(rows=tuple((row.name, row.shapes, row.types) for row in rows))
@@ -100,11 +101,6 @@ def _fp64_on_cpu(processor: Processor, limits: Limits) -> Drafts:
         title=_FP64.text("title-cpu"),
         summary=_FP64.text("summary-cpu"),
     )
-
-
-def _without_calls_ns(processor: Processor, row: OperatorFact) -> int:
-    """Time that depends on the type of the numbers."""
-    return max(0, processor.self_ns(row) - _CALL_NS * row.calls)
 
 
 def _computes_doubles(row: OperatorFact) -> bool:
@@ -138,12 +134,6 @@ def _doubles_by_name(facts: Facts) -> list[_Double]:
     products = [kernel_names.is_fp64_product(row.name) or row.kind in precision.PRODUCTS for row in rows]
     named = zip(rows, products, facts.kernel_places(rows), strict=True)
     return [_Double(row.events, row.total_ns, multiplies, place) for row, multiplies, place in named]
-
-
-def _is_other_vendor(facts: Facts) -> bool:
-    """Whether the GPU is not NVIDIA's: those of AMD and Intel that PyTorch supports are built for fp64."""
-    devices = facts.summary.devices if facts.summary else ()
-    return any(device.vendor not in (None, "NVIDIA") for device in devices)
 
 
 RULES = (_FP64.rule(trace=_fp64, table=_fp64),)

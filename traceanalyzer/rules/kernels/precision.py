@@ -315,6 +315,12 @@ def _arithmetic(facts: Facts, limits: Limits, otherwise: float) -> float:
     )
 
 
+def is_other_vendor(facts: Facts) -> bool:
+    """Whether the GPU is not NVIDIA's: those of AMD and Intel that PyTorch supports are built for fp64."""
+    devices = facts.summary.devices if facts.summary else ()
+    return any(device.vendor not in (None, "NVIDIA") for device in devices)
+
+
 RULES = (
     _MIXED.rule(trace=_mixed, table=_mixed),
     _UNUSED.rule(trace=_unused, table=_unused),
