@@ -14,7 +14,6 @@ from traceanalyzer.rules.engine.facts import OperatorFact
 from traceanalyzer.rules.engine.processor import Processor
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, EventSet, Facts, Limits, page
 from traceanalyzer.rules.kernels import precision
-from traceanalyzer.structure import host_activity
 
 _FP64 = page("fp64-on-gpu")
 
@@ -106,7 +105,7 @@ def _fp64_on_cpu(processor: Processor, limits: Limits) -> Drafts:
 def _computes_doubles(row: OperatorFact) -> bool:
     """Whether an operator computes on doubles: one without a model may take the most time, but views do nothing."""
     call = op_models.call_of(row.name, row.inputs) if "double" in (row.inputs.types or ()) else None
-    return call is not None and host_activity.is_computing(row.name) and _has_doubles_only(call)
+    return call is not None and precision.computes(row.name) and _has_doubles_only(call)
 
 
 def _has_doubles_only(call: op_models.Call) -> bool:
