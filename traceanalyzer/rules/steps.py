@@ -114,10 +114,14 @@ def _growth(facts: Facts, steps: Sequence[RecordedStep]) -> tuple[float, float] 
     medians = [float(median(times[start:end])) for start, end in pairwise(edges)]
     if any(later <= earlier for earlier, later in pairwise(medians)):
         return None
+    return (medians[0], medians[-1]) if medians[0] and _rank_correlation(times) > _IN_ORDER else None
+
+
+def _rank_correlation(times: Sequence[int]) -> float:
+    """How nearly durations are in the order of time, -1 to 1; of equal ones each has their mean rank."""
     in_order = sorted(times)
     ranks = [bisect_left(in_order, time) + bisect_right(in_order, time) for time in times]
-    is_in_order = correlation(range(len(times)), ranks) > _IN_ORDER
-    return (medians[0], medians[-1]) if is_in_order and medians[0] else None
+    return correlation(range(len(times)), ranks)
 
 
 def _of_growing_work(facts: Facts, ends: tuple[float, float], steps: Sequence[RecordedStep], limits: Limits) -> Draft:

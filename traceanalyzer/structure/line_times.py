@@ -33,25 +33,35 @@ def line_times(context: Context, thread: I32, start: I64, end: I64) -> LineTimes
         start: Start of each span in ns.
         end: End of each span in ns.
     """
-    frames, (_, own, _) = context.trace.frames, context.cached(host_activity.rows_with_lines)
-    of_thread = rows_by(frames.thread[own])
-    spans, begins = [np.arange(len(start))], [start]
-    for place, rows in members(thread):
-        here = own[of_thread(place)]
-        cuts = distinct(np.concatenate((frames.start_ns[here], frames.end_ns[here])))
-        first = np.searchsorted(cuts, start[rows], side="right")
-        count = np.maximum(np.searchsorted(cuts, end[rows], side="left") - first, 0)
-        before = np.cumsum(count) - count
-        spans.append(np.repeat(rows, count))
-        begins.append(cuts[np.arange(count.sum()) + np.repeat(first - before, count)])
-    span, begin = np.concatenate(spans), np.concatenate(begins)
-    order = np.lexsort((begin, span))
-    span, begin = span[order], begin[order]
+    span, begin = _pieces(context, thread, start, end)
     is_last = np.append(span[1:] != span[:-1], True)[: len(span)]
     until = np.where(is_last, end[span], np.append(begin[1:], 0)[: len(span)])
     line = host_activity.python_lines(context, thread[span], begin)
     first_of, number = group(span, line)
     return LineTimes(span[first_of], line[first_of], sum_by(number, until - begin, len(first_of)))
+
+
+def _pieces(context: Context, thread: I32, start: I64, end: I64) -> tuple[I64, I64]:
+    """The spans cut wherever a function of the program begins or ends: row of the span and start of each piece."""
+    frames, (_, own, _) = context.trace.frames, context.cached(host_activity.rows_with_lines)
+    of_thread = rows_by(frames.thread[own])
+    found = [(np.arange(len(start)), start)]
+    for place, rows in members(thread):
+        here = own[of_thread(place)]
+        cuts = distinct(np.concatenate((frames.start_ns[here], frames.end_ns[here])))
+        inner, at = _within(cuts, start[rows], end[rows])
+        found.append((rows[inner], at))
+    span, begin = map(np.concatenate, zip(*found, strict=True))
+    order = np.lexsort((begin, span))
+    return span[order], begin[order]
+
+
+def _within(cuts: I64, start: I64, end: I64) -> tuple[I64, I64]:
+    """The cuts inside of each span, ascending: row of the span and time of the cut."""
+    first = np.searchsorted(cuts, start, side="right")
+    count = np.maximum(np.searchsorted(cuts, end, side="left") - first, 0)
+    before = np.cumsum(count) - count
+    return np.repeat(np.arange(len(start)), count), cuts[np.arange(count.sum()) + np.repeat(first - before, count)]
 
 
 def longest_lines(context: Context, thread: I32, start: I64, end: I64) -> I64:

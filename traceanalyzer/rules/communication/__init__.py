@@ -378,7 +378,6 @@ def _many_on_devices(facts: Facts, limits: Limits) -> Drafts:
         return
     where = tuple(CodePlace("kernel", row.operation or "unknown", value=row.calls, unit="count") for row in rows[:5])
     saved = 0.0, _FEWER * exposed
-    may_wait = not _last_equally_long(facts, all_rows)
     params = {"calls": round(calls), "mean": time / every, "total": OfEvents(facts.per_step(time)), "exposed": exposed}
     change = changes.CollectivesShorter(
         saved,
@@ -386,7 +385,7 @@ def _many_on_devices(facts: Facts, limits: Limits) -> Drafts:
         saved,
         {COMMUNICATION: saved[1]},
         at=communication.collectives_at(rows=rows),
-        may_wait=may_wait,
+        may_wait=not _last_equally_long(facts, all_rows),
     )
     evidence = Evidence(_MANY.text("subject")(), calls, limits["calls"], "number", where)
     yield Draft((evidence,), change, params, ceiling="high")

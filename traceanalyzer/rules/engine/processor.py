@@ -16,7 +16,6 @@ from traceanalyzer.report.message import Message
 from traceanalyzer.report.model import CodePlace
 from traceanalyzer.rules.engine.change import DeviceWork, HostTime, Interval
 from traceanalyzer.rules.engine.facts import Facts, OperatorFact, if_known
-from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.events import EventSet
 
 HOST_SHARE = "host_share"
@@ -74,11 +73,6 @@ class Processor(msgspec.Struct, frozen=True, dict=True):
     def total_of(self, row: OperatorFact) -> int:
         """Time of an operator in ns, with the operators that it calls."""
         return row.host_total_ns if self.is_cpu else row.device_total_ns
-
-    @staticmethod
-    def computes(row: OperatorFact) -> bool:
-        """Whether an operator does more than to make or arrange tensors."""
-        return host_activity.is_computing(row.name)
 
     def per_step(self, total_ns: float) -> float:
         """Time in the typical steps per step, in ns.

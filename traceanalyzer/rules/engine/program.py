@@ -243,18 +243,11 @@ def start_up(facts: Facts) -> tuple[float, float] | None:
     return (float(calls.code_ns), float(whole)) if is_most else None
 
 
-def set_up(facts: Facts, code_ns: int) -> tuple[float, float]:
-    """Compiling and loading within what a recording of one step is, and the length of that, in ns.
-
-    Where the profiler marked no steps, the program's may begin after most of the recording.
-
-    Args:
-        facts: Of the run.
-        code_ns: Compiling and loading within the steps of the step breakdown.
-    """
+def set_up_of_steps(facts: Facts, calls: RuntimeCalls) -> tuple[float, float]:
+    """Loading and compiling within the steps of a recording, and their time, in ns."""
     recording = facts.find("recording", Recording)
-    own_ns = code_ns if recording is None else min(code_ns, recording.startup_ns)
-    return start_up(facts) or (float(own_ns), facts.recorded_steps_ns)
+    code_ns = calls.code_ns if recording is None else min(calls.code_ns, recording.startup_ns)
+    return float(code_ns), facts.recorded_steps_ns
 
 
 def waited_before_ns(facts: Facts) -> int:

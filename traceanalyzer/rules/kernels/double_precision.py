@@ -56,7 +56,7 @@ def _fp64(facts: Facts, limits: Limits) -> Drafts:
 
 def _fp64_on_gpu(facts: Facts, limits: Limits) -> Drafts:
     """One finding about all kernels in double precision, unless they are meant to be."""
-    is_other = _is_other_vendor(facts)
+    is_other = precision.is_other_vendor(facts)
     generation = None if is_other else precision.capability(facts)
     is_full_rate = is_other or generation in _FULL_RATE
     doubles = max(_doubles_by_shape(facts), _doubles_by_name(facts), key=_time_ns)
@@ -82,12 +82,13 @@ def _time_ns(doubles: Sequence[_Double]) -> int:
 
 def _fp64_on_cpu(processor: Processor, limits: Limits) -> Drafts:
     """Without a GPU the operators themselves take the time."""
-    rows = [row for row in processor.facts.shaped if processor.computes(row) and _has_doubles(row)]
+    rows = [row for row in processor.facts.shaped if _computes_doubles(row)]
     rows.sort(key=lambda row: (-processor.self_ns(row), row.name, row.shapes or ""))
     whole = EventTimes.of(processor, ((row.events, processor.self_ns(row)) for row in rows))
     if whole.share <= processor.limit(limits):
         return
-    work = EventTimes.of(processor, ((row.events, _without_calls_ns(processor, row)) for row in rows))
+    beyond = ((row.events, max(0, processor.self_ns(row) - _CALL_NS * row.calls)) for row in rows)
+    work = EventTimes.of(processor, beyond)
     least, most = _ON_CPU
     basis = _FP64.text("basis-cpu")(least=least, most=most)
     at = operators_at(rows=tuple((row.name, row.shapes, row.types) for row in rows))
@@ -101,15 +102,10 @@ def _fp64_on_cpu(processor: Processor, limits: Limits) -> Drafts:
     )
 
 
-def _without_calls_ns(processor: Processor, row: OperatorFact) -> int:
-    """Time that depends on the type of the numbers."""
-    return max(0, processor.self_ns(row) - _CALL_NS * row.calls)
-
-
-def _has_doubles(row: OperatorFact) -> bool:
-    """Whether an operator is called on doubles; one without a model counts, too, because it may take the most time."""
+def _computes_doubles(row: OperatorFact) -> bool:
+    """Whether an operator computes on doubles: one without a model may take the most time, but views do nothing."""
     call = op_models.call_of(row.name, row.inputs) if "double" in (row.inputs.types or ()) else None
-    return call is not None and _has_doubles_only(call)
+    return call is not None and precision.computes(row.name) and _has_doubles_only(call)
 
 
 def _has_doubles_only(call: op_models.Call) -> bool:
@@ -137,12 +133,6 @@ def _doubles_by_name(facts: Facts) -> list[_Double]:
     products = [kernel_names.is_fp64_product(row.name) or row.kind in precision.PRODUCTS for row in rows]
     named = zip(rows, products, facts.kernel_places(rows), strict=True)
     return [_Double(row.events, row.total_ns, multiplies, place) for row, multiplies, place in named]
-
-
-def _is_other_vendor(facts: Facts) -> bool:
-    """Whether the GPU is not NVIDIA's: those of AMD and Intel that PyTorch supports are built for fp64."""
-    devices = facts.summary.devices if facts.summary else ()
-    return any(device.vendor not in (None, "NVIDIA") for device in devices)
 
 
 RULES = (_FP64.rule(trace=_fp64, table=_fp64),)

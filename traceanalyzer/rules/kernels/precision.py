@@ -22,6 +22,7 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.rules.engine import processor, program
 from traceanalyzer.rules.engine.event_times import EventTimes
 from traceanalyzer.rules.engine.rule import Draft, Drafts, Facts, Limits, Missing, page
+from traceanalyzer.structure import host_activity
 
 _MIXED = page("mixed-precision-unused")
 _UNUSED = page("tensor-cores-unused")
@@ -315,6 +316,17 @@ def _arithmetic(facts: Facts, limits: Limits, otherwise: float) -> float:
     return sum(
         row.device_self_ns for row in products if flops_per_byte.get((row.name, row.shapes or ""), limit) >= limit
     )
+
+
+def computes(operator: str) -> bool:
+    """Whether an operator computes, so that the precision of its inputs matters, and is no view of them."""
+    return host_activity.is_computing(operator)
+
+
+def is_other_vendor(facts: Facts) -> bool:
+    """Whether the GPU is not NVIDIA's: those of AMD and Intel that PyTorch supports are built for fp64."""
+    devices = facts.summary.devices if facts.summary else ()
+    return any(device.vendor not in (None, "NVIDIA") for device in devices)
 
 
 RULES = (

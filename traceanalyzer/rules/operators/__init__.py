@@ -237,7 +237,7 @@ def _blowup(work: EventTimes, root: _Root, members: Sequence[OperatorFact], limi
         "count": len(members),
         **work.figures(),
     }
-    code = contractions.code(root.row, members)
+    code = contractions.instead(root.row, members)
     without = _without_blowup_on_cpu if work.processor.is_cpu else _without_blowup_on_gpu
     return Draft(
         (_BLOWUP.evidence(limits, "expansion", root.factor, where),),

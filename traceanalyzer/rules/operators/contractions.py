@@ -12,7 +12,7 @@ _SQUARES = frozenset({"aten::pow", "aten::pow_", "aten::square", "aten::mul", "a
 _CDIST = "d = torch.cdist(a, b).square()  # instead of ((a[:, None] - b) ** 2).sum(-1)"
 
 
-def code(root: OperatorFact, members: Iterable[OperatorFact]) -> str | None:
+def instead(root: OperatorFact, members: Iterable[OperatorFact]) -> str | None:
     """Code in place of operators on a tensor that one of them makes; None for that of the rule, empty for none.
 
     Args:
