@@ -86,7 +86,6 @@ class Target:
     form: str
 
 
-_COMMIT = re.compile(r"[\w][\w./+-]{0,199}")
 FIRST_SCREEN = Target(SCREEN, "terminal")
 _ADDRESS = re.compile(r"https?://[!$&'*-;=?-Z_a-z~%]+")
 """Web addresses that a link in Markdown may have as they are."""
@@ -282,28 +281,6 @@ def _address(_context: click.Context, _option: click.Parameter, url: str | None)
     if url is not None and (_ADDRESS.fullmatch(url) is None or ")" in url):
         raise UsageError(f"--page-url {one_line(url)}: is no web address; it begins with https://")
     return url
-
-
-def commit_option(name: str, of: str) -> Callable[[_Command], _Command]:
-    """The option that names the commit of the program that was measured.
-
-    Args:
-        name: Of the option.
-        of: What was measured, in the help.
-    """
-    help_ = f"Commit of the program of {of}, which a comment names."
-    return click.option(name, metavar="COMMIT", callback=_commit, help=help_)
-
-
-def _commit(_context: click.Context, option: click.Parameter, commit: str | None) -> str | None:
-    """A hash, a branch or a tag; None for an empty one, as a variable of a job may be.
-
-    Raises:
-        UsageError: It is none.
-    """
-    if commit and _COMMIT.fullmatch(commit) is None:
-        raise UsageError(f"{option.opts[0]} {one_line(commit)}: is neither a hash nor the name of a branch or tag")
-    return commit or None
 
 
 def assets(folder: str | None, form: str | None, url: str | None, wanted: Sequence[Target]) -> Assets | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from traceanalyzer import config, formats, output
-from traceanalyzer.cli import card, delivery, export, one_line, parameters, suggestions
+from traceanalyzer.cli import card, commits, delivery, export, one_line, parameters, suggestions
 from traceanalyzer.cli.export import ExportOptions
 from traceanalyzer.cli.one_input import input_of
 from traceanalyzer.cli.progress import analyzing, reading, reading_each
@@ -74,7 +74,7 @@ FORMATS = {**formats.EVERY, **_EXPORTS}
 @export.options(hidden=True)
 @delivery.assets_options
 @delivery.page_url_option
-@delivery.commit_option("--commit", "the trace")
+@commits.option("--commit", "the trace")
 @card.option
 @click.option("--perfetto", "perfetto_folder", metavar="DIR", shell_complete=parameters.folders, hidden=True)
 @parameters.jobs
