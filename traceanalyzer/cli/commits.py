@@ -1,4 +1,4 @@
-"""The options that name the commit of a program."""
+"""What a comment names: the commit of a program, and the address of its page."""
 
 from __future__ import annotations
 
@@ -13,6 +13,29 @@ from traceanalyzer.errors import UsageError
 
 _Command = TypeVar("_Command", bound=Callable[..., None])
 _COMMIT = re.compile(r"[\w][\w./+-]{0,199}")
+ADDRESS = re.compile(r"https?://[!$&'*-;=?-Z_a-z~%]+")
+"""Web addresses that a link in Markdown may have as they are."""
+
+
+def page_url_option(command: _Command) -> _Command:
+    """The option of commands whose Markdown links to their page."""
+    return click.option(
+        "--page-url",
+        metavar="URL",
+        callback=_address,
+        help="In Markdown: address at which the page (-o report.html) will be found; the comment links to it.",
+    )(command)
+
+
+def _address(_context: click.Context, _option: click.Parameter, url: str | None) -> str | None:
+    """A web address that a link in Markdown may have.
+
+    Raises:
+        UsageError: It is none.
+    """
+    if url is not None and (ADDRESS.fullmatch(url) is None or ")" in url):
+        raise UsageError(f"--page-url {one_line(url)}: is no web address; it begins with https://")
+    return url
 
 
 def option(name: str, of: str) -> Callable[[_Command], _Command]:

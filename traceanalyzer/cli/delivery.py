@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ import click
 
 from traceanalyzer import formats, output
 from traceanalyzer.cli import one_line, parameters
+from traceanalyzer.cli.commits import ADDRESS
 from traceanalyzer.config import SEVERITIES, Config
 from traceanalyzer.errors import OutputError, UsageError
 from traceanalyzer.formats import language
@@ -87,8 +87,6 @@ class Target:
 
 
 FIRST_SCREEN = Target(SCREEN, "terminal")
-_ADDRESS = re.compile(r"https?://[!$&'*-;=?-Z_a-z~%]+")
-"""Web addresses that a link in Markdown may have as they are."""
 
 
 @dataclass(frozen=True)
@@ -262,27 +260,6 @@ def assets_options(command: _Command) -> _Command:
     return folder(form(url(command)))
 
 
-def page_url_option(command: _Command) -> _Command:
-    """The option of commands whose Markdown links to their page."""
-    return click.option(
-        "--page-url",
-        metavar="URL",
-        callback=_address,
-        help="In Markdown: address at which the page (-o report.html) will be found; the comment links to it.",
-    )(command)
-
-
-def _address(_context: click.Context, _option: click.Parameter, url: str | None) -> str | None:
-    """A web address that a link in Markdown may have.
-
-    Raises:
-        UsageError: It is none.
-    """
-    if url is not None and (_ADDRESS.fullmatch(url) is None or ")" in url):
-        raise UsageError(f"--page-url {one_line(url)}: is no web address; it begins with https://")
-    return url
-
-
 def assets(folder: str | None, form: str | None, url: str | None, wanted: Sequence[Target]) -> Assets | None:
     """Where charts go, if they shall be files.
 
@@ -295,7 +272,7 @@ def assets(folder: str | None, form: str | None, url: str | None, wanted: Sequen
         if url is not None:
             raise UsageError("--assets-url needs the folder of the charts; name it with --assets DIR")
         return None
-    if url is not None and _ADDRESS.fullmatch(url) is None:
+    if url is not None and ADDRESS.fullmatch(url) is None:
         raise UsageError(f"--assets-url {one_line(url)}: is no web address; it begins with https://")
     output.require_local(folder, "--assets")
     if all(target.form != "markdown" for target in wanted):

@@ -41,7 +41,7 @@ _FORMATS = {name: formats.EVERY[name] for name in FORMATS}
 @parameters.lang
 @parameters.steps(of=" of traces")
 @card.option
-@delivery.page_url_option
+@commits.page_url_option
 @commits.option("--base-commit", "BASE")
 @commits.option("--head-commit", "HEAD")
 @click.option("--story", is_flag=True, help="Tell what changed as a story, before the tables.")

@@ -73,7 +73,7 @@ FORMATS = {**formats.EVERY, **_EXPORTS}
 )
 @export.options(hidden=True)
 @delivery.assets_options
-@delivery.page_url_option
+@commits.page_url_option
 @commits.option("--commit", "the trace")
 @card.option
 @click.option("--perfetto", "perfetto_folder", metavar="DIR", shell_complete=parameters.folders, hidden=True)
