@@ -12,6 +12,7 @@ import struct
 import subprocess
 import sys
 import termios
+import time
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -21,6 +22,7 @@ from rich.cells import cell_len
 
 from tests.builders import TraceBuilder
 from tests.cli.running import FIXTURES, PATIENCE_S, PROGRAM, TRAINING, call, environment, spawn
+from traceanalyzer.cli import progress
 
 STYLE = re.compile(r"\x1b\[([\d;]*)m")
 FOREIGN_NAME = "ядро_核心<é>"
@@ -205,3 +207,14 @@ def test_a_log_file_gets_no_progress() -> None:
 def test_a_short_wait_shows_no_progress() -> None:
     shown = _on_terminal((*PROGRAM, "report", str(FIXTURES / "synthetic" / "cpu_only.json")), 80, "stderr", {})
     assert "reading" not in shown
+
+
+@pytest.mark.parametrize(
+    ("seconds", "is_quiet", "said"), [(2.0, False, "Analyzing x.json ...\n"), (2.0, True, ""), (0.0, False, "")]
+)
+def test_a_file_that_took_long_to_read_is_said_to_be_analyzed(
+    seconds: float, is_quiet: bool, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    progress.analyzing("a/x.json", time.monotonic() - seconds, quiet=is_quiet)
+    assert capsys.readouterr().err == said

@@ -8,6 +8,7 @@ Each command is a module with its name: `report`, `finding`, `render`, `export`,
     parameters    options that several commands take
     suggestions   corrections of mistyped commands
     delivery      to the screen, to files, into the browser
+    commits       what comments name: commits and addresses of pages
     progress      progress on standard error
     one_input     the trace that a folder leads to
     card          the option --card

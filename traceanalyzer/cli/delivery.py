@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ import click
 
 from traceanalyzer import formats, output
 from traceanalyzer.cli import one_line, parameters
+from traceanalyzer.cli.commits import ADDRESS
 from traceanalyzer.config import SEVERITIES, Config
 from traceanalyzer.errors import OutputError, UsageError
 from traceanalyzer.formats import language
@@ -86,10 +86,7 @@ class Target:
     form: str
 
 
-_COMMIT = re.compile(r"[\w][\w./+-]{0,199}")
 FIRST_SCREEN = Target(SCREEN, "terminal")
-_ADDRESS = re.compile(r"https?://[!$&'*-;=?-Z_a-z~%]+")
-"""Web addresses that a link in Markdown may have as they are."""
 
 
 @dataclass(frozen=True)
@@ -263,49 +260,6 @@ def assets_options(command: _Command) -> _Command:
     return folder(form(url(command)))
 
 
-def page_url_option(command: _Command) -> _Command:
-    """The option of commands whose Markdown links to their page."""
-    return click.option(
-        "--page-url",
-        metavar="URL",
-        callback=_address,
-        help="In Markdown: address at which the page (-o report.html) will be found; the comment links to it.",
-    )(command)
-
-
-def _address(_context: click.Context, _option: click.Parameter, url: str | None) -> str | None:
-    """A web address that a link in Markdown may have.
-
-    Raises:
-        UsageError: It is none.
-    """
-    if url is not None and (_ADDRESS.fullmatch(url) is None or ")" in url):
-        raise UsageError(f"--page-url {one_line(url)}: is no web address; it begins with https://")
-    return url
-
-
-def commit_option(name: str, of: str) -> Callable[[_Command], _Command]:
-    """The option that names the commit of the program that was measured.
-
-    Args:
-        name: Of the option.
-        of: What was measured, in the help.
-    """
-    help_ = f"Commit of the program of {of}, which a comment names."
-    return click.option(name, metavar="COMMIT", callback=_commit, help=help_)
-
-
-def _commit(_context: click.Context, option: click.Parameter, commit: str | None) -> str | None:
-    """A hash, a branch or a tag; None for an empty one, as a variable of a job may be.
-
-    Raises:
-        UsageError: It is none.
-    """
-    if commit and _COMMIT.fullmatch(commit) is None:
-        raise UsageError(f"{option.opts[0]} {one_line(commit)}: is neither a hash nor the name of a branch or tag")
-    return commit or None
-
-
 def assets(folder: str | None, form: str | None, url: str | None, wanted: Sequence[Target]) -> Assets | None:
     """Where charts go, if they shall be files.
 
@@ -318,7 +272,7 @@ def assets(folder: str | None, form: str | None, url: str | None, wanted: Sequen
         if url is not None:
             raise UsageError("--assets-url needs the folder of the charts; name it with --assets DIR")
         return None
-    if url is not None and _ADDRESS.fullmatch(url) is None:
+    if url is not None and ADDRESS.fullmatch(url) is None:
         raise UsageError(f"--assets-url {one_line(url)}: is no web address; it begins with https://")
     output.require_local(folder, "--assets")
     if all(target.form != "markdown" for target in wanted):

@@ -8,7 +8,7 @@ import click
 from msgspec.structs import replace
 
 from traceanalyzer import config, formats
-from traceanalyzer.cli import card, delivery, parameters
+from traceanalyzer.cli import card, commits, delivery, parameters
 from traceanalyzer.cli.parameters import Share
 from traceanalyzer.cli.progress import reading_each
 from traceanalyzer.comparison import diff
@@ -41,9 +41,9 @@ _FORMATS = {name: formats.EVERY[name] for name in FORMATS}
 @parameters.lang
 @parameters.steps(of=" of traces")
 @card.option
-@delivery.page_url_option
-@delivery.commit_option("--base-commit", "BASE")
-@delivery.commit_option("--head-commit", "HEAD")
+@commits.page_url_option
+@commits.option("--base-commit", "BASE")
+@commits.option("--head-commit", "HEAD")
 @click.option("--story", is_flag=True, help="Tell what changed as a story, before the tables.")
 @parameters.jobs
 @parameters.force

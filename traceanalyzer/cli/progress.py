@@ -8,6 +8,10 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+import click
+
+from traceanalyzer.cli import one_line
+
 PATIENCE_S = 1.0
 
 
@@ -22,6 +26,18 @@ def reading(path: str, *, quiet: bool) -> Iterator[Callable[[int], None]]:
         yield bar.advance
     finally:
         bar.close()
+
+
+def analyzing(path: str, started: float, *, quiet: bool) -> None:
+    """Say on a terminal that a file is analyzed, where reading it took long: its analysis takes longer.
+
+    Args:
+        path: The file.
+        started: When reading it began, as `time.monotonic` tells.
+        quiet: Whether nobody wants to know.
+    """
+    if not quiet and sys.stderr.isatty() and time.monotonic() - started > PATIENCE_S:
+        click.echo(f"Analyzing {one_line(Path(path).name)} ...", err=True)
 
 
 @contextmanager

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
 from traceanalyzer import config, formats, output
-from traceanalyzer.cli import card, delivery, export, one_line, parameters, suggestions
+from traceanalyzer.cli import card, commits, delivery, export, one_line, parameters, suggestions
 from traceanalyzer.cli.export import ExportOptions
 from traceanalyzer.cli.one_input import input_of
-from traceanalyzer.cli.progress import reading, reading_each
+from traceanalyzer.cli.progress import analyzing, reading, reading_each
 from traceanalyzer.config import Config
 from traceanalyzer.errors import UsageError
 from traceanalyzer.graph_captures import GraphCaptures
@@ -72,8 +73,8 @@ FORMATS = {**formats.EVERY, **_EXPORTS}
 )
 @export.options(hidden=True)
 @delivery.assets_options
-@delivery.page_url_option
-@delivery.commit_option("--commit", "the trace")
+@commits.page_url_option
+@commits.option("--commit", "the trace")
 @card.option
 @click.option("--perfetto", "perfetto_folder", metavar="DIR", shell_complete=parameters.folders, hidden=True)
 @parameters.jobs
@@ -264,6 +265,7 @@ def _of_one_file(file: str, captures: tuple[str, ...], asked: ReportRequest, *, 
         asked.stacks or opening.graph_stacks_beside(file),
         asked.stacks is not None,
     )
+    started = time.monotonic()
     with reading(file, quiet=quiet) as progress:
         content = opening.read(file, progress, asked.jobs)
         if isinstance(content, Difference):
@@ -272,6 +274,7 @@ def _of_one_file(file: str, captures: tuple[str, ...], asked: ReportRequest, *, 
             return _of_merged(content, file, asked)
         if isinstance(content, Report) and asked.settings.options:
             raise UsageError(f"{file}: is a saved report, whose rules were chosen when it was made; name the trace")
+    analyzing(file, started, quiet=quiet)
     # When the analyses share their work with other processes, no thread draws a bar any more.
     report = report_on(content, file, asked.steps, asked.settings, side, asked.jobs, for_screen=asked.for_screen)
     return MadeReport(report, content, file)

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from math import fsum
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -104,20 +103,21 @@ def _compared(
         relieved = _relief(finding, base.resources, head.resources)
         saved = None if base_ns is None or head_ns is None else base_ns - head_ns
     return replace(
-        _change(status, finding, side.resources, relieved),
+        _with_remedy(_change(status, finding, side.resources, relieved), two),
         base_ns=base_ns,
         head_ns=head_ns,
         saved_ns=saved,
         priced_in="base" if two is None else "head",
         base_position=None if one is None else next(at for at, own in enumerate(base.findings) if own is one),
         base_predicted_wall_ns=_promised(one, base.resources),
-        **_to_do(two),
     )
 
 
-def _to_do(finding: Finding | None) -> dict[str, Any]:
-    """What to do about a finding of the head, by the names of `FindingChange`; nothing about one that is gone."""
-    return {} if finding is None else {"advice": finding.advice, "action": finding.action, "code": finding.code}
+def _with_remedy(change: FindingChange, finding: Finding | None) -> FindingChange:
+    """The change with what to do about it, where the head has the finding."""
+    if finding is None:
+        return change
+    return replace(change, advice=finding.advice, action=finding.action, code=finding.code)
 
 
 def _promised(finding: Finding | None, resources: Resources | None) -> Interval | None:
