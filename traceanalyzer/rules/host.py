@@ -271,20 +271,23 @@ def _recurring_pauses(facts: Facts, limits: Limits) -> HostPauses | None:
 
 def _told(facts: Facts, draft: Draft, printing: float, waiting: float, pauses: HostPauses | None) -> Draft:
     """The draft in the words for what takes most: printing, waiting, or computing without an operator."""
+<<<<<<< HEAD
     title, summary, advice = None, None, None
     asleep = host_work.asleep_ns(facts)
+=======
+    summary, advice = None, None
+    has_lines = any(place.kind == "python" for place in draft.evidence[0].where)
+>>>>>>> e51
     if not waiting:
         summary = _WAITS_OR_LOGS.text("summary-prints")
     elif not printing:
-        has_lines = any(place.kind == "python" for place in draft.evidence[0].where)
         summary = _WAITS_OR_LOGS.text("summary-pauses")
         advice = _WAITS_OR_LOGS.text("advice-lines") if has_lines else _WAITS_OR_LOGS.text("advice-pauses")
         if asleep is None and not _is_explained(pauses):
             title, summary = _WAITS_OR_LOGS.text("title-unknown"), _WAITS_OR_LOGS.text("summary-unknown")
     if asleep is not None and asleep < waiting / 2 and waiting > printing:
         summary = _WAITS_OR_LOGS.text("summary-computes")
-        is_named = advice is not None and advice.id.endswith("lines")
-        advice = _WAITS_OR_LOGS.text("advice-computes-lines" if is_named else "advice-computes")
+        advice = _WAITS_OR_LOGS.text("advice-computes-lines") if has_lines else _WAITS_OR_LOGS.text("advice-computes")
     is_sure = _is_explained(pauses) or 2 * waiting <= printing + waiting
     return replace(draft, title=title, summary=summary, advice=advice, confidence=None if is_sure else "C")
 

@@ -218,7 +218,7 @@ def epochs(context: Context) -> LoaderEpochs:
     waits = (end - start)[last] + (end - start)[first]
     length = end[first] - start[last]
     starts = _starts_processes(context, end[last], start[first])
-    if starts is None and _end_processes((end - start)[last], others):
+    if starts is None and context.trace.info.capture is None and _end_processes((end - start)[last], others):
         starts = np.ones(len(last), np.bool_)
     order = np.lexsort((start[last], -length))[:_SHOWN]
     columns = (start[last][order], length[order], waits[order])

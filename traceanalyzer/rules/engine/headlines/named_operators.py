@@ -139,10 +139,17 @@ def with_operators(facts: Facts, found: StepBound, said: Mapping[str, Any]) -> S
     every = _own_times(facts, path)
     own = _worth_telling(every, facts.step_ns)
     own = _within_step(sorted(own, key=lambda entry: (-entry[1], entry[0])), facts.step_ns)[:_SHOWN]
+<<<<<<< HEAD
     if path is not None and own and not own[0][0]:
         own = _parts(path) or _of_purpose(facts) or own
     if found.message.id == HOST.id:
         found = replace(found, message=_of_kind(facts, every, own, said) or _longest(found.message, own, said))
+=======
+    own = _parts_for(facts, path, own)
+    of_kind = _of_kind(facts, every, own, said)
+    if found.message.id == HOST.id and of_kind is not None:
+        found = replace(found, message=of_kind)
+>>>>>>> e51
     if not own:
         return found
     told = tuple(_OPERATOR(name=name, time=time) if name else _NO_OPERATOR(time=time) for name, time in own)
@@ -212,6 +219,13 @@ def _parts(path: CriticalPath) -> list[tuple[str, float]]:
     if fsum(time for _, time in own) < MOST * path.step_ns:
         return []
     return [(name, time) for name, time in own if time >= WORTH_BESIDE * path.step_ns][:_SHOWN]
+
+
+def _parts_for(facts: Facts, path: CriticalPath | None, own: list[tuple[str, float]]) -> list[tuple[str, float]]:
+    """The parts of the program that take most of a step, where code outside of operators does; else what takes it."""
+    if path is None or not own or own[0][0]:
+        return own
+    return _parts(path) or _of_purpose(facts) or own
 
 
 def _of_purpose(facts: Facts) -> list[tuple[str, float]]:
