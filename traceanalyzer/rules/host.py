@@ -271,13 +271,9 @@ def _recurring_pauses(facts: Facts, limits: Limits) -> HostPauses | None:
 
 def _told(facts: Facts, draft: Draft, printing: float, waiting: float, pauses: HostPauses | None) -> Draft:
     """The draft in the words for what takes most: printing, waiting, or computing without an operator."""
-<<<<<<< HEAD
     title, summary, advice = None, None, None
     asleep = host_work.asleep_ns(facts)
-=======
-    summary, advice = None, None
     has_lines = any(place.kind == "python" for place in draft.evidence[0].where)
->>>>>>> e51
     if not waiting:
         summary = _WAITS_OR_LOGS.text("summary-prints")
     elif not printing:

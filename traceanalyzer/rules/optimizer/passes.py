@@ -213,18 +213,6 @@ def _recomputed(facts: Facts, limits: Limits) -> Drafts:
         "operators": ", ".join(again.names[:3]),
     }
     evidence = _RECOMPUTED.evidence(limits, "share", share, (where,))
-<<<<<<< HEAD
-    may_fit = used is None and is_recorded and share >= _MUCH_AGAIN
-    change = _kept(time, facts.step_ns, on_device=on_device, may_fit=may_fit)
-    yield Draft((evidence,), change, params, ceiling=_ceiling(used, may_fit=may_fit))
-
-
-def _ceiling(used: float | None, *, may_fit: bool) -> str:
-    """Most severe level: keeping activations may not fit where the used share of the memory is unknown."""
-    if may_fit:
-        return "low"
-    return "info" if used is None else "medium"
-=======
     ceiling = _ceiling(used, share, is_recorded=is_recorded)
     change = _kept(time, facts.step_ns, on_device=on_device, may_fit=ceiling == "low")
     yield Draft((evidence,), change, params, ceiling=ceiling)
@@ -235,7 +223,6 @@ def _ceiling(used: float | None, share: float, *, is_recorded: bool) -> str:
     if used is not None:
         return "medium"
     return "low" if is_recorded and share >= _MUCH_AGAIN else "info"
->>>>>>> e51
 
 
 def _kept(time: float, step_ns: float, *, on_device: bool, may_fit: bool) -> DeviceWork | HostTime:

@@ -139,17 +139,9 @@ def with_operators(facts: Facts, found: StepBound, said: Mapping[str, Any]) -> S
     every = _own_times(facts, path)
     own = _worth_telling(every, facts.step_ns)
     own = _within_step(sorted(own, key=lambda entry: (-entry[1], entry[0])), facts.step_ns)[:_SHOWN]
-<<<<<<< HEAD
-    if path is not None and own and not own[0][0]:
-        own = _parts(path) or _of_purpose(facts) or own
+    own = _parts_for(facts, path, own)
     if found.message.id == HOST.id:
         found = replace(found, message=_of_kind(facts, every, own, said) or _longest(found.message, own, said))
-=======
-    own = _parts_for(facts, path, own)
-    of_kind = _of_kind(facts, every, own, said)
-    if found.message.id == HOST.id and of_kind is not None:
-        found = replace(found, message=of_kind)
->>>>>>> e51
     if not own:
         return found
     told = tuple(_OPERATOR(name=name, time=time) if name else _NO_OPERATOR(time=time) for name, time in own)
