@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
+from msgspec.structs import replace
 
 from traceanalyzer.structure import gap_causes, gaps, host_waits
 from traceanalyzer.structure.context import Context
@@ -15,7 +16,7 @@ from traceanalyzer.structure.recorded_collectives import exposed_anywhere
 from traceanalyzer.structure.steps import Steps
 from traceanalyzer.structure.sums import count_by
 from traceanalyzer.structure.unrecorded_work import unrecorded_work
-from traceanalyzer.trace.distinct import distinct
+from traceanalyzer.trace.distinct import ascending, distinct
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, Bool
 from traceanalyzer.trace.tables import Category
@@ -272,3 +273,13 @@ def _tails(context: Context, steps: Steps) -> I64:
     np.maximum.at(last, step[step >= 0], device.end_ns[step >= 0])
     empty = last == steps.start_ns
     return np.where(empty, 0, np.maximum(steps.end_ns - last, 0))
+
+
+def after_earlier_work(context: Context, steps: Steps) -> Steps:
+    """Steps that contain unrecorded work begin at the first device event after it began."""
+    device, start = context.trace.device, steps.start_ns.copy()
+    for number, times in unrecorded_work(context).items():
+        events = ascending(device.start_ns[device.device == number])
+        first = int(events[np.searchsorted(events, times.start[0])])
+        start[(start < first) & (steps.end_ns > first)] = first
+    return replace(steps, start_ns=start)

@@ -36,7 +36,6 @@ from traceanalyzer.structure.recording.step_signs import (
 )
 from traceanalyzer.structure.steps import Steps, extend, launched_in
 from traceanalyzer.structure.sums import count_by, members, rows_by
-from traceanalyzer.structure.unrecorded_work import unrecorded_work
 from traceanalyzer.trace.distinct import ascending, distinct, ranked
 from traceanalyzer.trace.table import I32, I64, Bool
 from traceanalyzer.trace.tables import Category
@@ -123,17 +122,17 @@ def program_steps(context: Context) -> ProgramSteps:
         return _with_marks(context, context.steps, marks_within(context, context.steps))
     framework, marks = _of_framework(context)
     if framework is not None:
-        return _with_marks(context, _after_earlier_work(context, framework), marks)
+        return _with_marks(context, left_out.after_earlier_work(context, framework), marks)
     for find in _FINDERS:
         repeated = find(context)
         if repeated is not None:
-            steps = _after_earlier_work(context, repeated)
+            steps = left_out.after_earlier_work(context, repeated)
             program = _as_program(context, steps, left_out.reasons(context, steps))
             if steps.found_by not in repetition.FOUND_BY or _are_much(context, program):
                 return _by_what_counts(context, _of_longer_phase(context, program))
     if (marked := _around_a_pass(context) or _around_everything(context)) is not None:
         return _as_program(context, marked, left_out.reasons(context, marked))
-    steps = _after_earlier_work(context, _whole(context))
+    steps = left_out.after_earlier_work(context, _whole(context))
     return _as_program(context, steps, (None,) * len(steps))
 
 
@@ -428,16 +427,6 @@ def _whole(context: Context) -> Steps:
     start = np.concatenate((trace.host.start_ns[own], trace.launches.start_ns, trace.device.start_ns))
     end = np.concatenate((trace.host.end_ns[own], trace.launches.end_ns, trace.device.end_ns))
     return Steps(("0",), np.array([start.min()]), np.array([end.max()]), WHOLE)
-
-
-def _after_earlier_work(context: Context, steps: Steps) -> Steps:
-    """Steps that contain unrecorded work begin at the first device event after it began."""
-    device, start = context.trace.device, steps.start_ns.copy()
-    for number, times in unrecorded_work(context).items():
-        events = ascending(device.start_ns[device.device == number])
-        first = int(events[np.searchsorted(events, times.start[0])])
-        start[(start < first) & (steps.end_ns > first)] = first
-    return replace(steps, start_ns=start)
 
 
 _FINDERS = (
