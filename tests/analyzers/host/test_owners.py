@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from tests.analyzers.host.reading_owners import assert_adds_up, by_name, owners_of, self_us
 from tests.builders import OLD, TraceBuilder
+from tests.builders.timeline import Host, Stream, finish
 from tests.reading import read_built
+from tests.rules.host_work import compute
 from traceanalyzer.analyzers import host
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.owners import owner_index
@@ -298,3 +301,33 @@ def test_the_longest_call_is_one_that_comes_again() -> None:
     call = by_name(owners_of(trace))["predict"].longest_call
     assert call is not None
     assert (call.name, call.duration_ns) == ("aten::linear", 5_000_000)
+
+
+@pytest.mark.parametrize(
+    ("around", "role"),
+    [("torch/utils/tensorboard/writer.py(3): add_image", "logging"), ("train.py(3): show", "writing")],
+)
+def test_writing_has_the_purpose_of_what_is_around_it(around: str, role: str) -> None:
+    trace = TraceBuilder()
+    program, stream = Host(trace, at=0), Stream()
+    for number in range(3):
+        with program.annotation(f"ProfilerStep#{number}"):
+            compute(program, stream, 10)
+            with program.frame(around), program.frame("PIL/Image.py(9): save"):
+                program.work(500)
+    times = {row.role: row.host_ns for row in owners_of(finish(trace)).roles}
+    assert times == {role: pytest.approx(1_500_000, rel=0.02)}
+
+
+def test_a_loader_that_waits_for_its_queue_waits_for_no_requests() -> None:
+    trace = TraceBuilder()
+    program, stream = Host(trace, at=0), Stream()
+    for number in range(3):
+        with program.annotation(f"ProfilerStep#{number}"):
+            with (
+                program.annotation("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"),
+                program.frame("multiprocessing/queues.py(102): get"),
+            ):
+                program.work(500)
+            compute(program, stream, 10)
+    assert {row.role for row in owners_of(finish(trace)).roles} == {"loader"}
