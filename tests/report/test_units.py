@@ -75,7 +75,7 @@ def significant(number: Decimal) -> int:
         (0.0304, "exact_share", "3.04 %"),
         (12_345_678, "count", "12,345,678"),
         (0, "count", "0"),
-        (7 / 3, "count", "2.333"),
+        (7 / 3, "count", "2.3"),
         (1.23456, "number", "1.235"),
         (1234.56, "number", "1,235"),
         (0.0741, "number", "0.074"),

@@ -28,7 +28,9 @@ _ABOUT_TEN = 9.5
 _FINE = 19.95
 """Number of units below which a whole has the decimal of its part: 5.0 of the 10.4 ms (own choice)."""
 _FEWEST = 1.5
-"""Least number of units of an estimate without decimals (own choice: rounding changes it by at most a third)."""
+"""Least number of units of an estimate without decimals (own choice: one unit is too coarse)."""
+_NEAR = 0.15
+"""Share by which leaving out decimals may change an estimate, or its interval be narrow (own choice)."""
 _WHOLE_COUNT, _ANY_COUNT = 9.95, 0.1
 """Mean numbers of things from which on they are written without decimals, and with one (own choice)."""
 _NO_DECIMAL = 0.005
@@ -233,14 +235,22 @@ def estimate_numbers(value: Sequence[float | None], unit: str) -> tuple[str, str
     shares = ((0.01, PERCENT),)
     scale = shares if unit == "estimated_share" else _TIME
     is_whole = unit == "whole_estimate"
-    fewest = _FEWEST if is_whole else 1
-    factor, symbol = next((each for each in scale if abs(most) >= fewest * each[0]), scale[-1])
+    fitting = (each for each in scale if abs(most) >= each[0] and (not is_whole or _are_told_whole(value, each[0])))
+    factor, symbol = next(fitting, scale[-1])
     digits = 1 if abs(most) >= factor else 2
     if is_whole or symbol == _TIME[-1][1] or abs(most) >= 10 * factor:
         digits = 0
     shown = [None if each is None else f"{_two_digits(each / factor):,.{digits}f}" for each in (low, point, high)]
     least = "0" if shown[0] is None or is_zero(shown[0]) else shown[0]
     return least, shown[1], shown[2] or "0", symbol
+
+
+def _are_told_whole(value: Sequence[float | None], factor: float) -> bool:
+    """Whether an estimate in a unit loses little without decimals: neither its value nor that it is an interval."""
+    low, point, high = (None if each is None else each / factor for each in value)
+    likely, most, least = point or high or 0.0, high or 0.0, low or 0.0
+    is_near = abs(likely) >= _FEWEST and abs(round(likely) - likely) <= _NEAR * abs(likely)
+    return is_near and (round(least) != round(most) or most - least <= _NEAR * most)
 
 
 def is_zero(number: str) -> bool:

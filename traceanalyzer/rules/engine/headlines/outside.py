@@ -129,7 +129,8 @@ def _with_largest(recording: Recording, found: StepBound, worth: Iterable[Outsid
     """Add what takes most of some times outside of the typical steps, first of all if it is most of the recording."""
     parts = max(_by_what(worth), key=lambda parts: fsum(part.duration_ns for part in parts))
     whole = _together(parts)
-    if whole.reason not in _NO_REASON and whole.duration_ns >= MOST * span_ns:
+    is_said = found.bound == "start-up"
+    if not is_said and whole.reason not in _NO_REASON and whole.duration_ns >= MOST * span_ns:
         message = _MOSTLY_OUTSIDE(part=(whole.duration_ns, span_ns), reason=STEP_REASONS[whole.reason]())
         others = () if found.qualifier is None else (found.qualifier,)
         found = replace(found, message=message, qualifier=_TYPICAL(headline=found.message))
