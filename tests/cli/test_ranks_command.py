@@ -44,7 +44,7 @@ def test_a_folder_is_a_run(traces: Path) -> None:
     assert (answer.code, answer.err) == (0, "")
     assert "rank 2: it makes a step 400 us" in answer.out
     assert "for rank 2" in answer.out
-    assert "16 of 16 collectives were matched: 16 by sequence number, 0 by order." in answer.out
+    assert "16 of 16 collectives were matched: 16 by id or sequence number, 0 by order." in answer.out
     assert "| 3 | 250.0 us | 250.0 us | 250.0 us | 0 | 4 | `rank3.json.gz` |" in answer.out
     assert "Ranks of the run: 4" in answer.out
 

@@ -273,7 +273,7 @@ def test_a_row_shows_the_resource_that_decides() -> None:
     """The host of an operator without device work; never "0 ns, 0 ns, 0 ns"."""
     found = diff(report(training(operators={"delta_r2": 200})), report(training(operators={"delta_r2": 30_000})))
     (line,) = [line for line in answer(found).render("terminal").splitlines() if "delta_r2" in line]
-    assert line.split()[2:] == ["host", "200.0", "us", "30.00", "ms", "+29.80", "ms"]
+    assert line.split()[2:] == ["CPU", "200.0", "us", "30.00", "ms", "+29.80", "ms"]
 
 
 def test_tables_are_of_the_typical_steps() -> None:

@@ -57,7 +57,7 @@ def test_the_other_way_round_it_is_a_regression(corpus: Path) -> None:
 
 def test_the_first_screen_tells_it(golden: Difference) -> None:
     screen = answer(golden).render("terminal")
-    for words in ("Faster", "152 to 117 ms", "158.5 ms", "116.8 ms", "DataLoader makes most"):
+    for words in ("Faster", "152 → 117 ms", "158.5 ms", "116.8 ms", "DataLoader makes most"):
         assert words in " ".join(screen.split())
     assert max(map(len, screen.splitlines())) <= 80
 

@@ -119,7 +119,7 @@ def test_of_several_ranks_findings_and_headlines_are_those_of_all_ranks(tmp_path
     assert communicating == [late], "waiting for the late rank counts once"
     comment = answer(found).render("markdown").partition("<details>")[0]
     assert "Before, the others waited for these ranks: 2; that made a step 400 us longer." in comment
-    assert "| fixed | Ranks wait for late ranks | \u2212400 us |" in comment
+    assert "Fixed: Ranks wait for late ranks (\u2212400 us)." in comment
 
 
 def test_one_trace_a_side_has_no_ranks_to_compare(tmp_path: Path) -> None:

@@ -17,6 +17,8 @@ from tests.formats.test_hostile_names import LINKS, controls, shown_as_code
 from tests.formats.test_json_report import VALIDATOR
 from tests.reading import assert_reads_back
 from traceanalyzer.formats import language, render
+from traceanalyzer.formats.html.figures import rounded
+from traceanalyzer.formats.html.summary import step_ns
 from traceanalyzer.formats.markdown import comment
 from traceanalyzer.pipeline import analyze
 from traceanalyzer.readers import read
@@ -35,7 +37,7 @@ def test_markdown_is_well_formed(path: Path) -> None:
     assert len(text) < LIMIT
     title, *sections = readback.parts(text).values()
     report = report_of(path)
-    said = comment.verdict(report, language.ENGLISH)
+    said = comment.verdict(report, rounded(language.ENGLISH, step_ns(report)))
     assert bool(said) == bool(report.headlines)
     assert title.title.replace("\u200b", "") == (said.replace("`", "") or f"Profile of {path.name}")
     assert path.name in shown_as_code(text.partition("<details>")[0])

@@ -229,7 +229,7 @@ def _excess(batch: decode_graphs.DecodeBatch, graphs: Sequence[decode_graphs.Dec
 
 def _queue(facts: Facts, limits: Limits) -> Drafts:
     found = host_owners.for_requests(facts)
-    if found is not None and found[1] >= limits["idle_share"] * facts.step_ns:
+    if found is not None and found[1] > limits["idle_share"] * facts.step_ns:
         yield _without_load(facts, limits, *found)
         return
     waits = facts.need("synchronizations", Synchronizations)

@@ -87,4 +87,4 @@ def test_without_copies_there_is_a_reason() -> None:
     trace.op("aten::randn", 0, 10)
     reason = host_tensors.ANALYSES[0].missing(Context(read_built(trace)))
     assert reason is not None
-    assert "no copy from the host" in reason.text
+    assert "no copy from the CPU" in reason.text

@@ -16,8 +16,6 @@ _BATCHED = frozenset({"aten::bmm", "aten::baddbmm"})
 _BETWEEN = frozenset({"aten::div", "aten::div_", "aten::masked_fill", "aten::masked_fill_"})
 _NAMES = _BATCHED | _BETWEEN | {"aten::_softmax", "aten::_softmax_backward_data"}
 """Operators of attention in pieces that have work of their own, where shapes are unknown."""
-_BY_NAMES = 5
-"""By what factor names must exceed the threshold for shapes (own choice: products may be of something else)."""
 _EACH = 0.1
 """Least part of their time that softmax and products have each (own choice)."""
 _FOR_SURE = 0.5
@@ -55,11 +53,11 @@ def _unfused(facts: Facts, limits: Limits, page: RulePage, texts: tuple[Text, Te
     rows = [row for row in facts.operators if row.name in _NAMES and row.device_self_ns]
     work = EventTimes.on_device(facts, ((row.events, row.device_self_ns) for row in rows))
     others = fsum(row.device_self_ns for row in rows if row.name not in _BATCHED)
-    if work.share <= _BY_NAMES * limits["gpu_share"] or not _are_attention(rows):
+    if work.share <= limits["names_share"] or not _are_attention(rows):
         return
     where = places.of_operators(facts, rows, lambda row: row.device_self_ns)
     yield Draft(
-        (page.evidence(limits, "gpu_share", work.share, where, subject=page.text("subject")()),),
+        (page.evidence(limits, "names_share", work.share, where, subject=page.text("subject")()),),
         work.removed((_FOR_SURE * others, others), basis(least=_FOR_SURE)),
         work.figures(),
         confidence="C",

@@ -39,7 +39,7 @@ _AN_ITERATION_NS = 100_000
 """Least time of one of them (own choice: less is a loop over pixels)."""
 
 
-class Part(msgspec.Struct, frozen=True):
+class PassPart(msgspec.Struct, frozen=True):
     """Operators, and which of them repeat."""
 
     rows: I64
@@ -132,12 +132,12 @@ def _in_each(times: I64, start_ns: I64, end_ns: int) -> bool:
     return bool((counts[:-1] > 0).all()) and (bool(counts[-1]) or is_before)
 
 
-def reads_in_each(context: Context, part: Part) -> bool:
+def reads_in_each(context: Context, part: PassPart) -> bool:
     """Whether the program reads a value in each repetition, of a loop that neither trains nor has a device."""
     return is_loop(context, part) and not len(context.trace.launches) and _is_in_each(context, part, _READS)
 
 
-def draws_in_each(context: Context, part: Part) -> bool:
+def draws_in_each(context: Context, part: PassPart) -> bool:
     """Whether random numbers are drawn in each repetition, of a loop that does not train.
 
     Where kinds are told by names alone, layers of a pyramid may have noise of their own.
@@ -145,13 +145,13 @@ def draws_in_each(context: Context, part: Part) -> bool:
     return part.has_shapes and is_loop(context, part) and _is_in_each(context, part, _DRAWS)
 
 
-def _is_in_each(context: Context, part: Part, names: frozenset[str]) -> bool:
+def _is_in_each(context: Context, part: PassPart, names: frozenset[str]) -> bool:
     """Whether one of some operators is called in each repetition, by no other operator."""
     host, rows = context.trace.host, part.rows[part.every]
     return _in_each(host.start_ns[rows[_are(context, rows, names)]], part.start_ns, int(host.end_ns[rows].max()))
 
 
-def is_loop(context: Context, part: Part) -> bool:
+def is_loop(context: Context, part: PassPart) -> bool:
     """Whether repetitions are long, take most of the time, and are neither a model's layers nor a part of a training.
 
     A model computes products before its layers and after them, of shapes or names that its layers have not.

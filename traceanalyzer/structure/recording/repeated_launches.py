@@ -12,7 +12,7 @@ from traceanalyzer.structure.recording import pass_signs
 from traceanalyzer.structure.recording.periods import PASSES
 from traceanalyzer.structure.recording.runs import (
     Items,
-    Run,
+    RepeatedRun,
     has_blocks,
     is_all,
     is_most,
@@ -79,7 +79,7 @@ def _kernel_starts(context: Context) -> I64 | None:
     return items.start_ns[run.begins] if run is not None and is_found else None
 
 
-def _without_rare(context: Context, items: Items, run: Run, rows: I64) -> I64 | None:
+def _without_rare(context: Context, items: Items, run: RepeatedRun, rows: I64) -> I64 | None:
     """When each pass begins if many in what repeats are one but for little: a loss that is read in every tenth.
 
     A model repeats its layers between little else, too, so each must update parameters, or embed tokens.
@@ -104,7 +104,7 @@ def _without_rare(context: Context, items: Items, run: Run, rows: I64) -> I64 | 
     return kept.start_ns[usual.begins] if PASSES * size <= len(one) else None
 
 
-def _is_model(context: Context, items: Items, run: Run, rows: I64) -> bool:
+def _is_model(context: Context, items: Items, run: RepeatedRun, rows: I64) -> bool:
     """Whether repetitions of launches are all there is, and embed tokens, update parameters, copy or have blocks.
 
     Args:
@@ -120,7 +120,7 @@ def _is_model(context: Context, items: Items, run: Run, rows: I64) -> bool:
     return is_sign or has_blocks(items.kind[slice(*run.begins[:2].tolist())])
 
 
-def _names_of_one(context: Context, items: Items, run: Run, rows: I64) -> list[str]:
+def _names_of_one(context: Context, items: Items, run: RepeatedRun, rows: I64) -> list[str]:
     """Names of what a device does in one repetition of launches."""
     one = slice(*run.begins[:2].tolist())
     codes = distinct(context.trace.device.name[rows[items.number[one][~items.is_wait[one]]]])

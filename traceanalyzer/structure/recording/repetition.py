@@ -24,7 +24,7 @@ from traceanalyzer.structure.recording.periods import PASSES
 from traceanalyzer.structure.recording.runs import (
     COVERS,
     Items,
-    Run,
+    RepeatedRun,
     has_blocks,
     is_all,
     is_most,
@@ -144,7 +144,7 @@ def _starts_among(context: Context, thread: int | None, rows: I64, items: Items,
     return None
 
 
-def _without_extras(context: Context, items: Items, run: Run | None) -> tuple[Items, Run | None]:
+def _without_extras(context: Context, items: Items, run: RepeatedRun | None) -> tuple[Items, RepeatedRun | None]:
     """What repeats most often if what is rare within it does not count: a loss that is printed in every tenth pass.
 
     What comes before and after the repetitions remains.
@@ -160,7 +160,7 @@ def _without_extras(context: Context, items: Items, run: Run | None) -> tuple[It
     first, last = np.flatnonzero(~is_rare)[[usual.first, usual.end - 1]].tolist()
     before = int(is_rare[:first].sum())
     is_rare[:first], is_rare[last:] = False, False
-    return items.take(~is_rare), Run(usual.first + before, usual.end + before, usual.begins + before)
+    return items.take(~is_rare), RepeatedRun(usual.first + before, usual.end + before, usual.begins + before)
 
 
 def _with_compiling(context: Context, starts_ns: I64, compiling: I64, rows: I64) -> I64:
@@ -175,7 +175,9 @@ def _with_compiling(context: Context, starts_ns: I64, compiling: I64, rows: I64)
     return begins_ns
 
 
-def _begins_of(context: Context, thread: int | None, rows: I64, items: Items, run: Run, has_shapes: bool) -> I64 | None:
+def _begins_of(
+    context: Context, thread: int | None, rows: I64, items: Items, run: RepeatedRun, has_shapes: bool
+) -> I64 | None:
     """Where each repetition of operators begins, if they are passes; several repetitions may be one.
 
     Args:
@@ -201,7 +203,7 @@ def _begins_of(context: Context, thread: int | None, rows: I64, items: Items, ru
 
 
 def _of_layers_or_passes(
-    context: Context, thread: int | None, items: Items, run: Run, part: pass_signs.Part
+    context: Context, thread: int | None, items: Items, run: RepeatedRun, part: pass_signs.PassPart
 ) -> I64 | None:
     """The same where repetitions neither begin with what is a pass's alone, nor train."""
     end_ns = int(context.trace.host.end_ns[part.rows[part.every]].max())
@@ -213,7 +215,7 @@ def _of_layers_or_passes(
     return with_last(run) if part.has_shapes and _is_model(context, items, run, part) else None
 
 
-def _part(context: Context, rows: I64, items: Items, run: Run, has_shapes: bool) -> pass_signs.Part | None:
+def _part(context: Context, rows: I64, items: Items, run: RepeatedRun, has_shapes: bool) -> pass_signs.PassPart | None:
     """The operators that repeat, if they are many enough and take long enough."""
     host = context.trace.host
     first, second, last = items.number[run.begins[[0, 1, -1]]].tolist()
@@ -221,10 +223,10 @@ def _part(context: Context, rows: I64, items: Items, run: Run, has_shapes: bool)
     later_ns = host.dur_ns[rows[first:]].sum()  # what comes before may be a first pass, which takes long
     if len(rows[every]) <= COVERS * len(rows) or host.dur_ns[rows[every]].sum() < COVERS * later_ns:
         return None
-    return pass_signs.Part(rows, slice(first, second), every, items.start_ns[run.begins], has_shapes)
+    return pass_signs.PassPart(rows, slice(first, second), every, items.start_ns[run.begins], has_shapes)
 
 
-def _is_model(context: Context, items: Items, run: Run, part: pass_signs.Part) -> bool:
+def _is_model(context: Context, items: Items, run: RepeatedRun, part: pass_signs.PassPart) -> bool:
     """Whether repetitions are all there is, and those of a model."""
     if not is_all(items, run):
         return False
@@ -237,7 +239,7 @@ def _is_model(context: Context, items: Items, run: Run, part: pass_signs.Part) -
     )
 
 
-def _of_a_loop(context: Context, rows: I64, items: Items, run: Run) -> I64:
+def _of_a_loop(context: Context, rows: I64, items: Items, run: RepeatedRun) -> I64:
     """Where repetitions begin that end with reading a value, or else where the first one of a loop does."""
     size = int(run.begins[1] - run.begins[0])
     one = np.arange(*run.begins[:2])

@@ -40,7 +40,7 @@ class Items(Columns, frozen=True):
     is_wait: Bool
 
 
-class Run(msgspec.Struct, frozen=True):
+class RepeatedRun(msgspec.Struct, frozen=True):
     """The longest part that repeats: its first position, the one after its last, and those of the repetitions."""
 
     first: int
@@ -66,7 +66,7 @@ def with_waits(
     )
 
 
-def repeated_part(context: Context, items: Items) -> Run | None:
+def repeated_part(context: Context, items: Items) -> RepeatedRun | None:
     """The longest periodic part, whose repetitions begin after a wait if they have some; None without one."""
     found = longest_run(items.kind) or longest_run(items.kind, _FEWEST)
     if found is None:
@@ -86,7 +86,7 @@ def repeated_part(context: Context, items: Items) -> Run | None:
     begins = _positions(first, period, stop)
     while items.is_wait[begins].all():
         begins += 1
-    return Run(first, end, begins)
+    return RepeatedRun(first, end, begins)
 
 
 def _positions(first: int, period: int, stop: int) -> I64:
@@ -130,13 +130,13 @@ def of_pauses(items: Items, begins: I64) -> I64:
     return begins[longer[0] % size :: size] if is_everywhere else begins
 
 
-def is_most(items: Items, run: Run) -> bool:
+def is_most(items: Items, run: RepeatedRun) -> bool:
     """Whether whole repetitions have at least half of the launches."""
     first, second, last = items.number[run.begins[[0, 1, -1]]].tolist()
     return bool(last + (second - first) - first >= COVERS * (items.number[-1] + 1))
 
 
-def is_all(items: Items, run: Run) -> bool:
+def is_all(items: Items, run: RepeatedRun) -> bool:
     """Whether the repetitions are all that was recorded, but for waits at the end and a first one that is unlike them.
 
     A model begins and ends with something that its layers do not do.
@@ -161,7 +161,7 @@ def has_blocks(kind: I64) -> bool:
     return times * period >= COVERS * len(kind) and (period >= LEAST or times >= _LAYERS)
 
 
-def with_last(run: Run) -> I64:
+def with_last(run: RepeatedRun) -> I64:
     """Where the repetitions begin, and a last one that lacks something, but not half of it."""
     size, last = run.begins[1] - run.begins[0], run.begins[-1]
     rest = run.end - last - size
