@@ -232,17 +232,24 @@ def estimate_numbers(value: Sequence[float | None], unit: str) -> tuple[str, str
     """The numbers of an estimate, least, most likely and greatest, in one unit, which is one of `SYMBOLS`."""
     low, point, high = value
     most = _two_digits(high or 0.0)
-    shares = ((0.01, PERCENT),)
-    scale = shares if unit == "estimated_share" else _TIME
     is_whole = unit == "whole_estimate"
-    fitting = (each for each in scale if abs(most) >= each[0] and (not is_whole or _are_told_whole(value, each[0])))
-    factor, symbol = next(fitting, scale[-1])
+    scale = _scale(value, unit)
+    factor, symbol = next((each for each in scale if abs(most) >= each[0]), scale[-1])
     digits = 1 if abs(most) >= factor else 2
     if is_whole or symbol == _TIME[-1][1] or abs(most) >= 10 * factor:
         digits = 0
     shown = [None if each is None else f"{_two_digits(each / factor):,.{digits}f}" for each in (low, point, high)]
     least = "0" if shown[0] is None or is_zero(shown[0]) else shown[0]
     return least, shown[1], shown[2] or "0", symbol
+
+
+def _scale(value: Sequence[float | None], unit: str) -> tuple[tuple[float, str], ...]:
+    """The units in which an estimate may be told, the largest first."""
+    if unit == "estimated_share":
+        return ((0.01, PERCENT),)
+    if unit != "whole_estimate":
+        return _TIME
+    return tuple(each for each in _TIME if _are_told_whole(value, each[0])) or _TIME[-1:]
 
 
 def _are_told_whole(value: Sequence[float | None], factor: float) -> bool:
