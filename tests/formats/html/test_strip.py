@@ -62,6 +62,20 @@ def test_idle_time_has_its_cause_its_time_and_its_finding() -> None:
     assert found.reasons[0].text == "Waiting for the DataLoader"
 
 
+def test_a_strip_without_named_idle_times_does_not_speak_of_them() -> None:
+    """A GPU that idles for 4 us of each step of 1 ms: no cause is named below."""
+    trace = TraceBuilder()
+    for number in range(4):
+        start = 1000 * number
+        trace.step(number, start, 1000)
+        trace.annotation("## forward ##", start, 900)
+        trace.op("aten::mm", start, 80)
+        trace.launch_kernel("ampere_sgemm_128x64_nn", start + 4, 996, at=start + 2, call_dur=2)
+    found = strip_of(analyze(read_built(trace)))
+    assert found is not None
+    assert found.says == "Step 0, one of 4 typical steps."
+
+
 def test_figures_are_those_of_the_mean_step_and_the_sentence_says_which_step_is_shown() -> None:
     """Two steps wait for 400 us, two for 200 us; one of them is drawn."""
     trace = TraceBuilder()

@@ -32,6 +32,7 @@ _SAYS_MEAN = Text(
     "{step}, one of {count:count} typical steps. Idle times below are their mean.",
     note="step is such as: Step 8",
 )
+_SAYS_ONE_OF = Text("strip-says-one-of", "{step}, one of {count:count} typical steps.", note="step is such as: Step 8")
 _SAYS_BUSY = Text("strip-says-busy-2", "{step}. The GPU is never idle.", "step is such as: Step 8")
 _SAYS_HOST = Text("strip-says-host", "{step}. {parts}.", note="parts is a list of parts of the program")
 _PART = Text("strip-part", "{name}", "name is that of a part of the program")
@@ -135,7 +136,8 @@ def _sentence(slices: RecordedSlices, one: SliceTime, mean: TypicalStep | None, 
         return language.text(_SAYS_BUSY, step=step)
     if mean is None or mean.steps == 1:
         return language.text(_SAYS, step=step)
-    return language.text(_SAYS_MEAN, step=step, count=mean.steps)
+    is_named = any(cause.ns_per_step >= _LEAST * mean.parts.duration_ns for cause in mean.idle)
+    return language.text(_SAYS_MEAN if is_named else _SAYS_ONE_OF, step=step, count=mean.steps)
 
 
 def _of_program(slices: RecordedSlices, one: SliceTime, step: str, language: Language) -> str:
