@@ -12,10 +12,13 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 import traceanalyzer as ta
 from tests.builders import TraceBuilder
 from tests.formats.html.pages import VOID
+from tests.rules.judging import report as judged
+from tests.rules.loader import test_preprocessing_in_step as preprocessing
 from traceanalyzer import sections
 from traceanalyzer.analyzers.idle.gpu import GpuMetrics
 from traceanalyzer.formats import cards, html, language, markdown, sarif, terminal
@@ -187,11 +190,28 @@ def test_a_cut_file_says_so_in_its_first_line(tmp_path: Path) -> None:
     first, second, *_ = terminal.render(report, width=120).split("\n")
     assert first.startswith("Cut off: ")
     assert second.startswith("The file is cut off: only its first ")
-    assert markdown.render(report).split("\n")[1].endswith(first)
+    assert markdown.render(report).split("\n")[1].startswith("## \u23f1\ufe0f Cut off: Limited by the CPU: ")
     for code, words in (("ru", "Файл обрезан: "), ("zh", "文件被截断：")):
         line = terminal.render(report, width=120, language=language.of(code)).split("\n")[0]
         assert words in line
         assert "Cut off" not in line
+
+
+def test_the_outcome_tells_fixes_that_may_save_nothing() -> None:
+    """One fix alone is said at best; of several the number that may gain nothing."""
+    found = judged(preprocessing.fires_on_a_cpu())
+    headline = found.headlines[0]
+    said = outcome(headline, found.findings)
+    assert said is not None
+    assert said.text == "3.0 \u2192 2.0 ms per step at best (1.5x) with the fix."
+    assert headline.combined is not None
+    (fix,), (finding,) = headline.combined.fixes, found.findings
+    assert finding.saving is not None
+    sure = replace(finding, saving=replace(finding.saving, decided_by=None))
+    both = replace(headline.combined, fixes=(fix, replace(fix, finding=1)))
+    said = outcome(replace(headline, combined=both), (finding, sure))
+    assert said is not None
+    assert said.text.endswith(" with all fixes (2), of which 1 may save nothing.")
 
 
 def test_shares_of_a_whole_add_up() -> None:

@@ -11,7 +11,7 @@ from traceanalyzer import analyzers, simulation
 from traceanalyzer.analyzers.tables.parts import PrintedFigures
 from traceanalyzer.report import units
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.report.model import Combined, Finding, Headline, Report
+from traceanalyzer.report.model import Combined, Finding, Headline, Report, Saving
 from traceanalyzer.report.section import Section, Term, Topic
 from traceanalyzer.sections import several_runs
 from traceanalyzer.simulation.critical_path import CriticalPath
@@ -67,6 +67,11 @@ _OVERLAP = Text(
     "outcome-fixes-overlap",
     "with all fixes ({count:count}), which overlap",
     note="ends a phrase: 152 \u2192 93 ms per step (1.6x); together they save less than their sum",
+)
+_SOME_MAY = Text(
+    "outcome-fixes-questions",
+    "with all fixes ({count:number}), of which {questions:number} may save nothing",
+    note="ends a phrase: 152 \u2192 93 ms per step (1.6x); a fix may save nothing where something unknown decides",
 )
 _ONE_FIX = Text("outcome-one-fix", "with the fix", note="ends a phrase: 152 \u2192 93 ms per step (1.6x)")
 _END = Text("outcome-end", "{outcome}.", note="outcome: 152 \u2192 93 ms per step (1.6x) with all fixes")
@@ -211,7 +216,7 @@ def _of_run(headline: Headline, message: Message, runs: Mapping[str, str]) -> Me
 def outcome(headline: Headline, findings: Sequence[Finding]) -> Message | None:
     """What a step would be with all fixes, and what bounds it then; None without a saving.
 
-    It is the most likely time; where only bounds are known, the least.
+    It is the most likely time; where only bounds are known, or each fix may save nothing, the least.
 
     Args:
         headline: The headline.
@@ -220,33 +225,43 @@ def outcome(headline: Headline, findings: Sequence[Finding]) -> Message | None:
     combined = headline.combined
     if combined is None or not combined.fixes:
         return None
-    before, saved = _before(headline, combined), combined.point_ns_per_step or combined.wall_ns_per_step[1]
+    savings = [findings[fix.finding].saving for fix in combined.fixes if fix.finding < len(findings)]
+    questions = sum(saving is not None and saving.decided_by is not None for saving in savings)
+    point = None if questions == len(combined.fixes) else combined.point_ns_per_step
+    before, saved = _before(headline, combined), point or combined.wall_ns_per_step[1]
     if not before or not _WORTH_SAYING * before <= saved < before:
         return None
-    said, times = _OUTCOME if combined.point_ns_per_step else _AT_BEST, before / (before - saved)
-    fixed = (findings[fix.finding].saving for fix in combined.fixes if fix.finding < len(findings))
-    is_in_all = any(saving is not None and saving.is_of_whole_run for saving in fixed)
+    said, times = _OUTCOME if point else _AT_BEST, before / (before - saved)
+    is_in_all = any(saving is not None and saving.is_of_whole_run for saving in savings)
     after = said(
         before=before,
         after=before - saved,
         times=float(f"{times:.2g}" if times >= _PRECISE else f"{times:.3g}"),
         per=(IN_ALL if is_in_all else _PER_STEP)(),
-        fixes=_fixes(combined, findings, saved),
+        fixes=_fixes(combined, savings, saved, questions if point else 0),
     )
     return _THEN.get(next_bottleneck(headline) or "", _END)(outcome=after)
 
 
-def _fixes(combined: Combined, findings: Sequence[Finding], saved: float) -> Message:
-    """How many fixes it takes, and whether they save less together than one by one."""
-    if len(combined.fixes) == 1:
+def _fixes(combined: Combined, savings: Sequence[Saving | None], saved: float, questions: int) -> Message:
+    """How many fixes it takes, and whether some may save nothing, or all save less together than one by one.
+
+    Args:
+        combined: All of them together.
+        savings: Of each of them alone.
+        saved: What they save together, in ns.
+        questions: How many of them may save nothing.
+    """
+    count = len(combined.fixes)
+    if count == 1:
         return _ONE_FIX()
+    if questions:
+        return _SOME_MAY(count=count, questions=questions)
     is_likely = bool(combined.point_ns_per_step)
-    savings = (findings[fix.finding].saving for fix in combined.fixes if 0 <= fix.finding < len(findings))
     alone = units.total(
         (each.point_ns_per_step or 0.0) if is_likely else each.wall_ns_per_step[1] for each in savings if each
     )
-    said = _OVERLAP if alone > _OVERLAPS * saved else _ALL_FIXES
-    return said(count=len(combined.fixes))
+    return (_OVERLAP if alone > _OVERLAPS * saved else _ALL_FIXES)(count=count)
 
 
 def _before(headline: Headline, combined: Combined) -> float | None:
