@@ -151,7 +151,7 @@ def test_the_command_works_from_another_folder(program: list[str], installed: Pa
     command = [installed / program[0], *program[1:], "report"]
     done = run([*command, TRAINING, "-o", "r.md", "-o", "r.json"], tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "Wrote r.md\nWrote r.json\n")
-    assert "Waiting for data: 3.5 of the 7.1 ms of each step." in (tmp_path / "r.md").read_text("utf-8")
+    assert "Waiting for data: 3,470 of the 7,120 us of each step." in (tmp_path / "r.md").read_text("utf-8")
     assert "\n### Kernels\n" in (tmp_path / "r.md").read_text("utf-8")
     assert "Step time" in checked([*command, TRAINING], tmp_path)
 

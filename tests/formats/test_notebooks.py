@@ -54,7 +54,7 @@ def test_where_a_notebook_shows_no_pages_it_shows_the_short_form() -> None:
     assert "<details" in whole[len(short) :]
     assert "<details" not in short
     assert 5 < len(short.splitlines()) <= 30
-    assert all(word in short for word in ("Waiting for data", "DataLoader", "up to 3.5 ms"))
+    assert all(word in short for word in ("Waiting for data", "DataLoader", "up to 3,500 us"))
 
 
 def test_rendering_for_the_terminal_shows_nothing_in_a_notebook(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -102,7 +102,7 @@ def test_a_recording_that_is_one_step_has_plain_sums() -> None:
     assert (row["Calls"], row["Device self"], row["Share"]) == (1, 40_000, 1)
 
 
-def test_operators_whose_work_runs_in_a_step_after_them_are_of_the_whole_recording() -> None:
+def test_operators_whose_work_runs_in_a_step_after_them_are_of_that_step() -> None:
     """The device ran earlier work for 8000 us, while the host launched the work of the step."""
     trace = TraceBuilder()
     trace.annotation("step[DECODE bs=8]", 0, 9000)
@@ -111,7 +111,7 @@ def test_operators_whose_work_runs_in_a_step_after_them_are_of_the_whole_recordi
     trace.op("aten::mm", 8900, 100)
     report = analyze(read_built(trace))
     section = section_of(report, "operators")
-    assert ENGLISH.text(section.title) == "Operators by device self time (whole trace)"
+    assert ENGLISH.text(section.title) == "Operators by device self time"
     assert cells(section.tables[0])[0]["Device self"] == 500_000
     (kernel,) = cells(section_of(report, "kernels").tables[0])
     assert kernel["Total/step"] == 500_000

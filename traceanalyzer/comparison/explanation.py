@@ -199,7 +199,7 @@ _ONE_RUN = Text(
     "Each side is one recording. Repeat recordings (a folder for each side) to judge run-to-run variation.",
 )
 _ALIKE = Text(
-    "diff-autocorrelated",
+    "diff-autocorrelated-2",
     "Steps are correlated (a slow phase, or a warm-up), so intervals are {factor:factor} times as wide.",
 )
 _OUTLIERS = Text(

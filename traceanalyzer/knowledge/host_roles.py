@@ -108,8 +108,8 @@ ROLES: tuple[HostRole, ...] = (
             "savefig|imsave|imwrite|mimsave|mimwrite|to_(?:csv|parquet|json|pickle|excel|hdf|feather)|savez(?:_compressed)?",
         ),
         files=AnyOf(
-            r"(?:^|/)PIL/.*: (?:save|_save(?:_\w+)?|_encode\w*|encode\w*)$",
-            r"(?:^|/)torchvision/(?:utils\.py: save_image|io/.*: (?:write|encode)_\w+)$",
+            r"(?:^|/)PIL/[^/:]*+: (?:save|_save(?:_\w+)?|_encode\w*|encode\w*)$",
+            r"(?:^|/)torchvision/(?:utils\.py: save_image|io/[^/:]*+: (?:write|encode)_\w+)$",
         ),
         marks=AnyOf(
             "(?i)" + _WORD + r"(?:save|write)[ _](?:images?|samples?|results?|predictions?|outputs?|pictures?)"

@@ -29,7 +29,7 @@ _FINE = 19.95
 """Number of units below which a whole has the decimal of its part: 5.0 of the 10.4 ms (own choice)."""
 _FEWEST = 1.5
 """Least number of units of an estimate without decimals (own choice: one unit is too coarse)."""
-_NEAR = 0.15
+_NEAR = 0.1
 """Share by which leaving out decimals may change an estimate, or its interval be narrow (own choice)."""
 _WHOLE_COUNT, _ANY_COUNT = 9.95, 0.1
 """Mean numbers of things from which on they are written without decimals, and with one (own choice)."""

@@ -75,10 +75,9 @@ def fires_on_a_sequence_that_grows() -> TraceBuilder:
     return passes(*LONGER, shapes=None)
 
 
-def trap_inputs_of_other_shapes() -> TraceBuilder:
+def inputs_of_other_shapes() -> TraceBuilder:
     """A pass is long where its batch is."""
-    durations = [min(duration, 1950) for duration in UNEVEN]
-    return passes(*durations, shapes=lambda number: [64 if durations[number] < 1500 else 128, 64])
+    return passes(*UNEVEN, shapes=lambda number: [64 if UNEVEN[number] < 1500 else 128, 64])
 
 
 def without_shapes(*durations: int) -> TraceBuilder:
@@ -113,6 +112,11 @@ def test_the_same_work_in_very_different_times() -> None:
     assert finding.summary.params["longest"] == pytest.approx(2_090_000, abs=40_000)
     (headline,) = report(fires_where_the_same_work_takes_different_times()).headlines
     assert "uneven steps of 1.1 to 2.6 ms" in headline.text
+
+
+def test_inputs_of_other_shapes_are_no_longer_the_same_work() -> None:
+    (finding,) = findings(inputs_of_other_shapes(), RULE)
+    assert finding.summary.id == "step-time-outliers-summary"
 
 
 def test_without_shapes_nothing_tells_that_the_work_is_the_same() -> None:

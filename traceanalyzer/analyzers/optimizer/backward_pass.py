@@ -47,7 +47,7 @@ _FEWEST = 3
 """Operators that a segment has at least (own choice: the backward pass of one function may have two by chance)."""
 _NAMES = 8
 _CHECK = "aten::isnan"
-_CHECKPOINT = re.compile(r"Checkpoint\w*Backward$")
+_CHECKPOINT = re.compile(r"Checkpoint(?:Function)?Backward$")
 
 
 class Recomputation(msgspec.Struct, frozen=True):
