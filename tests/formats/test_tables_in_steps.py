@@ -112,7 +112,7 @@ def test_operators_whose_work_runs_in_a_step_after_them_are_of_that_step() -> No
     report = analyze(read_built(trace))
     section = section_of(report, "operators")
     assert ENGLISH.text(section.title) == "Operators by device self time"
-    assert cells(section.tables[0])[0]["Device self"] == 500_000
+    assert cells(section.tables[0])[0]["Device self/step"] == 500_000
     (kernel,) = cells(section_of(report, "kernels").tables[0])
     assert kernel["Total/step"] == 500_000
 

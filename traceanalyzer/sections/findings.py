@@ -227,20 +227,35 @@ def outcome(headline: Headline, findings: Sequence[Finding]) -> Message | None:
         return None
     savings = [findings[fix.finding].saving for fix in combined.fixes if fix.finding < len(findings)]
     questions = sum(saving is not None and saving.decided_by is not None for saving in savings)
-    point = None if questions == len(combined.fixes) else combined.point_ns_per_step
-    before, saved = _before(headline, combined), point or combined.wall_ns_per_step[1]
+    if questions == len(combined.fixes):
+        combined, questions = replace(combined, point_ns_per_step=None), 0
+    before, saved = _before(headline, combined), combined.point_ns_per_step or combined.wall_ns_per_step[1]
     if not before or not _WORTH_SAYING * before <= saved < before:
         return None
-    said, times = _OUTCOME if point else _AT_BEST, before / (before - saved)
+    fixes = _fixes(combined, savings, saved, questions)
+    return _THEN.get(next_bottleneck(headline) or "", _END)(outcome=_after(combined, savings, (before, saved), fixes))
+
+
+def _after(combined: Combined, savings: Sequence[Saving | None], times: tuple[float, float], fixes: Message) -> Message:
+    """The phrase on what a step takes after all fixes.
+
+    Args:
+        combined: All of them together.
+        savings: Of each of them alone.
+        times: What a step takes before, and what they save together, in ns.
+        fixes: How many they are.
+    """
+    before, saved = times
+    factor = before / (before - saved)
     is_in_all = any(saving is not None and saving.is_of_whole_run for saving in savings)
-    after = said(
+    said = _OUTCOME if combined.point_ns_per_step else _AT_BEST
+    return said(
         before=before,
         after=before - saved,
-        times=float(f"{times:.2g}" if times >= _PRECISE else f"{times:.3g}"),
+        times=float(f"{factor:.2g}" if factor >= _PRECISE else f"{factor:.3g}"),
         per=(IN_ALL if is_in_all else _PER_STEP)(),
-        fixes=_fixes(combined, savings, saved, questions if point else 0),
+        fixes=fixes,
     )
-    return _THEN.get(next_bottleneck(headline) or "", _END)(outcome=after)
 
 
 def _fixes(combined: Combined, savings: Sequence[Saving | None], saved: float, questions: int) -> Message:
