@@ -29,6 +29,7 @@ def namespace() -> dict[str, Any]:
     x = torch.rand(4, 3, 8, 8)
     model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Linear(288, 2))
     parameters = list(model.parameters())
+    model.generate = lambda input_ids, **_: model(x)[:, input_ids[0]]  # type: ignore[assignment]  # as of transformers
     queries = torch.rand(1, 2, 4, 8)
     return {
         "torch": torch,
@@ -50,6 +51,8 @@ def namespace() -> dict[str, Any]:
         "total": torch.zeros(()),
         "running_loss": torch.zeros(()),
         "losses": [],
+        "values": [torch.zeros(()), torch.ones(())],
+        "input_ids": torch.tensor([[0, 1]]),
         "criterion": nn.CrossEntropyLoss(),
         "layer": nn.Linear(1, 5),
         "dataset": TensorDataset(x),
