@@ -91,6 +91,8 @@ def described(types: list[type[msgspec.Struct]]) -> tuple[list[dict[str, Any]], 
     wholes, components = msgspec.json.schema_components(types, ref_template="#/$defs/{name}")
     for struct in _structs(types):
         definition = components[struct.__name__]
+        if "description" in definition:  # older versions of msgspec leave the docstring indented
+            definition["description"] = inspect.cleandoc(definition["description"])
         texts = field_docstrings(struct)
         for name, value in definition.get("properties", {}).items():
             if name not in texts:
