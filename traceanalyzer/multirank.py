@@ -404,7 +404,9 @@ def _ranks_in(trace: Trace, name: str, steps: StepChoice | None, location: str |
     """The rank that a trace is of, or those that a script merged into it, each with a name of its own."""
     measured = [(part, measure_rank(part, steps)) for part in trace.ranks or (trace,)]
     merged = {"read-merged": "q-ranks-merged", "read-merged-counted": "q-ranks-merged-counted"}
-    doubts = tuple(Loss(merged[loss.id], loss.count) for loss in trace.losses if loss.id in merged)
+    merged["read-more-traces"] = "q-ranks-merged"
+    told = trace.losses if trace.ranks else ()
+    doubts = tuple(Loss(merged[loss.id], loss.count) for loss in told if loss.id in merged)
     found: list[_MeasuredFile] = []
     for part, member in measured:
         if member is None:

@@ -22,8 +22,8 @@ OF_RANKS = (
     ),
     Text(
         "read-more-traces",
-        "Another trace follows in this file, as where files of several ranks were joined; only the first one is read: "
-        "give each rank's file.",
+        "{count:count} traces follow one another in this file, as where files of several ranks were joined; this is "
+        "the first one: give each rank's file.",
     ),
     Text(
         "read-merged-left-out",

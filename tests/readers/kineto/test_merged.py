@@ -191,10 +191,33 @@ def test_files_one_after_another(between: bytes, pack: Callable[[bytes], bytes])
     assert trace.info.devices == alone_.info.devices
 
 
+def test_files_one_after_another_are_those_of_the_ranks_that_they_name() -> None:
+    parts = ranks()
+    trace = read(b"\n".join(json.dumps(part).encode() for part in (parts[2], parts[0], parts[1])))
+    assert [(loss.id, loss.count) for loss in trace.losses] == [("read-more-traces", 3)]
+    assert [part.info.rank for part in trace.ranks] == [0, 1, 2]
+    for part, own in zip(trace.ranks, parts, strict=True):
+        assert content_of(part) == content_of(read(json.dumps(own).encode()))
+        assert part.info.world_size == 3
+    assert sum(part.info.size_bytes or 0 for part in trace.ranks) == (trace.info.size_bytes or 0)
+
+
+def test_recordings_of_one_rank_one_after_another_are_no_ranks() -> None:
+    (part,) = ranks(1)
+    trace = read(json.dumps(part).encode() * 3)
+    assert [(loss.id, loss.count) for loss in trace.losses] == [("read-more-traces", 3)]
+    assert trace.ranks == ()
+
+
+def test_what_follows_a_trace_and_is_none() -> None:
+    trace = read(crowded().to_bytes() + b'{"traceEvents": [1]}')
+    assert (trace.losses, len(trace.host)) == ((), 30)
+
+
 def test_lists_one_after_another() -> None:
     events = json.dumps(crowded().build(number=float)["traceEvents"]).encode()
     assert [loss.id for loss in read(events + events).losses] == []
-    assert [loss.id for loss in read(events + b'{"traceEvents": []}').losses] == ["read-more-traces"]
+    assert [loss.id for loss in read(events + crowded().to_bytes()).losses] == ["read-more-traces"]
 
 
 def with_pid(traces: Sequence[TraceBuilder], pids: Sequence[int], devices: Sequence[int]) -> bytes:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate, pairwise
 from typing import Any
@@ -122,23 +122,37 @@ def of_recordings(trace: Trace, recordings: Sequence[Trace]) -> Trace:
     said = [distinct(part.device.rank).tolist() for part in recordings]
     told = [ranks[0] for ranks in said if len(ranks) == 1 and ranks[0] >= 0]
     is_told = len(set(told)) == len(recordings)
-    numbered = sorted(zip(told if is_told else range(len(recordings)), recordings, strict=True), key=lambda one: one[0])
-    sizes = [sum(map(len, all_tables(part).values())) for _, part in numbered]
-    ends = list(accumulate(sizes, initial=0))
-    ranks = tuple(
-        replace(part, info=_facts(part.info, number, (before, after, ends[-1])), losses=())
-        for (number, part), (before, after) in zip(numbered, pairwise(ends), strict=True)
-    )
+    parts = _numbered(told if is_told else range(len(recordings)), recordings)
+    ranks = tuple(replace(part, info=replace(part.info, capture=None), losses=()) for part in parts)
     loss = Loss("read-merged" if is_told else "read-merged-counted", len(ranks))
     return replace(trace, ranks=ranks, losses=(*trace.losses, loss))
 
 
+def with_further(trace: Trace, others: Sequence[Trace]) -> Trace:
+    """The first trace of a file, with the ranks if all that follow it are of other ranks by their headers."""
+    size = trace.info.size_bytes
+    every = (trace, *(replace(other, info=replace(other.info, size_bytes=size)) for other in others))
+    numbers = [part.info.rank for part in every]
+    known = [number for number in numbers if number is not None]
+    is_told = len(set(known)) == len(every) and not any(part.ranks for part in every)
+    ranks = tuple(_numbered(known, every)) if is_told else trace.ranks
+    return replace(trace, ranks=ranks, losses=(*trace.losses, Loss("read-more-traces", len(every))))
+
+
+def _numbered(numbers: Iterable[int], parts: Sequence[Trace]) -> Iterator[Trace]:
+    """The parts of a file in the order of their ranks."""
+    ordered = sorted(zip(numbers, parts, strict=True), key=lambda one: one[0])
+    ends = list(accumulate((sum(map(len, all_tables(part).values())) for _, part in ordered), initial=0))
+    for (number, part), (before, after) in zip(ordered, pairwise(ends), strict=True):
+        yield replace(part, info=_facts(part.info, number, (before, after, ends[-1])))
+
+
 def _facts(info: TraceInfo, rank: int, of_file: tuple[int, int, int]) -> TraceInfo:
-    """What is known of a rank, with its share of the bytes of the file; which one was captured nobody knows."""
+    """What is known of a rank, with its share of the bytes of the file."""
     before, after, every = of_file
     size = info.size_bytes
     size = None if size is None else size * after // every - size * before // every
-    return replace(info, size_bytes=size, rank=rank, capture=None)
+    return replace(info, size_bytes=size, rank=rank)
 
 
 def _processes(trace: Trace) -> list[str]:
@@ -272,5 +286,6 @@ def _part(
         origin_ns=info.origin_ns + first,
         span_ns=end - first,
         profiler_start_ns=None if began is None else began - first,
+        capture=None,  # of one process, and which one it is nobody knows
     )
     return replace(trace, info=facts, losses=losses, **shifted)

@@ -5,6 +5,7 @@ The format: `libkineto/src/output_json.cpp` of pytorch/kineto; older writers bac
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -60,6 +61,20 @@ def read(source: Source, jobs: int = 1, worthwhile: int = WORTHWHILE_BYTES) -> T
     Raises:
         UnusableInputError: The input is not a trace, or contains no event that can be analyzed.
     """
+    trace, further = _first_of(source, jobs, worthwhile)
+    others: list[Trace] = []
+    while header.EVENTS_KEY.search(further) and len(others) < MOST_RECORDED:
+        rest = Source(io.BytesIO(further), source.name, len(further), lambda _: None)
+        try:
+            other, further = _first_of(rest, 1, worthwhile)
+        except UnusableInputError:
+            break
+        others.append(other)
+    return merged.with_further(trace, others) if others else trace
+
+
+def _first_of(source: Source, jobs: int, worthwhile: int) -> tuple[Trace, bytes]:
+    """The first trace of a file, and the text after it, as far as it was read."""
     collector = Collector()
     with _windows(source, jobs if _text_bytes(source) >= worthwhile else 1) as windows:
         for window in windows:
@@ -68,7 +83,6 @@ def read(source: Source, jobs: int = 1, worthwhile: int = WORTHWHILE_BYTES) -> T
     after, further = header.divided(windows.after)
     meta, whole = header.metadata(windows.before, after)
     losses = _losses(source, windows, collector, metadata_is_whole=whole)
-    losses += (Loss("read-more-traces", 1),) if header.EVENTS_KEY.search(further) else ()
     file = _File(source, meta, header.writer(windows.before, meta), losses)
     may_be_several = 1 < len(collector.recorded) <= MOST_RECORDED
     tables = {name: buffer.finish(keeps_order=may_be_several) for name, buffer in collector.tables.items()}
@@ -76,8 +90,8 @@ def read(source: Source, jobs: int = 1, worthwhile: int = WORTHWHILE_BYTES) -> T
     is_of_several = len(parts) > 1 or (may_be_several and len({one.profiler_start for one in collector.recorded}) > 1)
     trace = merged.with_ranks(_assemble(file, collector, tables, collector.profiler_start))
     if trace.ranks or not merged.is_muddled(trace, is_of_several=is_of_several):
-        return trace
-    return merged.of_recordings(trace, [_assemble(file, collector, *part) for part in parts])
+        return trace, further
+    return merged.of_recordings(trace, [_assemble(file, collector, *part) for part in parts]), further
 
 
 class _File(NamedTuple):
