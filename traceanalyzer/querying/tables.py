@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from traceanalyzer.querying import computed
-from traceanalyzer.querying.computed import QueriedTrace
 from traceanalyzer.querying.database import Database, identifier, joined, literal
+from traceanalyzer.querying.recordings import QueriedTrace
 from traceanalyzer.structure.gap_causes import CAUSES
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.trace.model import Collective, KernelSource, Trace

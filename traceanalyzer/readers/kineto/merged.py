@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from traceanalyzer.errors import UnusableInputError
-from traceanalyzer.trace.distinct import distinct
+from traceanalyzer.trace.distinct import distinct, stable_order
 from traceanalyzer.trace.model import Loss, Trace, TraceInfo, all_tables
 from traceanalyzer.trace.table import I32, I64, UNKNOWN
 from traceanalyzer.trace.tables import Category
@@ -86,7 +86,7 @@ def is_muddled(trace: Trace, *, is_of_several: bool) -> bool:
 
 def _crossing(thread: I32, start: I64, end: I64) -> bool:
     """Whether many calls begin within another one of their thread and end after it; all in the order of their start."""
-    order = np.argsort(thread, kind="stable")
+    order = stable_order(thread)
     own = thread[order].astype(np.int64) * (int(end.max(initial=0)) + 1)
     begins, ends = own + start[order], own + end[order]
     latest = np.maximum.accumulate(ends)[:-1]  # of the calls before
