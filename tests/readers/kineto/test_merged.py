@@ -202,6 +202,13 @@ def test_files_one_after_another_are_those_of_the_ranks_that_they_name() -> None
     assert sum(part.info.size_bytes or 0 for part in trace.ranks) == (trace.info.size_bytes or 0)
 
 
+def test_a_file_that_is_cut_does_not_have_all_ranks() -> None:
+    parts = [json.dumps(part).encode() for part in ranks()]
+    trace = read(b"".join((*parts[:2], parts[2][: len(parts[2]) // 2])))
+    assert [(loss.id, loss.count) for loss in trace.losses] == [("read-more-traces", 3)]
+    assert trace.ranks == ()
+
+
 def test_recordings_of_one_rank_one_after_another_are_no_ranks() -> None:
     (part,) = ranks(1)
     trace = read(json.dumps(part).encode() * 3)

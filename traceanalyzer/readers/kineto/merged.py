@@ -129,12 +129,12 @@ def of_recordings(trace: Trace, recordings: Sequence[Trace]) -> Trace:
 
 
 def with_further(trace: Trace, others: Sequence[Trace]) -> Trace:
-    """The first trace of a file, with the ranks if all that follow it are of other ranks by their headers."""
+    """The first trace of a file, with the ranks if all that follow are whole, and of other ranks by their headers."""
     size = trace.info.size_bytes
     every = (trace, *(replace(other, info=replace(other.info, size_bytes=size)) for other in others))
     numbers = [part.info.rank for part in every]
     known = [number for number in numbers if number is not None]
-    is_told = len(set(known)) == len(every) and not any(part.ranks for part in every)
+    is_told = len(set(known)) == len(every) and not any(part.ranks or part.is_cut for part in every)
     ranks = tuple(_numbered(known, every)) if is_told else trace.ranks
     return replace(trace, ranks=ranks, losses=(*trace.losses, Loss("read-more-traces", len(every))))
 
