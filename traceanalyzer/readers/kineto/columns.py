@@ -141,8 +141,9 @@ _ALLOCATED = {phase for field in TABLES[TableGroup.INSTANT].required if field.ke
 """Phases of records of memory."""
 
 
-MOST_RECORDED = 64
-"""Most profilers whose events are told apart in a file (own choice: the ranks of eight machines)."""
+MOST_RECORDED = 16
+"""Most profilers whose events are told apart in a file (own choice: the ranks of two machines; to stop at the span of
+each takes the scan a millisecond)."""
 
 
 class Recorded(NamedTuple):

@@ -41,6 +41,8 @@ _FEWEST, _SHARE = 20, 0.05
 operators return before others begin; of 96 recordings in use no operator overlaps another)."""
 _ROUNDED_NS = 2_000
 """Nanoseconds by which calls may seem to overlap: writers rounded start and duration to microseconds."""
+_AT_ONCE, _HARDLY = 1 << 16, 8
+"""Rows that are looked at together, and the fewest of a thread among them that are (own choice: memory and time)."""
 _REPEATED = 0.5
 """Least share of ids that are there several times."""
 _MOST = 1024
@@ -73,27 +75,44 @@ def is_muddled(trace: Trace, *, is_of_several: bool) -> bool:
         trace: The whole trace.
         is_of_several: Several profilers wrote it, so that ids of calls may tell, too.
     """
-    host = trace.host
-    operators = trace.names.where(lambda name: name.startswith("aten::"))[host.name]
-    rows = np.flatnonzero(operators & (host.category == Category.OPERATOR))
-    if _crossing(host.thread[rows], host.start_ns[rows], host.end_ns[rows]):
+    if _crossing(trace):
         return True
     return is_of_several and any(
         _repeated(table.thread, ids)
-        for table, ids in ((trace.launches, trace.launches.correlation), (host, host.external_id))
+        for table, ids in (
+            (trace.launches, trace.launches.correlation),
+            (trace.host, trace.host.external_id),
+        )
     )
 
 
-def _crossing(thread: I32, start: I64, end: I64) -> bool:
-    """Whether many calls begin within another one of their thread and end after it; all in the order of their start."""
+def _crossing(trace: Trace) -> bool:
+    """Whether many operators of torch begin within another one of their thread and end after it."""
+    host, is_torch = trace.host, trace.names.where(lambda name: name.startswith("aten::"))
+    outermost: dict[int, tuple[int, int]] = {}
+    """By thread: start of the last operator that is in no other one, and the end of all until then."""
+    outer = crossing = 0
+    for first in range(0, len(host), _AT_ONCE):
+        part = slice(first, first + _AT_ONCE)
+        rows = first + np.flatnonzero(is_torch[host.name[part]] & (host.category[part] == Category.OPERATOR))
+        for own in _by_thread(host.thread[rows], rows):
+            thread, start, end = int(host.thread[own[0]]), host.start_ns[own], host.start_ns[own] + host.dur_ns[own]
+            begun, ended = outermost.get(thread, (int(start[0]), -1))
+            high = np.maximum.accumulate(np.append(ended, end))
+            found = np.flatnonzero(end > high[:-1] + _ROUNDED_NS)
+            before = np.append(begun, start[found])
+            is_within = start[found] + _ROUNDED_NS < high[found]
+            crossing += int((is_within & (start[found] > before[:-1] + _ROUNDED_NS)).sum())
+            outer += len(found)
+            outermost[thread] = int(before[-1]), int(high[-1])
+    return crossing >= max(_FEWEST, _SHARE * outer)
+
+
+def _by_thread(thread: I32, rows: I64) -> Iterator[I64]:
+    """The rows of each thread, in their order, but for threads with hardly any."""
     order = stable_order(thread)
-    own = thread[order].astype(np.int64) * (int(end.max(initial=0)) + 1)
-    begins, ends = own + start[order], own + end[order]
-    latest = np.maximum.accumulate(ends)[:-1]  # of the calls before
-    is_outer = ends[1:] > latest + _ROUNDED_NS
-    holder = np.maximum.accumulate(np.where(np.append(True, is_outer), np.arange(len(ends)), 0)[:-1])
-    crosses = is_outer & (begins[1:] + _ROUNDED_NS < latest) & (begins[1:] > begins[holder] + _ROUNDED_NS)
-    return int(crosses.sum()) >= max(_FEWEST, _SHARE * int(is_outer.sum()))
+    bounds = np.flatnonzero(np.diff(thread[order])) + 1
+    yield from (rows[own] for own in np.split(order, bounds) if len(own) >= _HARDLY)
 
 
 def _repeated(thread: I32, ids: I64) -> bool:

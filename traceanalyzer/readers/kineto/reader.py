@@ -89,7 +89,8 @@ def _first_of(source: Source, jobs: int, worthwhile: int) -> tuple[Trace, bytes]
     parts = _recorded(collector, tables) if may_be_several else []
     is_of_several = len(parts) > 1 or (may_be_several and len({one.profiler_start for one in collector.recorded}) > 1)
     trace = merged.with_ranks(_assemble(file, collector, tables, collector.profiler_start))
-    if trace.ranks or not merged.is_muddled(trace, is_of_several=is_of_several):
+    is_of_one = len(collector.recorded) == 1
+    if is_of_one or trace.ranks or not merged.is_muddled(trace, is_of_several=is_of_several):
         return trace, further
     return merged.of_recordings(trace, [_assemble(file, collector, *part) for part in parts]), further
 
