@@ -403,14 +403,14 @@ def _measured(file: FoundFile, reading: _Reading) -> list[_MeasuredFile]:
 def _ranks_in(trace: Trace, name: str, steps: StepChoice | None, location: str | None = None) -> list[_MeasuredFile]:
     """The rank that a trace is of, or those that a script merged into it, each with a name of its own."""
     measured = [(part, measure_rank(part, steps)) for part in trace.ranks or (trace,)]
-    merged = {"read-merged": "q-ranks-merged", "read-merged-counted": "q-ranks-merged-counted"}
-    doubts = tuple(Loss(merged[loss.id], loss.count) for loss in trace.losses if loss.id in merged)
+    merged = {"read-merged": "", "read-more-traces": "", "read-merged-counted": "-counted"}
+    doubts = tuple(Loss(f"q-ranks-merged{merged[loss.id]}", loss.count) for loss in trace.losses if loss.id in merged)
     found: list[_MeasuredFile] = []
     for part, member in measured:
         if member is None:
             raise UnusableInputError(f"{location or name}: {_NO_RANK}")
         own_name = f"{name}_rank{part.info.rank}" if trace.ranks else name
-        found.append(_MeasuredFile(own_name, member, () if found else doubts))
+        found.append(_MeasuredFile(own_name, member, doubts if trace.ranks and not found else ()))
     return found
 
 

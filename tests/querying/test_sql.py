@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 import traceanalyzer as ta
+from tests.builders import TraceBuilder
 from tests.cli.running import FIXTURES, call
+from tests.reading import read_built
 from traceanalyzer.errors import MissingDependencyError, UsageError
 from traceanalyzer.querying import QueryLimits
 
@@ -102,9 +104,37 @@ def test_unknown_is_null() -> None:
 
 
 def test_only_named_tables_are_computed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("traceanalyzer.querying.computed.analyze", lambda *_, **__: pytest.fail("the whole report"))
+    monkeypatch.setattr("traceanalyzer.querying.recordings.analyze", lambda *_, **__: pytest.fail("the whole report"))
     assert ta.sql(TRACE, "select count(*) from gaps").rows[0][0] > 0
     assert ("gaps",) in ta.sql(TRACE, "show tables").rows
+
+
+def test_calls_are_answered_without_what_autograd_evaluates(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To find whose the launches are costs more than the tree."""
+    monkeypatch.setattr("traceanalyzer.structure.module_calls.owners", lambda *_: pytest.fail("owners of launches"))
+    assert ta.sql(TRACE, "select count(*) from calls where module is not null").rows[0][0] > 0
+    assert ta.sql(TRACE, "select count(*) from modules").rows[0][0] > 0
+
+
+NESTED = [
+    ("A_0", 0, 100), ("B_0", 0, 60), ("C_0", 10, 40), ("B_0", 20, 20), ("C_0", 30, 10), ("C_1", 70, 30),
+    ("A_0", 200, 50), ("B_0", 210, 10), ("B_0", 230, 10), ("C_1", 300, 10), ("D_0", 300, 10),
+]  # fmt: skip
+"""Names, starts and durations of calls of modules; some begin or end together with the one around them."""
+
+
+def test_paths_of_modules_are_the_names_around_them() -> None:
+    trace = TraceBuilder()
+    for name, start, duration in NESTED:
+        trace.module(name, start, duration)
+    found = ta.sql(read_built(trace), "select path, depth, start_ns // 1000, dur_ns // 1000 from modules order by node")
+    wanted = []
+    for row, (name, start, duration) in enumerate(NESTED):
+        around = [n for n, s, d in NESTED[:row] if s <= start and start + duration <= s + d]
+        wanted.append(("/".join([*around, name]), len(around), start, duration))
+    assert list(found.rows) == wanted
+    inner = ta.sql(read_built(trace), "select module from calls order by node")
+    assert [module for (module,) in inner.rows] == [path for path, *_ in wanted]
 
 
 def test_columns_are_not_copied() -> None:

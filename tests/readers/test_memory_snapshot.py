@@ -112,7 +112,7 @@ def test_a_failed_allocation_has_what_was_free() -> None:
 
 def test_damaged_entries_are_counted() -> None:
     content = program().content()
-    content["device_traces"][0] += [{"action": "alloc", "addr": "x", "size": 5}, {"action": "alloc", "size": 2**70}]
+    content["device_traces"][0] += [{"action": "alloc", "addr": "x", "size": 5}, {"action": "alloc", "size": "y"}]
     content["segments"].append(5)
     snapshot = read(pickle.dumps(content))
     assert [(loss.id, loss.count) for loss in snapshot.losses] == [("read-memory-damaged", 3)]
@@ -161,6 +161,96 @@ def test_a_hostile_file_is_one_line(case: str, tmp_path: Path, monkeypatch: pyte
     assert "\n" not in str(error.value)
     assert not (tmp_path / "hacked").exists()
     assert peak < (500 << 20)
+
+
+def impossible(place: str, key: str, value: object) -> dict[str, Any]:
+    """A snapshot with a value in the last segment, its last block, or the last allocation of the history."""
+    content = json.loads(json.dumps(program().content()))
+    segment = content["segments"][-1]
+    allocation = [entry for entry in content["device_traces"][0] if entry["action"] == "alloc"][-1]
+    {"segment": segment, "block": segment["blocks"][-1], "entry": allocation}[place][key] = value
+    return content
+
+
+IMPOSSIBLE = [
+    ("segment", "total_size", 2**62, "sizes"),
+    ("segment", "total_size", -1, "sizes"),
+    ("segment", "total_size", 1e30, "sizes"),
+    ("segment", "address", 2**64, "addresses"),
+    ("segment", "address", -5, "addresses"),
+    ("segment", "address", 2**64 - 4096, "addresses"),
+    ("block", "size", 2**62, "sizes"),
+    ("block", "size", -512, "sizes"),
+    ("block", "requested_size", 2**61, "sizes"),
+    ("block", "address", 2**70, "addresses"),
+    ("entry", "size", 2**62, "sizes"),
+    ("entry", "size", 2**70, "sizes"),
+    ("entry", "size", -1, "sizes"),
+    ("entry", "addr", 2**64, "addresses"),
+    ("entry", "addr", -1, "addresses"),
+]
+
+
+@pytest.mark.parametrize("dump", [pickle.dumps, lambda content: json.dumps(content).encode()], ids=["pickle", "JSON"])
+@pytest.mark.parametrize(("place", "key", "value", "said"), IMPOSSIBLE)
+def test_what_no_device_has_is_one_line(
+    place: str, key: str, value: object, said: str, dump: Callable[[object], bytes]
+) -> None:
+    with pytest.raises(UnusableInputError, match=rf"that can be read: it has {said}") as error:
+        read(dump(impossible(place, key, value)))
+    assert str(error.value).count("\n") == 0
+
+
+@pytest.mark.parametrize("by", [1, 512, 4096])
+def test_blocks_that_overlap_are_one_line(by: int) -> None:
+    memory = MemoryRecorder()
+    memory.alloc(6 * MIB)
+    memory.alloc(4 * MIB)
+    content = memory.content()
+    first, second = content["segments"][0]["blocks"][:2]
+    second["address"] = first["address"] + first["size"] - by
+    with pytest.raises(UnusableInputError, match="it has blocks that overlap"):
+        read(pickle.dumps(content))
+
+
+def test_segments_that_overlap_are_one_line() -> None:
+    content = program().content()
+    content["segments"][1]["address"] = content["segments"][0]["address"]
+    content["segments"][1]["blocks"] = []
+    with pytest.raises(UnusableInputError, match="it has blocks that overlap"):
+        read(pickle.dumps(content))
+
+
+def test_sizes_whose_sum_leaves_64_bits_are_one_line() -> None:
+    content = program().content()
+    history = content["device_traces"][0]
+    content["device_traces"][0] = [dict(history[1], size=1 << 49) for _ in range(1 << 14)]
+    with pytest.raises(UnusableInputError, match="it has sizes"):
+        read(pickle.dumps(content))
+
+
+def test_a_program_may_ask_for_any_size() -> None:
+    """What fails was not allocated, however large it is."""
+    content = program().content()
+    content["device_traces"][0].append({"action": "oom", "device_free": 77, "size": 2**62, "stream": 0, "frames": []})
+    history = read(pickle.dumps(content)).devices[0].history
+    assert history.size[-1] == 2**62
+
+
+def test_devices_have_addresses_of_their_own() -> None:
+    content = program().content()
+    content["segments"] += [segment | {"device": 1} for segment in content["segments"]]
+    assert len(read(pickle.dumps(content)).devices) == 2
+
+
+def test_times_that_cannot_be_are_unknown() -> None:
+    content = program().content()
+    content["device_traces"][0][0]["time_us"] = 2**62
+    content["device_traces"][0][1]["time_us"] = -(2**62)
+    content["external_annotations"][0]["time_us"] = 2**61
+    snapshot = read(pickle.dumps(content))
+    assert snapshot.devices[0].history.time_us[:2].tolist() == [0, 0]
+    assert snapshot.annotations[0].time_us == 0
 
 
 def test_damage_never_escapes() -> None:

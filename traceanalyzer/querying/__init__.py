@@ -2,6 +2,7 @@
 
     tables      the tables, with the meaning of each column
     computed    those of them that are computed: links, steps, modules, marks, gaps, findings, ranks
+    recordings  the traces, with what these share
     database    the connection: what a query may do, and for how long
 
 A query names tables, and only those that it names are computed. DuckDB is imported on use.
@@ -14,8 +15,8 @@ from pathlib import Path
 
 from traceanalyzer.config import Config
 from traceanalyzer.errors import UsageError
-from traceanalyzer.querying.computed import QueriedTrace
 from traceanalyzer.querying.database import Database, QueryLimits, QueryRows
+from traceanalyzer.querying.recordings import QueriedTrace
 from traceanalyzer.querying.tables import bind
 from traceanalyzer.trace.model import Trace
 

@@ -7,22 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from traceanalyzer.config import Config
-from traceanalyzer.pipeline import analyze, context_of, summary_of
-from traceanalyzer.report.model import Finding, Report
+from traceanalyzer.pipeline import summary_of
+from traceanalyzer.querying.recordings import QueriedTrace
+from traceanalyzer.report.model import Finding
 from traceanalyzer.report.names import numbered
 from traceanalyzer.structure import gaps, idle_times, module_calls
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.mark_forest import forest
-from traceanalyzer.structure.recording.program_steps import is_marked, program_steps
+from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.steps import Steps
-from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.table import F64, I32, I64, U8, Array, Bool, Table, column, take_or
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -166,71 +164,6 @@ class RankRows(Table):
     torch_version: Array = column("O", "", "version of torch, where it is known")
 
 
-@dataclass(frozen=True, eq=False)
-class QueriedTrace:
-    """One trace that is asked about, with what is computed of it once."""
-
-    trace: Trace
-    rank: int
-    """Rank of the trace, or its position where the traces do not say which ranks they are."""
-    config: Config | None = None
-    jobs: int = 1
-
-    @cached_property
-    def context(self) -> Context:
-        """What analyses of the trace share."""
-        return context_of(self.trace, None, None)
-
-    @cached_property
-    def report(self) -> Report:
-        """The report on the trace."""
-        return analyze(self.trace, None, self.config, jobs=self.jobs)
-
-    @cached_property
-    def program(self) -> Steps:
-        """All steps of the program; which of them are typical is found out for the table `steps` only."""
-        context = self.context
-        return context.steps if is_marked(context) else program_steps(context).every
-
-    @cached_property
-    def path_of_node(self) -> I32:
-        """For each node of the host tree that is a module call the code of its path among `paths`; 0 else."""
-        return self._paths[0]
-
-    @cached_property
-    def paths(self) -> list[str]:
-        """Paths of module calls by code; the first is empty."""
-        return self._paths[1]
-
-    @cached_property
-    def _paths(self) -> tuple[I32, list[str]]:
-        host, names = self.context.host, self.trace.names
-        codes, texts = np.zeros(len(host.tree), np.int32), [""]
-        is_module = host.kind == NodeKind.MODULE
-        nodes = np.flatnonzero(is_module)
-        around = take_or(host.tree.nearest(is_module), host.tree.parent[nodes], NO_PARENT)
-        known: dict[tuple[int, int], int] = {}
-        for node, parent, name in zip(nodes.tolist(), around.tolist(), host.name[nodes].tolist(), strict=True):
-            key = (int(codes[parent]) if parent >= 0 else 0, name)
-            if key not in known:
-                known[key] = len(texts)
-                own = names[name].removeprefix("nn.Module: ")
-                texts.append(f"{texts[key[0]]}/{own}" if key[0] else own)
-            codes[node] = known[key]
-        return codes, texts
-
-    @cached_property
-    def module_node(self) -> I64:
-        """For each node of the host tree the innermost module call that it belongs to, or -1."""
-        context = self.context
-        found = context.cached(module_calls.owners)
-        module = found.module.astype(np.int64)
-        evaluations, forward = module_calls.forward_nodes(context)
-        of_evaluation = np.full(len(module), NO_PARENT, np.int64)
-        of_evaluation[evaluations] = take_or(module, forward, NO_PARENT)
-        return np.where(module == NO_PARENT, take_or(of_evaluation, found.evaluation, NO_PARENT), module)
-
-
 def links(recording: QueriedTrace) -> LinkRows:
     """What each event of a device belongs to."""
     context, trace = recording.context, recording.trace
@@ -259,7 +192,6 @@ def calls(recording: QueriedTrace) -> CallRows:
     host = recording.context.host
     tree = host.tree
     duration = tree.end_ns - tree.start_ns
-    module = np.asarray(recording.context.cached(module_calls.owners).module)
     return CallRows(
         node=np.arange(len(tree)),
         after=tree.after.astype(np.int64),
@@ -272,7 +204,7 @@ def calls(recording: QueriedTrace) -> CallRows:
         kind=host.kind,
         thread=tree.thread,
         host_row=np.where(host.kind == NodeKind.MODULE, NO_PARENT, host.row).astype(np.int64),
-        module=take_or(recording.path_of_node, module, 0).astype(np.int32),
+        module=take_or(recording.path_of_node, recording.module_around, 0).astype(np.int32),
         step=recording.program.at(tree.start_ns),
     )
 
@@ -280,18 +212,13 @@ def calls(recording: QueriedTrace) -> CallRows:
 def modules(recording: QueriedTrace) -> ModuleRows:
     """Calls of modules, as far as they were recorded."""
     host = recording.context.host
-    tree, is_module = host.tree, host.kind == NodeKind.MODULE
-    nodes = np.flatnonzero(is_module)
-    around = take_or(tree.nearest(is_module), tree.parent[nodes], NO_PARENT)
-    depth = np.zeros(len(tree), np.int64)
-    for node, parent in zip(nodes.tolist(), around.tolist(), strict=True):
-        depth[node] = depth[parent] + 1 if parent >= 0 else 0
+    tree, nodes = host.tree, recording.calls_of_modules.nodes
     return ModuleRows(
         node=nodes,
         after=tree.after[nodes].astype(np.int64),
         name=host.name[nodes],
         path=recording.path_of_node[nodes],
-        depth=depth[nodes],
+        depth=recording.calls_of_modules.depth,
         start_ns=tree.start_ns[nodes],
         dur_ns=(tree.end_ns - tree.start_ns)[nodes],
         thread=tree.thread[nodes],

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from traceanalyzer.querying import computed
-from traceanalyzer.querying.computed import QueriedTrace
 from traceanalyzer.querying.database import Database, identifier, joined, literal
+from traceanalyzer.querying.recordings import QueriedTrace
 from traceanalyzer.structure.gap_causes import CAUSES
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.trace.model import Collective, KernelSource, Trace
@@ -231,12 +231,7 @@ def _part(database: Database, table: SqlTable, recording: QueriedTrace, number: 
     if table.name == _EVENTS:
         return _part_of_events(database, recording, number)
     if table.name == _KERNELS:
-        linked = ", ".join(f"l.{identifier(c.name)}" for c in _computed("links").columns[2:])
-        return (
-            f"select d.*, {linked} from ({_part(database, _recorded('device'), recording, number)}) d join "
-            f"({_part(database, _computed('links'), recording, number)}) l on l.device_row = d.row "
-            "where d.category = 'kernel'"
-        )
+        return _part_of_kernels(database, recording, number)
     if table.name in _DESCRIBED:
         return _part_of_descriptions(database, table, recording, number)
     kind: type[Table]
@@ -250,17 +245,30 @@ def _part(database: Database, table: SqlTable, recording: QueriedTrace, number: 
     if table.name in _RECORDED:
         columns["row"] = np.arange(len(rows))
     database.add(own, columns)
-    return _selection(kind, own, recording, number, has_row=table.name in _RECORDED)
+    return _selection(_own(kind), own, recording, number, has_row=table.name in _RECORDED)
+
+
+def _part_of_kernels(database: Database, recording: QueriedTrace, number: int) -> str:
+    """Kernels of one rank beside what they belong to: both tables have a row for each event of a device."""
+    own = f"_{_KERNELS}_{number}"
+    device = recording.trace.device
+    links = recording.context.cached(_made, computed.links, recording)
+    linked = [column for column in _own(computed.LinkRows) if column.name != "device_row"]
+    columns = {column.name: getattr(device, column.name) for column in _own(DeviceEvents)}
+    columns |= {column.name: getattr(links, column.name) for column in linked}
+    database.add(own, columns | {"row": np.arange(len(device))})
+    chosen = _selection([*_own(DeviceEvents), *linked], own, recording, number, has_row=True)
+    return f"{chosen} where t.category = {Category.KERNEL.value}"
 
 
 def _made(_: Any, compute: Callable[[QueriedTrace], Table], recording: QueriedTrace) -> Table:
     return compute(recording)
 
 
-def _selection(kind: type[Table], own: str, recording: QueriedTrace, number: int, *, has_row: bool) -> str:
+def _selection(columns: Sequence[TraceColumn], own: str, recording: QueriedTrace, number: int, *, has_row: bool) -> str:
     chosen = [_rank(recording), *(["t.row as row"] if has_row else [])]
     joins = []
-    for column in _own(kind):
+    for column in columns:
         name = identifier(column.name)
         pool = column.pool if column.pool in _TEXTS else _own_pool(column)
         if pool is not None:

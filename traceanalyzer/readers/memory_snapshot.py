@@ -47,7 +47,7 @@ _JSON_FIELD = re.compile(rb'"(?:total_size|device_traces|segment_type|addr)"\s*:
 _EVENTS = re.compile(rb'"traceEvents"\s*:')
 
 _ACTION = {name: code for code, name in enumerate(ACTIONS)}
-_OTHER = _ACTION["other"]
+_OTHER, _OOM = _ACTION["other"], _ACTION["oom"]
 _STATE = {name: code for code, name in enumerate(STATES)}
 _STATE["active_awaiting_free"] = _STATE["active_pending_free"]
 _ROW = Struct("<BQqqqiq")
@@ -61,6 +61,15 @@ _LONGEST = 1000
 """Letters of a name that are kept."""
 _MOST_DEVICES = 1024
 _MOST_LINES = 1 << 31
+_MOST_BYTES = 1 << 50
+"""Most bytes of a block or a segment (own choice: thousands of times what a device has)."""
+_MOST_TOGETHER = 1 << 62
+"""Most bytes that all entries of a history, or all blocks, name together, so that sums fit into 64 bits."""
+_LAST_US = 1 << 53
+"""Microseconds since 1970 beyond which a time is unknown; the year 2255."""
+_NO_SIZE = f"has sizes that no device has, below 0 or beyond {_MOST_BYTES >> 40:,} TiB"
+_NO_ADDRESS = "has addresses below 0 or beyond 64 bits, which no device has"
+_NO_PLACE = "has blocks that overlap, which no allocator makes"
 
 
 def begins(head: bytes) -> bool:
@@ -88,9 +97,9 @@ def read(source: Source) -> MemorySnapshot:
             content = plain_data.loads(data, rows.shrunk, rows.row_of)
         else:
             content = rows.of_json(plain_data.loads_json(data))
+        return snapshot_of(content, rows, source)
     except plain_data.NotPlainError as error:
         raise UnusableInputError(f"{source.name}: is not a memory snapshot that can be read: it {error}") from None
-    return snapshot_of(content, rows, source)
 
 
 class _Rows:
@@ -158,6 +167,7 @@ class _Rows:
                 get("device_free", -1),
             )
         except (StructError, TypeError):  # not the numbers that torch writes
+            _require_possible(entry.get("addr"), 0 if action == _OOM else entry.get("size"))
             self.damaged += 1
             return -1
         self.count += 1
@@ -175,6 +185,7 @@ class _Rows:
             try:
                 entries.extend(pack(action_of(action, _OTHER), address, size, stream, time_us, stack(frames), -1))
             except (StructError, TypeError):
+                _require_possible(address, 0 if action == "oom" else size)
                 self.damaged += 1
                 return -1
             self.count += 1
@@ -200,6 +211,7 @@ def snapshot_of(content: Any, rows: _Rows, source: Source) -> MemorySnapshot:
 
     Raises:
         UnusableInputError: It has neither segments nor a history.
+        NotPlainError: It has sizes, addresses or blocks that cannot be.
     """
     given = {"segments": content} if isinstance(content, list) else content
     if not isinstance(given, dict) or not {"segments", "device_traces"} & given.keys():
@@ -264,15 +276,20 @@ def _history(numbers: Sequence[Any], table: np.ndarray) -> MemoryHistory:
     """The history whose entries have these numbers."""
     kept = [number for number in numbers if type(number) is int and 0 <= number < len(table)]
     mine = table[np.array(kept, dtype=np.int64)]
+    _require_sizes(mine["size"][mine["action"] != _OOM])  # a program may ask for any size
+    mine["time_us"][(mine["time_us"] < 0) | (mine["time_us"] > _LAST_US)] = 0
     columns = {name: np.ascontiguousarray(mine[name]) for name in _ROWS.names or ()}
     return MemoryHistory(**columns)
 
 
 def _segments(number: int, segments: Sequence[Mapping[str, Any]]) -> MemorySegments:
+    address = _addresses(segment.get("address") for segment in segments)
+    size = _sizes(segment.get("total_size") for segment in segments)
+    _require_apart(address[address > 0], size[address > 0])
     return MemorySegments(
         device=np.full(len(segments), number, dtype=np.int32),
-        address=_addresses(segment.get("address") for segment in segments),
-        total_size=_sizes(segment.get("total_size") for segment in segments),
+        address=address,
+        total_size=size,
         stream=np.array([_whole(segment.get("stream"), 0) for segment in segments], dtype=np.int64),
         is_large=np.array([segment.get("segment_type") != "small" for segment in segments], dtype=np.bool_),
         is_expandable=np.array([segment.get("is_expandable") is True for segment in segments], dtype=np.bool_),
@@ -296,22 +313,26 @@ def _blocks(segments: Sequence[Mapping[str, Any]], rows: _Rows) -> MemoryBlocks:
     for place, segment in enumerate(segments):
         at = _whole(segment.get("address"), 0)
         for block in _dicts(segment.get("blocks")):
-            rounded = max(0, _whole(block.get("size"), 0))
+            rounded = _size(block.get("size"), 0)
             past = _dicts(block.get("history"))
             told = block.get("requested_size", (past[0].get("real_size") if past else None) or rounded)
             stack = block.get("frames", past[0].get("frames") if past else None)
             segment_of.append(place)
             address.append(block.get("address", at))
             size.append(rounded)
-            requested.append(max(0, _whole(told, rounded)))
+            requested.append(_size(told, rounded))
             state.append(_STATE.get(_text(block.get("state")), len(STATES) - 1))
             frames.append(rows.stack(stack))
             at += rounded
+    sizes, asked, places = np.array(size, dtype=np.int64), np.array(requested, dtype=np.int64), _addresses(address)
+    _require_sizes(sizes)
+    _require_sizes(asked)
+    _require_apart(places[places > 0], sizes[places > 0])
     return MemoryBlocks(
         segment=np.array(segment_of, dtype=np.int32),
-        address=_addresses(address),
-        size=np.array(size, dtype=np.int64),
-        requested=np.array(requested, dtype=np.int64),
+        address=places,
+        size=sizes,
+        requested=asked,
         state=np.array(state, dtype=np.uint8),
         frames=np.array(frames, dtype=np.int32),
     )
@@ -327,7 +348,9 @@ def _annotations(entries: Iterable[Mapping[str, Any]]) -> Iterable[MemoryAnnotat
     for entry in entries:
         if _text(entry.get("name")):
             name, stage = _text(entry["name"]), _text(entry.get("stage"))
-            yield MemoryAnnotation(name, stage, _whole(entry.get("device"), 0), _whole(entry.get("time_us"), 0))
+            time_us = _whole(entry.get("time_us"), 0)
+            time_us = time_us if 0 <= time_us <= _LAST_US else 0
+            yield MemoryAnnotation(name, stage, _whole(entry.get("device"), 0), time_us)
 
 
 def _listed(value: Any) -> list[Any]:
@@ -351,14 +374,61 @@ def _whole(value: Any, otherwise: int) -> int:
     return value if type(value) is int and -(1 << 62) < value < 1 << 62 else otherwise
 
 
+def _size(value: Any, otherwise: int) -> int:
+    """A number of bytes; something else if there is none.
+
+    Raises:
+        NotPlainError: No device has it.
+    """
+    if type(value) not in (int, float):
+        return otherwise
+    if not 0 <= value <= _MOST_BYTES:
+        raise plain_data.NotPlainError(_NO_SIZE)
+    return int(value)
+
+
 def _addresses(values: Iterable[Any]) -> np.ndarray:
-    return np.array([v if type(v) is int and 0 <= v < 1 << 64 else 0 for v in values], dtype=np.uint64)
+    """Addresses; 0 where there is none.
+
+    Raises:
+        NotPlainError: One has more than 64 bits, or is negative.
+    """
+    known = [value if type(value) in (int, float) else 0 for value in values]
+    if not all(0 <= value < 1 << 64 for value in known):
+        raise plain_data.NotPlainError(_NO_ADDRESS)
+    return np.array([int(value) for value in known], dtype=np.uint64)
 
 
 def _sizes(values: Iterable[Any]) -> np.ndarray:
-    return np.array([max(0, _whole(value, 0)) for value in values], dtype=np.int64)
+    sizes = np.array([_size(value, 0) for value in values], dtype=np.int64)
+    _require_sizes(sizes)
+    return sizes
 
 
 def _sum(entries: Iterable[Mapping[str, Any]], *keys: str) -> int:
     """The sum of the first of these fields that an entry has."""
-    return sum(max(0, _whole(next((entry[key] for key in keys if key in entry), 0), 0)) for entry in entries)
+    return sum(_size(next((entry[key] for key in keys if key in entry), 0), 0) for entry in entries)
+
+
+def _require_possible(address: Any, size: Any) -> None:
+    """Raise NotPlainError if these are numbers that no device has, and not merely no numbers."""
+    _addresses((address,))
+    _size(size, 0)
+
+
+def _require_sizes(sizes: np.ndarray) -> None:
+    """Raise NotPlainError if a size, or all together, are more than any device has, or negative."""
+    if len(sizes) and (
+        sizes.min() < 0 or sizes.max() > _MOST_BYTES or sizes.sum(dtype=np.float64) > float(_MOST_TOGETHER)
+    ):
+        raise plain_data.NotPlainError(_NO_SIZE)
+
+
+def _require_apart(address: np.ndarray, size: np.ndarray) -> None:
+    """Raise NotPlainError if parts of memory overlap, or end beyond the last address."""
+    order = np.argsort(address, kind="stable")
+    start, length = address[order], size[order].astype(np.uint64)
+    if (length > ~start).any():
+        raise plain_data.NotPlainError(_NO_ADDRESS)
+    if (length[:-1] > start[1:] - start[:-1]).any():
+        raise plain_data.NotPlainError(_NO_PLACE)

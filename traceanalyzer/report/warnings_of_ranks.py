@@ -21,6 +21,11 @@ OF_RANKS = (
         "be told, so they are mixed here: give the files that were merged.",
     ),
     Text(
+        "read-more-traces",
+        "{count:count} traces follow one another in this file, as where files of several ranks were joined; this is "
+        "the first one: give each rank's file.",
+    ),
+    Text(
         "read-merged-left-out",
         "{count:count} events belong to none of the processes that were merged into the file, and were left out.",
         one="{count:count} event belongs to none of the processes that were merged into the file, and was left out.",
@@ -32,7 +37,8 @@ OF_RANKS = (
     Text(
         "q-ranks-merged-counted",
         "The traces of {count:count} ranks were merged into one file; they are compared as if each had its own. The "
-        "file does not say which rank is which, so they are counted in the order of their processes.",
+        "file does not say which rank is which, so they are counted in the order of their processes, or in that of the "
+        "file where these are equal.",
     ),
     Text("q-ranks-one", "This is a single rank, so there is no other rank to compare it with."),
     Text(

@@ -2,16 +2,20 @@
 
 A replayed graph has no calls on the host from which an owner could follow. Torch labels its kernels while the graph is
 captured (`mark_kernels`), and its writers put the labels beside the kernels: the path of a module, a name, or anything
-else under any key.
+else under any key. A key of which hardly two events have the same value tells events apart and names nothing.
 """
 
 from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence, Set
 
 import msgspec
 import numpy as np
 
 from traceanalyzer.knowledge.marks import PASSES, is_graph_launch
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.sums import count_by
 from traceanalyzer.trace.distinct import ranked
 from traceanalyzer.trace.graph_stacks import StackFrame
 from traceanalyzer.trace.model import DeviceDetail
@@ -26,6 +30,8 @@ _MODULE, _NAME, _PHASE = "module_fqn", "name", "autograd_phase"
 """Keys of what the program says of kernels that torch and frameworks give a meaning."""
 _IS_BACKWARD = f"{_PHASE}=backward"
 """Part of the labels of kernels that autograd ran; torch writes no such part for the pass forward."""
+_FEW = 100
+"""Values of a key that are names in any case (own choice: layers and phases of a program are fewer)."""
 _NO_LABELS = frozenset({"", "stream"})
 """Keys that name nothing: a stream is where a viewer shows the kernel."""
 
@@ -43,7 +49,9 @@ def graph_labels(context: Context) -> GraphLabels:
     """The labels of all events of devices."""
     trace = context.trace
     rows: dict[tuple[str, ...], int] = {(): 0}
-    of_detail = np.array([rows.setdefault(_path(detail), len(rows)) for detail in trace.details], np.int64)
+    said = list(map(_marks, trace.details))
+    left_out = _NO_LABELS | _unique(said, count_by(trace.device.detail, len(said)).tolist())
+    of_detail = np.array([rows.setdefault(_path(marks, left_out), len(rows)) for marks in said], np.int64)
     if len(rows) == 1:
         return GraphLabels(np.zeros(len(trace.device), np.int64), ((),))
     return GraphLabels(of_detail[trace.device.detail], tuple(rows))
@@ -60,14 +68,34 @@ def passes(labels: GraphLabels) -> tuple[str, ...]:
     return tuple(told.get(path, "") for path in labels.paths)
 
 
-def _path(detail: DeviceDetail) -> tuple[str, ...]:
-    """The parts of a label: modules of the path, then the name; what is neither is a part of its own, with its key."""
-    said = _said(detail.annotation) | {
+def _marks(detail: DeviceDetail) -> dict[str, str]:
+    """All that the program said of events, by key."""
+    return _said(detail.annotation) | {
         key: value for key, value in ((_MODULE, detail.module), (_NAME, detail.label), (_PHASE, detail.phase)) if value
     }
+
+
+def _unique(said: Sequence[Mapping[str, str]], events: Sequence[int]) -> set[str]:
+    """Keys with so many values that they number events.
+
+    Args:
+        said: What the program said, by detail.
+        events: How many events have each detail.
+    """
+    of_value: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for marks, count in zip(said, events, strict=True):
+        for key, value in marks.items():
+            if key not in (_MODULE, _NAME, _PHASE, ""):
+                of_value[key][value] += count
+    return {key for key, counts in of_value.items() if len(counts) > _FEW and counts.total() < 2 * len(counts)}
+
+
+def _path(marks: Mapping[str, str], left_out: Set[str]) -> tuple[str, ...]:
+    """The parts of a label: modules of the path, then the name; what is neither is a part of its own, with its key."""
+    said = dict(marks)
     modules, name = said.pop(_MODULE, ""), said.pop(_NAME, "")
     text = said.pop("", "") if not modules and not name else ""
-    others = [f"{key}={value}" for key, value in sorted(said.items()) if key not in _NO_LABELS]
+    others = [f"{key}={value}" for key, value in sorted(said.items()) if key not in left_out]
     return (*(part for part in modules.split(".", _LONGEST) if part), *filter(None, (name, text)), *others)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -31,18 +32,18 @@ LABELS = {
 }
 
 
-def graph(*said: dict[str, object]) -> TraceBuilder:
+def graph(*said: Mapping[str, object]) -> TraceBuilder:
     """A graph with kernels of 10 us, each with what the program said of it."""
     trace = TraceBuilder()
     trace.op("step", 0, 20)
     launch = trace.launch("cudaGraphLaunch", 5, 10)
     for number, each in enumerate(said):
         trace.kernel("gemm", 100 + 20 * number, 10, correlation=launch)
-        trace.events[-1]["args"] |= {"graph id": 3, "graph node id": number} | each  # type: ignore[operator]
+        trace.events[-1]["args"] |= {"graph id": 3, "graph node id": number} | dict(each)  # type: ignore[operator]
     return trace
 
 
-def analyzed(*said: dict[str, object]) -> LabelledGraphs:
+def analyzed(*said: Mapping[str, object]) -> LabelledGraphs:
     return labels.analyze(Context(read_built(graph(*said))))
 
 
@@ -75,20 +76,57 @@ def test_keys_of_the_program_beside_those_of_the_writer(scan: object, monkeypatc
     monkeypatch.setattr(scanning, "scan", scan)
     found = analyzed(
         {"region": "prefill"},
-        {"layer": 3, "module_fqn": "a.b"},
-        {"layer": "3", "annotation": "old"},
+        {"layer": "mlp", "module_fqn": "a.b"},
+        {"layer": "_norm", "annotation": "old"},
         {"annotation": '[{"name": "x"}]', "dtype": "bf16"},
     )
     labels_ = {place.label for place in found.tree if place.events}
-    assert labels_ == {"region=prefill", "a.b.layer=3", "old.layer=3", "x.dtype=bf16"}
+    assert labels_ == {"region=prefill", "a.b.layer=mlp", "old.layer=_norm", "x.dtype=bf16"}
 
 
-def test_what_a_writer_says_is_no_label() -> None:
-    """Arguments of Kineto, of the monitor and of collectives, which torch marks in graphs; nor what may be measured."""
-    collective = {"Collective name": "all_reduce", "dtype": "Float", "Seq": "5", "Process Group Description": "dp"}
-    kineto = {"queued": 0, "priority": -5, "channel": 3, "context": 1, "warps per SM": 4.5, "blockLimitRegs": 2}
-    found = analyzed(collective, kineto, {"new": 1.5}, {"region": None}, {"region": ["a"]})
+MEASURED = (1.5, 3, -1, "3", "4.5 GB/s", "0x00007f3a", "[1, 2]", "N/A", "inf", "Unknown", True, None, ["a"], "a" * 501)
+
+
+@pytest.mark.parametrize("scan", [scanning.scan, None], ids=["scanned", "by msgspec"])
+@pytest.mark.parametrize("value", MEASURED, ids=map(str, range(len(MEASURED))))
+def test_what_may_be_measured_is_no_label(value: object, scan: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An argument that a later writer adds to kernels of graphs, beside one that is a label."""
+    monkeypatch.setattr(scanning, "scan", scan)
+    found = analyzed({"something new": value}, {"something new": value, "region": "prefill"})
+    assert [place.label for place in found.tree if place.events] == ["region=prefill"]
+
+
+OF_KINETO = (
+    *("Collective name", "dtype", "In msg nelems", "Out msg nelems", "In split size", "Out split size"),
+    *("Global rank start", "Global rank stride", "Group size", "Process Group Name", "Process Group Description"),
+    *("Process Group Ranks", "Rank", "Src Rank", "Dst Rank", "Seq", "Input Tensors start", "Output Tensors start"),
+    *("Is asynchronized op", "Comms Id", "occupancy", "limitingFactors", "queued", "priority", "channel"),
+    *("channel_type", "cuda_sync_kind", "wait_on_stream", "kernel", "src", "dst", "ptr", "hsa_queue", "cid", "kind"),
+    *("appended", "submitted_rel_to_start", "l0 call", "l0 queue", "source_file_name", "context", "External id"),
+    *("correlation", "stream", "device", "bytes", "memory bandwidth (GB/s)", "Call stack", "Module Hierarchy"),
+    *("Backend", "CallFrom", "Input type", "Concrete Inputs", "est. achieved occupancy %", "registers per thread"),
+)
+"""Fields of its catalogue (`MetadataFieldCatalog.h`), and of its plugin for Intel's GPUs."""
+
+
+@pytest.mark.parametrize("key", OF_KINETO)
+def test_what_kineto_says_is_no_label(key: str) -> None:
+    """Alone or with a collective, which torch marks in graphs, and whatever text it says."""
+    found = analyzed({"Collective name": "all_reduce"} | {key: "name"}, *([] if key == "dtype" else [{key: "name"}]))
     assert found.labelled_ns == 0
+
+
+@pytest.mark.parametrize(("values", "is_label"), [(100, True), (101, False)])
+def test_what_numbers_events_is_no_label(values: int, is_label: bool) -> None:
+    """Of a key hardly two events have the same value: it may be a handle or the id of a request."""
+    found = analyzed(*({"handle": f"h{number}", "region": "decode"} for number in range(values)))
+    assert ({place.name for place in found.tree} == {"region=decode"}) is not is_label
+
+
+def test_many_layers_are_labels() -> None:
+    """Each has two kernels."""
+    found = analyzed(*({"layer": f"layer{number // 2}"} for number in range(400)))
+    assert len(found.tree) == 200
 
 
 def test_only_kernels_of_graphs_have_labels_beside_their_arguments() -> None:

@@ -40,7 +40,7 @@ def arguments(number: int) -> Pairs:
     texts = {"Collective name", "dtype", "Process Group Name", "Process Group Ranks", "kernel", "kernel_backend"}
     texts |= {"kernel_file", "kernel_hash", "Task Type", "HW event name"}
     lists = {"Input Dims", "Input dims", "Input type", "Input Strides", "Concrete Inputs", "grid", "block"}
-    found: Pairs = [(MARK, f"{number}")] if number % 4 == 0 else []
+    found: Pairs = [(MARK, f"{number}" if number % 8 else '"mlp"')] if number % 4 == 0 else []
     for place, key in enumerate(ARGS_FIELDS):
         if key in rare or (number + place) % 5 == 0:
             continue

@@ -35,6 +35,7 @@ from tests.readers.kineto.plain_events import (
 from tests.reading import read
 from traceanalyzer.errors import UnusableInputError
 from traceanalyzer.readers.kineto import scanning, windows
+from traceanalyzer.readers.kineto.columns import MOST_RECORDED
 from traceanalyzer.readers.kineto.events import ARGS_FIELDS, Event, EventDecoder
 from traceanalyzer.readers.kineto.fields import Kind
 from traceanalyzer.readers.kineto.parts import Part, part_from
@@ -311,10 +312,19 @@ def test_marks_of_the_recording_are_only_counted(old: str, new: str, is_plain: b
 SPAN = '{"ph": "X", "cat": "Trace", "name": "PyTorch Profiler (0)", "pid": "Spans", "tid": "", "ts": 5, "dur": 3}'
 
 
-@pytest.mark.parametrize(("old", "new", "is_known"), [("5", "5", True), ("5", '"?"', False), ("PyTorch", "My", False)])
-def test_spans_are_scanned_once_the_profilers_start_is_known(old: str, new: str, is_known: bool) -> None:
+@pytest.mark.parametrize(
+    ("old", "new", "count", "is_known"),
+    [
+        ("5", "5", MOST_RECORDED + 1, True),
+        ("5", "5", MOST_RECORDED, False),
+        ("5", '"?"', 100, False),
+        ("PyTorch", "My", 100, False),
+    ],
+)
+def test_spans_are_scanned_once_there_are_too_many(old: str, new: str, count: int, is_known: bool) -> None:
+    """Until then each tells where the events of another profiler begin."""
     decoder = ScanningDecoder()
-    decoder.decode(memoryview(f"[{SPAN.replace(old, new)}]".encode()))
+    decoder.decode(memoryview(f"[{','.join([SPAN.replace(old, new)] * count)}]".encode()))
     part, stop = decoder._scanned(memoryview(f"[{SPAN}]".encode()), [0, len(SPAN) + 1])
     assert (part is not None and stop is None) is is_known
 

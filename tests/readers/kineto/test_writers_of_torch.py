@@ -256,7 +256,7 @@ def test_its_labels(columns_writer: Any) -> None:
     columns_writer._annotation_to_args(one, json.dumps(marks))
     columns_writer._annotation_to_args(several, json.dumps([marks, {"name": "inner"}]))
     found = [labels_of(in_graph(**said).to_bytes()) for said in (one, several)]
-    assert found == [["layers.0.layer=3"], ["layers.0.inner.layer=3"]]
+    assert found == [["layers.0"], ["layers.0.inner.layer=3"]]  # a number beside others may be what a writer measured
 
 
 def test_labels_that_are_joined_afterwards(torch: Any) -> None:
@@ -265,7 +265,7 @@ def test_labels_that_are_joined_afterwards(torch: Any) -> None:
     trace = json.loads(in_graph().to_bytes())
     (node,) = (event["args"]["graph node id"] for event in trace["traceEvents"] if event.get("cat") == "kernel")
     joiner.annotate_trace(trace, {node: [{"region": "prefill", "layer": 3}, {"name": "inner"}]})
-    assert labels_of(json.dumps(trace).encode()) == ["inner.layer=3.region=prefill"]
+    assert labels_of(json.dumps(trace).encode()) == ["inner.region=prefill"]
 
 
 def test_its_graphs(columns_writer: Any) -> None:
@@ -280,7 +280,7 @@ def test_its_graphs(columns_writer: Any) -> None:
     sizes = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "registers_per_thread")
     kernel = both | dict.fromkeys((*sizes, "static_shared_memory", "dynamic_shared_memory"), column(32))
     kernel |= {"name": column("gemm"), "start_ns": column(1_000_000), "end_ns": column(1_040_000)}
-    kernel |= {"graph_node_id": column(1 << 32), "annotation": column('{"module_fqn": "a", "layer": 3}')}
+    kernel |= {"graph_node_id": column(1 << 32), "annotation": column('{"module_fqn": "a", "layer": "mlp"}')}
     node = both | {"start_ns": column(1_050_000), "end_ns": column(1_060_000), "graph_node_id": column(1 << 32 | 1)}
     node |= {"annotation": column(None), "process_id": column(1), "thread_id": column(2)}
     node |= {"host_fn": column("tell"), "host_fn_addr": column(4096)}
@@ -295,7 +295,7 @@ def test_its_graphs(columns_writer: Any) -> None:
     assert [found.names[code] for code in found.graph_nodes.name.tolist()] == ["HostNode: tell"]
     assert found.device.graph_node.tolist() == [1 << 32]
     assert [(found.details[code].module, found.details[code].annotation) for code in found.device.detail.tolist()] == [
-        ("a", '[{"layer":"3"}]')
+        ("a", '[{"layer":"mlp"}]')
     ]
     assert found.losses == ()
     assert found.dependencies.is_start.tolist() == [1, 0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -57,6 +57,8 @@ class Buffer(Generic[T]):
         """What is being filled."""
         self._size = self._filled = self._rows = 0
         """Rows that the block has room for, its rows, and all rows."""
+        self.order: I64 | None = None
+        """The row of the file that each row of the finished table was, where it is known and another one."""
 
     def extend(self, columns: Mapping[str, Array], codes: Mapping[str, Array]) -> None:
         """Append rows; every column of the table is given.
@@ -94,10 +96,13 @@ class Buffer(Generic[T]):
     def _parts(self, name: str) -> list[Array]:
         return [*self._full[name], self._block[name][: self._filled]]
 
-    def finish(self) -> T:
+    def finish(self, *, keeps_order: bool = False) -> T:
         """The table, rows in the order of their start; those of equal start in the order of the file.
 
         Takes one column at a time out of the buffer, so that the peak is one column more than the table.
+
+        Args:
+            keeps_order: Keep the place that each row has in the file, in `order`.
         """
         done: dict[str, Array] = {}
         order = None
@@ -107,6 +112,7 @@ class Buffer(Generic[T]):
             if name == "start_ns" and not (values[1:] >= values[:-1]).all():
                 order = np.argsort(values, kind="stable")
             done[name] = values if order is None else values[order]
+        self.order = order if keeps_order else None
         return self.table(**done)
 
 
@@ -119,15 +125,34 @@ def _joined(parts: list[Array], dtype: np.dtype[Any]) -> Array:
 
 def profiler_start(spans: Sequence[Event]) -> int | None:
     """The first start of the profiler's own spans in the file's clock, in nanoseconds; None if none is readable."""
-    own = [span for span in spans if span.name.startswith("PyTorch Profiler")]
+    own = list(filter(is_own_span, spans))
     starts = nanoseconds([span.ts for span in own], len(own))
     known = starts[starts != INVALID]
     return int(known[0]) if known.size else None
 
 
+def is_own_span(span: Event) -> bool:
+    """Whether a span is that of the whole recording."""
+    return span.name.startswith("PyTorch Profiler")
+
+
 _MEMORY = "[memory]"
 _ALLOCATED = {phase for field in TABLES[TableGroup.INSTANT].required if field.key == "ph" for phase in field.allowed}
 """Phases of records of memory."""
+
+
+MOST_RECORDED = 16
+"""Most profilers whose events are told apart in a file (own choice: the ranks of two machines; to stop at the span of
+each takes the scan a millisecond)."""
+
+
+class Recorded(NamedTuple):
+    """What a profiler wrote until its own span, which is about the last thing that it writes."""
+
+    rows: dict[str, int]
+    """By table: the rows until then, with all of earlier profilers."""
+    profiler_start: int | None
+    """Start of the span, in the file's clock."""
 
 
 class Collector:
@@ -145,6 +170,12 @@ class Collector:
         """Start of the profiler's own span, in the file's clock."""
         self.tables: dict[str, Buffer[Any]] = {table.name: Buffer(table.table) for table in TABLES.values()}
         self.categories = CategoryCounts()
+        self.recorded: list[Recorded] = []
+        """What each profiler wrote, in the order of the file; most files have one."""
+
+    def rows(self) -> dict[str, int]:
+        """By table the number of its rows."""
+        return {name: len(table) for name, table in self.tables.items()}
 
     def add(self, events: Sequence[Event]) -> None:
         """Add one window of events."""
@@ -155,6 +186,22 @@ class Collector:
         groups = np.array(self.categories.groups, np.uint8)[categories]
         if (unclear := np.array(self.categories.by_content)[categories]).any():
             groups = accelerators.told_apart(events, groups, unclear)
+        start = 0
+        for place in np.flatnonzero(groups == TableGroup.SPAN).tolist():
+            part = slice(start, place)
+            self._add_stretch(events[part], groups[part], categories[part])
+            own = profiler_start(events[place : place + 1])
+            self.profiler_start = own if self.profiler_start is None else self.profiler_start
+            if is_own_span(events[place]):
+                self.recorded.append(Recorded(self.rows(), own))
+            start = place + 1
+        rest = events[start:] if start else events
+        self._add_stretch(rest, groups[start:], categories[start:])
+
+    def _add_stretch(self, events: Sequence[Event], groups: Array, categories: I32) -> None:
+        """Add events of which none is the profiler's own span."""
+        if not events:
+            return
         slices = groups <= TableGroup.GRAPH_NODE
         self._add_slices(where(slices, events), groups[slices], categories[slices])
         if (flows := groups == TableGroup.FLOW).any():
@@ -164,8 +211,6 @@ class Collector:
             self._add_ends("dependencies", "arrow", [event for event in between if event.id >= FIRST_ARROW])
         if (instants := groups == TableGroup.INSTANT).any():
             self._add_instants(where(instants, events))
-        if self.profiler_start is None and (spans := groups == TableGroup.SPAN).any():
-            self.profiler_start = profiler_start(where(spans, events))
 
     def _add_slices(self, events: Sequence[Event], groups: Array, categories: I32) -> None:
         if is_general(events) and any(event.ph != SLICE for event in events):

@@ -360,15 +360,35 @@ _UNREAD = (
     *("blockLimitWarps", "blockLimitSharedMem", "blockLimitRegs", "blockLimitBlocks", "blockLimitBarriers"),
     *("allocatedSharedMemPerBlock", "allocatedRegistersPerBlock", "activeBlocksPerMultiprocessor"),
     *("priority", "channel", "channel_type", "channel type", "flags", "value", "cbid", "annotated_stream"),
-    *("Process Group Description", "In split size", "Out split size", "Is asynchronized op", "Rank", "Src Rank"),
-    *("Dst Rank", "Global rank start", "Global rank stride", "Record function id", "Ev Idx", "Op id", "Op Id"),
+    *("cuda_sync_kind", "event_id", "wait_on_stream", "wait_on_cuda_event_id", "wait_on_cuda_event_record_corr_id"),
+    *("cid", "src", "dst", "ptr", "hsa_queue", "kernel"),
 )
-"""Arguments of events of devices that torch's writers have and nothing here reads: Kineto until 2.15, with the modes
-for occupancy and collectives; the monitor of CUPTI; ROCm's."""
+_OF_CALLS = (
+    *("Input Dims", "Input dims", "Input Strides", "Input type", "Concrete Inputs", "Sequence number", "Fwd thread id"),
+    *("Record function id", "Ev Idx", "Op id", "Op Id", "Addr", "Bytes", "Total Allocated", "Total Reserved"),
+    *("Device Type", "Device Id", "Python id", "Python parent id", "Python module id", "Python thread"),
+    *("Backend", "CallFrom", "Call stack", "Module Hierarchy"),
+)
+_OF_COLLECTIVES = (
+    *("Process Group Description", "In split size", "Out split size", "Is asynchronized op", "Rank", "Src Rank"),
+    *("Dst Rank", "Global rank start", "Global rank stride", "Input Tensors start", "Output Tensors start"),
+)
+_OF_XPU = (
+    *("appended", "appended_rel_to_start", "submitted", "submitted_rel_to_start", "sycl_task_begin", "l0 call"),
+    *("sycl_task_begin_rel_to_start", "sycl_enqk_begin", "sycl_enqk_begin_rel_to_start", "sycl queue", "l0 queue"),
+    *("source_file_name", "source_line_number", "kernel_id", "sycl_node_id", "sycl_invocation_id"),
+    *("memory opration id", "memory operation id"),
+)
+"""With the misspelling of Kineto."""
+_UNREAD_KEYS = (*_UNREAD, *_OF_CALLS, *_OF_COLLECTIVES, *_OF_XPU)
+"""Arguments of events that torch's writers have and nothing here reads of devices: all fields of Kineto's catalogue
+(`MetadataFieldCatalog.h`, 2.15), what it copies from calls of collectives to kernels (`output_json.cpp`), what its
+plugin for Intel's GPUs and its readers of ROCm add, with the modes for occupancy; those of the monitor of CUPTI."""
 
 OWN = (
-    frozenset(_UNREAD)
+    frozenset(_UNREAD_KEYS)
     | {key for f in TABLES[TableGroup.DEVICE].arguments if f.kind not in WHOLES for key in (f.key, f.older)}
-    | {*DESCRIPTIONS["details"].defaults, *DESCRIPTIONS["collectives"].told_by}
-)
-"""Arguments of events of devices that writers have; all others are what a program said of its kernels."""
+    | {*DESCRIPTIONS["details"].defaults, *DESCRIPTIONS["collectives"].defaults}
+) - {"dtype"}
+"""Arguments of events of devices that writers have; all others are what a program said of its kernels. `dtype` is
+what collectives have, and said of other kernels, too."""

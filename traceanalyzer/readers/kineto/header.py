@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from itertools import islice
@@ -43,6 +44,26 @@ def find_events(text: bytes) -> re.Match[bytes] | None:
         if _decode(text[: match.start()] + b'"traceEvents":[]}') is not None:
             return match
     return first
+
+
+def divided(after: bytes) -> tuple[bytes, bytes]:
+    """What follows the event array until its object ends, and what follows that: objects of further files.
+
+    Where it is not valid, or nothing follows, all of it counts as the first.
+    """
+    tail = after.strip()
+    if tail.startswith((b"[", b"{")):  # after a bare array
+        return b"", tail
+    if tail.startswith(b"}"):
+        return b"}", tail[1:]
+    if not tail.startswith(b",") or _decode(b"{" + tail[1:]) is not None:
+        return after, b""
+    text = "{" + tail[1:].decode("utf-8", "replace")
+    try:
+        _, end = json.JSONDecoder().raw_decode(text)
+    except (ValueError, RecursionError):
+        return after, b""
+    return ("," + text[1:end]).encode(), text[end:].encode()
 
 
 def metadata(before: bytes, after: bytes) -> tuple[dict[str, Any], bool]:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from traceanalyzer.readers.kineto.columns import Collector
+from traceanalyzer.readers.kineto.columns import Collector, Recorded
 from traceanalyzer.readers.kineto.fields import POOL_OF
 from traceanalyzer.readers.kineto.windows import Decoder
 from traceanalyzer.trace.table import UNKNOWN, Array
@@ -37,6 +37,8 @@ class Part:
     """What the codes of each pool stand for."""
     tables: Mapping[str, Mapping[str, Array]]
     """The columns of the tables that have rows."""
+    recorded: Sequence[Recorded] = ()
+    """As of a `Collector`."""
 
 
 def part_from(decoder: Decoder, text: memoryview, borders: Sequence[int]) -> Part | None:
@@ -83,6 +85,7 @@ def part_of(collector: Collector) -> Part:
         categories=dict(zip(collector.categories.names, collector.categories.counts.tolist(), strict=True)),
         pools={name: pool.values() for name, pool in collector.pools.items()},
         tables={name: table.columns() for name, table in collector.tables.items() if len(table)},
+        recorded=collector.recorded,
     )
 
 
@@ -94,6 +97,11 @@ def join(collector: Collector, part: Part) -> None:
     collector.categories.add(list(part.categories), np.array(list(part.categories.values()), np.int64))
     if collector.profiler_start is None:
         collector.profiler_start = part.profiler_start
+    if part.recorded:
+        before = collector.rows()
+        collector.recorded += (
+            own._replace(rows={name: before[name] + rows for name, rows in own.rows.items()}) for own in part.recorded
+        )
     codes = {name: _codes(collector, name, values) for name, values in part.pools.items()}
     for name, columns in part.tables.items():
         collector.tables[name].extend(columns, {key: codes[pool] for key, pool in POOL_OF[name].items()})

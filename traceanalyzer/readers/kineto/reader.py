@@ -5,17 +5,18 @@ The format: `libkineto/src/output_json.cpp` of pytorch/kineto; older writers bac
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 
 from traceanalyzer.errors import UnusableInputError
 from traceanalyzer.readers.kineto import accelerators, details, header, implausible, merged
-from traceanalyzer.readers.kineto.columns import Collector
+from traceanalyzer.readers.kineto.columns import MOST_RECORDED, Collector
 from traceanalyzer.readers.kineto.events import NOT_JSON
 from traceanalyzer.readers.kineto.fields import POOL_OF, none_of
 from traceanalyzer.readers.kineto.parts import add
@@ -60,15 +61,67 @@ def read(source: Source, jobs: int = 1, worthwhile: int = WORTHWHILE_BYTES) -> T
     Raises:
         UnusableInputError: The input is not a trace, or contains no event that can be analyzed.
     """
+    trace, further = _first_of(source, jobs, worthwhile)
+    others: list[Trace] = []
+    while header.EVENTS_KEY.search(further) and len(others) < MOST_RECORDED:
+        rest = Source(io.BytesIO(further), source.name, len(further), lambda _: None)
+        try:
+            other, further = _first_of(rest, 1, worthwhile)
+        except UnusableInputError:
+            break
+        others.append(other)
+    return merged.with_further(trace, others) if others else trace
+
+
+def _first_of(source: Source, jobs: int, worthwhile: int) -> tuple[Trace, bytes]:
+    """The first trace of a file, and the text after it, as far as it was read."""
     collector = Collector()
     with _windows(source, jobs if _text_bytes(source) >= worthwhile else 1) as windows:
         for window in windows:
             add(collector, window)
     _require_events(source, windows, collector)
-    meta, whole = header.metadata(windows.before, windows.after)
+    after, further = header.divided(windows.after)
+    meta, whole = header.metadata(windows.before, after)
     losses = _losses(source, windows, collector, metadata_is_whole=whole)
-    writer = header.writer(windows.before, meta)
-    return merged.with_ranks(implausible.without_far_events(_assemble(source, collector, meta, writer, losses)))
+    file = _File(source, meta, header.writer(windows.before, meta), losses)
+    may_be_several = 1 < len(collector.recorded) <= MOST_RECORDED
+    tables = {name: buffer.finish(keeps_order=may_be_several) for name, buffer in collector.tables.items()}
+    parts = _recorded(collector, tables) if may_be_several else []
+    is_of_several = len(parts) > 1 or (may_be_several and len({one.profiler_start for one in collector.recorded}) > 1)
+    trace = merged.with_ranks(_assemble(file, collector, tables, collector.profiler_start))
+    is_of_one = len(collector.recorded) == 1
+    if is_of_one or trace.ranks or not merged.is_muddled(trace, is_of_several=is_of_several):
+        return trace, further
+    return merged.of_recordings(trace, [_assemble(file, collector, *part) for part in parts]), further
+
+
+class _File(NamedTuple):
+    """What holds for all that is in a file."""
+
+    source: Source
+    meta: Mapping[str, Any]
+    writer: str | None
+    losses: tuple[Loss, ...]
+
+
+def _recorded(collector: Collector, tables: Mapping[str, Table]) -> list[tuple[dict[str, Table], int | None]]:
+    """The rows that each profiler wrote, with its start; none if some were written after the last one's own span."""
+    parts = []
+    before = dict.fromkeys(tables, 0)
+    for rows, start in collector.recorded:
+        if rows != before:
+            parts.append(
+                ({name: _between(collector, tables, name, before[name], rows[name]) for name in tables}, start)
+            )
+        before = rows
+    return parts if before == collector.rows() else []
+
+
+def _between(collector: Collector, tables: Mapping[str, Table], name: str, first: int, end: int) -> Table:
+    """The rows of a finished table that stand in a stretch of the file."""
+    order = collector.tables[name].order
+    place = np.arange(len(tables[name])) if order is None else order
+    return tables[name].take((place >= first) & (place < end))
 
 
 def _text_bytes(source: Source) -> int:
@@ -152,10 +205,12 @@ def _cut(loss: str, windows: EventWindows) -> dict[str, Any]:
     return {"bytes": windows.cut_bytes} if loss == "read-truncated" else {}
 
 
-def _assemble(
-    source: Source, collector: Collector, meta: Mapping[str, Any], writer: str | None, losses: tuple[Loss, ...]
-) -> Trace:
-    tables = {name: buffer.finish() for name, buffer in collector.tables.items()}
+def _assemble(file: _File, collector: Collector, tables: dict[str, Any], profiler_start: int | None) -> Trace:
+    """The trace with the rows of these tables, which begins with its first event.
+
+    The tables are taken out of the dict, so that none of their columns is in memory twice.
+    """
+    source, meta, writer, losses = file
     devices, of = header.devices(meta), collector.pools
     told, dims = of["details"].values(), of["dims"].values()
     tables["device"] = details.settled(tables["device"], told, of["names"].encode, dims, devices)
@@ -165,7 +220,8 @@ def _assemble(
     pools = {name: _ordered(name, pool.values(), tables) for name, pool in collector.pools.items()}
     values: dict[str, Any] = {name: values for name, (values, _) in pools.items()}
     codes = {name: codes for name, (_, codes) in pools.items()}
-    tables = {name: _recoded(table, codes) for name, table in tables.items()}
+    for name in list(tables):
+        tables[name] = _recoded(tables[name], codes)
     seen = {
         "record_shapes": len(values["shapes"]) > 1,
         "with_stack": len(tables["frames"]) > 0,
@@ -174,14 +230,14 @@ def _assemble(
     }
     distributed = _distributed(meta)
     backend = distributed.get("backend")
-    return Trace(
+    trace = Trace(
         info=TraceInfo(
             name=source.name,
             size_bytes=source.size_bytes,
             origin_ns=0,
             span_ns=0,
             base_ns=header.integer(meta.get("baseTimeNanoseconds")),
-            profiler_start_ns=collector.profiler_start,
+            profiler_start_ns=profiler_start,
             devices=_all_devices(devices, tables["device"].device),
             options=header.options(meta, seen),
             rank=header.count(distributed.get("rank")),
@@ -196,6 +252,8 @@ def _assemble(
         **tables,
         losses=tuple(sorted((*losses, *ids_lost, *without_return), key=_loss_order)),
     )
+    tables.clear()
+    return implausible.without_far_events(trace)
 
 
 def _distributed(meta: Mapping[str, Any]) -> dict[str, Any]:

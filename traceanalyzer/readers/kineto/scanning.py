@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from traceanalyzer.readers.kineto.columns import Collector, profiler_start
+from traceanalyzer.readers.kineto.columns import MOST_RECORDED, Collector, profiler_start
 from traceanalyzer.readers.kineto.events import Args, Event, EventDecoder
 from traceanalyzer.readers.kineto.fields import (
     BY_CONTENT,
@@ -133,6 +133,7 @@ class ScanningDecoder:
         self._numbers: dict[str, int] = {"": _NUMBERS[TableGroup.COUNTER]}
         """By category: the number of its table; of what has none, counters are scanned."""
         self._failures_left = _MOST_FAILURES
+        self._spans = 0
         self._register(CATEGORIES)
 
     def decode(self, text: memoryview) -> Part | list[Any]:
@@ -208,12 +209,16 @@ class ScanningDecoder:
 
         Args:
             categories: Those of the events.
-            events: What was read; once the profiler's start is known, further spans of it are only counted.
+            events: What was read; once there are more spans of the profiler than files that anybody merges, and its
+                start is known, they are only counted.
         """
         for category in sorted(categories):
             group = classify(category)[0]
-            if group is TableGroup.SPAN and profiler_start([e for e in events if e.cat == category]) is not None:
-                group = TableGroup.IGNORED
+            if group is TableGroup.SPAN:
+                spans = [event for event in events if event.cat == category]
+                self._spans += len(spans)
+                if self._spans > MOST_RECORDED and profiler_start(spans) is not None:
+                    group = TableGroup.IGNORED
             if group in _NUMBERS and category.lower() not in BY_CONTENT and len(self._numbers) < _MOST:
                 self._numbers.setdefault(category, _NUMBERS[group])
         self._known = tuple((_text(name) if name else b"", number) for name, number in self._numbers.items())
