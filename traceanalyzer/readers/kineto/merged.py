@@ -15,10 +15,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.model import Loss, Trace, all_tables
@@ -179,7 +179,7 @@ def _part(
     before, after, every = of_file
     began = info.profiler_start_ns
     size = info.size_bytes
-    shifted: dict[str, Any] = {name: replace(table, start_ns=table.start_ns - first) for name, table in own.items()}
+    shifted: dict[str, Any] = {name: table.changed(start_ns=table.start_ns - first) for name, table in own.items()}
     facts = replace(
         info,
         size_bytes=None if size is None else size * after // every - size * before // every,
