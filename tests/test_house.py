@@ -36,6 +36,9 @@ MIRRORED = {
     "analyzers/phases/costs.py:MarkCosts = analyzers/phases/costs.py:Sums": (
         "a value for each mark, and one for each group of marks, in which marks within marks count once"
     ),
+    "rules/engine/rule.py:Rule = rules/engine/rule.py:RulePage": (
+        "the page is what is compiled, its texts together; a rule has detectors, and packages make it without a page"
+    ),
     "structure/recording/frameworks.py:FrameworkEvidence = structure/recording/frameworks.py:_Evidence": (
         "the result is frozen and words the kind of evidence; the other counts, and compares kinds by their rank"
     ),

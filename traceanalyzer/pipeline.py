@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -52,8 +50,7 @@ ANALYSES = (*analyzers.ANALYSES, *simulation.ANALYSES)
 """The analyses of a trace, in the order of the report."""
 
 
-@dataclass(frozen=True)
-class StepChoice:
+class StepChoice(msgspec.Struct, frozen=True):
     """Which steps count: an inclusive range of step numbers, and how many of the first to leave out."""
 
     first: int | None = None
@@ -85,12 +82,11 @@ class StepChoice:
         return steps.take(slice(chosen[0], chosen[-1] + 1))
 
 
-@dataclass(frozen=True)
-class SideRecordings:
+class SideRecordings(msgspec.Struct, frozen=True):
     """What else was recorded of the program of a trace."""
 
     compile_logs: tuple[CompileLog, ...] = ()
-    captures: GraphCaptures = field(default_factory=GraphCaptures)
+    captures: GraphCaptures = msgspec.field(default_factory=GraphCaptures)
     graph_stacks: GraphStacks | None = None
     is_stacks_named: bool = False
     """Whether the user named the file with stacks, so that it must be of this trace."""
@@ -245,7 +241,7 @@ def _with_stacks(trace: Trace, side: SideRecordings) -> Trace:
         return trace
     if side.is_stacks_named and stacks.of_node.keys().isdisjoint(distinct(trace.device.graph_node).tolist()):
         raise UnusableInputError(f"{stacks.name}: has no stack of a node of the graphs in {trace.info.name}")
-    return dataclasses.replace(trace, graph_stacks=stacks)
+    return replace(trace, graph_stacks=stacks)
 
 
 def _losses(trace: Trace, side: SideRecordings, *, is_joined: bool | None) -> Iterator[Loss]:

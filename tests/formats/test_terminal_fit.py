@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from dataclasses import replace as changed
 from pathlib import Path
 
 import pytest
@@ -138,7 +137,7 @@ def test_columns_that_do_not_fit_are_counted_and_numbers_stay_whole() -> None:
 
 
 def test_bars_give_way_to_numbers() -> None:
-    shown = [changed(s, messages=(), facts=()) for s in sections.build(report_of(TRAINING), 5) if s.parts]
+    shown = [replace(s, messages=(), facts=()) for s in sections.build(report_of(TRAINING), 5) if s.parts]
     text = screen(shown, width=40)
     assert max(map(cell_len, text.splitlines())) <= 40
     for part in shown[0].parts:

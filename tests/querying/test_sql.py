@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 import traceanalyzer as ta
 from tests.builders import TraceBuilder
@@ -138,7 +138,7 @@ def test_paths_of_modules_are_the_names_around_them() -> None:
 
 
 def test_columns_are_not_copied() -> None:
-    longer = dataclasses.replace(TRACE, device=TRACE.device.take(TRACE.device.dur_ns > 0))
+    longer = replace(TRACE, device=TRACE.device.take(TRACE.device.dur_ns > 0))
     before = ta.sql(longer, "select max(dur_ns) from device").rows[0][0]
     longer.device.dur_ns[0] = before + 1
     assert ta.sql(longer, "select max(dur_ns) from device").rows == ((before + 1,),)

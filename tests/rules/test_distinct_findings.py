@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Evidence, Resources

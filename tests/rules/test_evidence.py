@@ -9,9 +9,9 @@ by hand, beside the situations of their rule: `test_edge_...`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from tests.builders.situations import SITUATIONS, Situation
 from tests.rules.judging import facts_of, functions, situations

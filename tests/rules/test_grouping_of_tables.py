@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from traceanalyzer.analyzers.tables.grouping import RunView, group
 from traceanalyzer.analyzers.tables.kinds import is_device_row

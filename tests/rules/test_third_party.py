@@ -9,13 +9,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import SimpleNamespace
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from tests.reading import assert_reads_back
 from tests.rules.judging import report

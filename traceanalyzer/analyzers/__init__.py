@@ -50,10 +50,12 @@ def _modules(package: ModuleType) -> Iterator[ModuleType]:
             yield from _modules(module)
 
 
+_MODULES = tuple(_modules(import_module(__name__)))
+
+
 def _listed(under: str) -> tuple[Analysis, ...]:
     """What all modules list under a name, in the order of the report."""
-    modules = _modules(import_module(__name__))
-    return tuple(sorted((one for module in modules for one in getattr(module, under, ())), key=lambda one: one.order))
+    return tuple(sorted((one for module in _MODULES for one in getattr(module, under, ())), key=lambda one: one.order))
 
 
 ANALYSES: tuple[Analysis, ...] = _listed("ANALYSES")

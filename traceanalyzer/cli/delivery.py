@@ -6,12 +6,12 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import quote
 
 import click
+import msgspec
 
 from traceanalyzer import formats, output
 from traceanalyzer.cli import one_line, parameters
@@ -78,8 +78,7 @@ _CHARTS = ("svg", "png")
 _JSON = ("json", "brief", "sarif", "speedscope")
 
 
-@dataclass(frozen=True)
-class Target:
+class Target(msgspec.Struct, frozen=True):
     """A file, a folder (of CSV files) or `-`, and its format."""
 
     path: str
@@ -89,8 +88,7 @@ class Target:
 FIRST_SCREEN = Target(SCREEN, "terminal")
 
 
-@dataclass(frozen=True)
-class Assets:
+class Assets(msgspec.Struct, frozen=True):
     """Where to put charts as files, which the Markdown report links to."""
 
     folder: Path
@@ -100,8 +98,7 @@ class Assets:
     """Address at which the folder will be found; None to link files relative to the report."""
 
 
-@dataclass(frozen=True)
-class Delivery:
+class Delivery(msgspec.Struct, frozen=True):
     """How reports are written: language, format options, and whether to overwrite."""
 
     language: Language

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -48,8 +47,7 @@ _STEPS, _RECORDING = "steps", "recording"
 _NAMES = {"host": "host time", "device": "GPU time", "idle": "idle time of a GPU"}
 
 
-@dataclass(frozen=True)
-class ExportOptions:
+class ExportOptions(msgspec.Struct, frozen=True):
     """The options that concern one format each; None and False where they are not given."""
 
     sort_by: str | None
@@ -173,7 +171,7 @@ def options(*, hidden: bool = False) -> Callable[[Callable[..., None]], Any]:
     def decorated(command: Callable[..., None]) -> Any:
         @wraps(command)
         def bundled(**given: Any) -> None:
-            own = {name: given.pop(name) for name in ExportOptions.__dataclass_fields__}
+            own = {name: given.pop(name) for name in ExportOptions.__struct_fields__}
             command(exports=ExportOptions(**own), **given)
 
         result: Any = bundled

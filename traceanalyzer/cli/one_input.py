@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from traceanalyzer.cli.suggestions import typed
 from traceanalyzer.errors import UnusableInputError, UsageError
@@ -10,8 +10,7 @@ from traceanalyzer.inputs import capture_files, opening, rank_groups, sniffing
 from traceanalyzer.inputs.sniffing import FileKind, SniffedFile
 
 
-@dataclass(frozen=True)
-class FolderInput:
+class FolderInput(msgspec.Struct, frozen=True):
     """What to report on, and the recordings of captures beside it."""
 
     inputs: tuple[str, ...]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 import click
+import msgspec
 
 from traceanalyzer import config, formats, output
 from traceanalyzer.cli import card, commits, delivery, export, one_line, parameters, suggestions
@@ -184,8 +184,7 @@ def command(
     delivery.exit_if_found(made.report, fail_on or settings.fail_on)
 
 
-@dataclass(frozen=True)
-class ReportRequest:
+class ReportRequest(msgspec.Struct, frozen=True):
     """How a report is to be made."""
 
     steps: StepChoice
@@ -200,8 +199,7 @@ class ReportRequest:
     """Whether it is for the first screen alone."""
 
 
-@dataclass(frozen=True)
-class MadeReport:
+class MadeReport(msgspec.Struct, frozen=True):
     """A report, and the input from which it was made."""
 
     report: Report

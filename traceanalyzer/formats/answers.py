@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
 
 import msgspec
@@ -19,8 +18,7 @@ if TYPE_CHECKING:
 _PAGE_ROWS = 20
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     """What is answered, in words of one language."""
 
     data: msgspec.Struct

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from urllib.parse import urlsplit
+
+import msgspec
 
 from traceanalyzer.formats import code_comments, prices
 from traceanalyzer.formats.language import Language, scale
@@ -132,8 +133,7 @@ SAVING = Text("card-saving", "Saves per step")
 SHARE = Text("card-share", "Share of the step")
 
 
-@dataclass(frozen=True)
-class Spot:
+class Spot(msgspec.Struct, frozen=True):
     """A place in the trace where something was observed."""
 
     kind: str
@@ -156,8 +156,7 @@ class Spot:
         return ", ".join(filter(None, (self.value, self.at)))
 
 
-@dataclass(frozen=True)
-class Proof:
+class Proof(msgspec.Struct, frozen=True):
     """A measured value that crossed a threshold."""
 
     subject: str
@@ -170,8 +169,7 @@ class Proof:
         return language.text(_CROSSED, subject=self.subject, observed=self.observed, threshold=self.threshold)
 
 
-@dataclass(frozen=True)
-class Card:
+class Card(msgspec.Struct, frozen=True):
     """The texts of one finding. Names are unchanged from the trace, so each format must escape them."""
 
     rule: str

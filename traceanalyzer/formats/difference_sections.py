@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from operator import itemgetter
+
+from msgspec.structs import replace
 
 from traceanalyzer.formats import run_difference, step_difference
 from traceanalyzer.formats.step_difference import short

@@ -17,7 +17,6 @@ import gettext
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Self
@@ -355,8 +354,7 @@ _FACTORS = {"ns": (10**9, 10**6, 10**3, 1), "bytes": (2**40, 2**30, 2**20, 2**10
 _NUMERIC = re.compile(r"[\d.,\s\u00a0\u202f]+")
 
 
-@dataclass(frozen=True)
-class Scale:
+class Scale(msgspec.Struct, frozen=True):
     """A unit for several quantities."""
 
     factor: int

@@ -20,6 +20,8 @@ _PART = re.compile(r"\\.|\[.[^\]]*+(?:\]|\Z)|\{[^}]*+(?:\}|\Z)|.", re.DOTALL)
 """A bracket that follows the opening one at once is in the set. What is not closed ends with the pattern."""
 _OPTIONAL = frozenset("?*{")
 """Quantifiers that make the previous character optional."""
+_GROUPING = frozenset("\\[{()")
+"""Characters of what a bar does not end."""
 
 
 class FirstMatch(Generic[T]):
@@ -78,6 +80,8 @@ class AnyOf:
 
 def alternatives(pattern: str) -> list[str]:
     """Split a pattern at the bars that are outside groups."""
+    if _GROUPING.isdisjoint(pattern):
+        return pattern.split("|")
     texts = [""]
     for part, depth in _parts(pattern):
         if part == "|" and depth == 0:
@@ -89,6 +93,8 @@ def alternatives(pattern: str) -> list[str]:
 
 def required_word(alternative: str) -> str:
     """The longest lower-case text that every match contains; groups and character sets are not searched."""
+    if _PLAIN.issuperset(alternative.lower()):
+        return alternative.lower()
     runs = [""]
     parts = [*_parts(alternative), ("", 0)]
     for (part, depth), (following, _) in pairwise(parts):

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec.structs import fields
 
 from traceanalyzer.querying import computed
 from traceanalyzer.querying.database import Database, identifier, joined, literal

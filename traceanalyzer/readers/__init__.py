@@ -20,7 +20,8 @@ A reader goes on after damage, and counts what it lost.
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from traceanalyzer import output
 from traceanalyzer.errors import UnusableInputError

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
 from enum import StrEnum
 from typing import Any
+
+import msgspec
 
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Finding
@@ -31,15 +32,9 @@ class Topic(StrEnum):
     QUALITY = "quality"
 
 
-@dataclass(frozen=True)
-class SectionColumn:
-    """One column of a table in a section."""
+class ColumnMarks(msgspec.Struct, frozen=True, kw_only=True):
+    """What formats need to know of a column."""
 
-    title: Text | Message
-    """Title of the column; a message where it names something out of the trace."""
-    unit: str
-    """Unit as in `units.render`; "" is text."""
-    _: KW_ONLY
     is_name: bool = False
     """Whether the column has names from the trace, which may be long or hostile and are shortened if there is no
     room."""
@@ -49,8 +44,16 @@ class SectionColumn:
     """Whether it is left out of a screen of 80 characters."""
 
 
-@dataclass(frozen=True)
-class SectionTable:
+class SectionColumn(ColumnMarks, frozen=True):
+    """One column of a table in a section."""
+
+    title: Text | Message
+    """Title of the column; a message where it names something out of the trace."""
+    unit: str
+    """Unit as in `units.render`; "" is text."""
+
+
+class SectionTable(msgspec.Struct, frozen=True):
     """Raw values under columns, most important row first. A value may be a text or a message, for words in a cell."""
 
     id: str
@@ -68,8 +71,7 @@ class SectionTable:
         return self.row_units[row] if self.row_units and column else self.columns[column].unit
 
 
-@dataclass(frozen=True)
-class Fact:
+class Fact(msgspec.Struct, frozen=True):
     """A labelled value: a quantity, a text, or several."""
 
     label: Text | Message
@@ -79,8 +81,7 @@ class Fact:
     """Whether it is shown where there is room for few."""
 
 
-@dataclass(frozen=True)
-class SectionPart:
+class SectionPart(msgspec.Struct, frozen=True):
     """One piece of a whole, for a bar."""
 
     role: str
@@ -91,16 +92,14 @@ class SectionPart:
     share: float
 
 
-@dataclass(frozen=True)
-class Term:
+class Term(msgspec.Struct, frozen=True):
     """A term of a section with its definition, for reports that are read without the documentation."""
 
     name: Text | Message
     meaning: Text
 
 
-@dataclass(frozen=True)
-class Section:
+class Section(msgspec.Struct, frozen=True):
     """One question with its answer."""
 
     id: str

@@ -6,9 +6,10 @@ The rules are host-stalls, host-python-gap, postprocessing-in-step, host-waits-o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from math import fsum
 from typing import Any
+
+from msgspec.structs import replace
 
 from traceanalyzer.analyzers.communication import Communication
 from traceanalyzer.analyzers.host import roles_at

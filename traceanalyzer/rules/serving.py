@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import fsum
 from statistics import fmean, median
+
+import msgspec
 
 from traceanalyzer.analyzers.host import HostOwner
 from traceanalyzer.analyzers.kernels.accelerators import Accelerators
@@ -50,8 +51,7 @@ _CHOOSING = frozenset(
 _Rows = Sequence[tuple[OperatorFact, tuple[Shape, ...]]]
 
 
-@dataclass(frozen=True)
-class _Logits:
+class _Logits(msgspec.Struct, frozen=True):
     """A product that computes the logits of more rows than tokens are chosen for."""
 
     row: OperatorFact

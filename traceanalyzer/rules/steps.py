@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import pairwise
 from statistics import correlation, median
+
+from msgspec.structs import replace
 
 from traceanalyzer.analyzers.loader import DataLoader
 from traceanalyzer.report.message import Text

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from math import fsum
+
+from msgspec.structs import replace
 
 from traceanalyzer.analyzers.host.pauses import HostPauses, pauses_at
 from traceanalyzer.analyzers.idle.step_idle import AFTER_WAITS, waits_at

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 from traceanalyzer.analyzers.kernels.clocks import ClockFigures, Clocks, DeviceClock
 from traceanalyzer.analyzers.kernels.roofline import Roofline
@@ -76,8 +77,7 @@ _TERMS = (
 )
 
 
-@dataclass(frozen=True)
-class _Row:
+class _Row(msgspec.Struct, frozen=True):
     """Figures of a device, over its work or over one step."""
 
     device: int

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
 from operator import attrgetter
 from typing import Any
+
+from msgspec.structs import replace
 
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.section import Fact, Section, SectionColumn, SectionTable, Term, Topic
 
 
-@dataclass(frozen=True)
-class Column(SectionColumn):
+class Column(SectionColumn, frozen=True):
     """One column of a table, and how its cells are made of rows."""
 
     cell: str | Callable[[Any], Any]
     """The name of an attribute of a row, which may be dotted, or a function of a row."""
-    _: KW_ONLY
     if_any: Callable[[Any], object] | None = None
     """The column is left out unless this holds for the cell of some row; None keeps it."""
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from traceanalyzer.analyzers.compilation import CompiledCode, Compiling
 from traceanalyzer.analyzers.compilation.regions import CompiledRegion

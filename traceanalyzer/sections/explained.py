@@ -7,7 +7,8 @@ owners and repeated layers.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from traceanalyzer.analyzers.kernels.attribution import Attribution
 from traceanalyzer.report.message import Message, Text

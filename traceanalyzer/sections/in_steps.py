@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from math import fsum
 from operator import attrgetter
 from typing import Any
+
+import msgspec
+from msgspec.structs import replace
 
 from traceanalyzer.analyzers.kernels import Kernels
 from traceanalyzer.analyzers.operators import Operators, OperatorsByShape
@@ -44,8 +46,7 @@ _SUMS = (
 _OF_OPERATORS = ("operators", "operators-by-shape")
 
 
-@dataclass(frozen=True)
-class InSteps:
+class InSteps(msgspec.Struct, frozen=True):
     """What a typical step has of each row of a table; without steps everything is of the recording."""
 
     steps: int

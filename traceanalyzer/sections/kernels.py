@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import groupby
 from math import fsum
+
+from msgspec.structs import replace
 
 from traceanalyzer.analyzers.kernels import Kernels, KernelsByOperator
 from traceanalyzer.analyzers.kernels.classes import KernelClasses

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from traceanalyzer.analyzers.kernels import KernelsByOperator
 from traceanalyzer.analyzers.kernels.roofline import Roofline

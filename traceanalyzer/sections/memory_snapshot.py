@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any, NamedTuple
+
+from msgspec.structs import replace
 
 from traceanalyzer.analyzers.memory.peak_picture import HeldFrame, HeldStacks
 from traceanalyzer.analyzers.memory.snapshot_peak import GrowingLine, HeldLine, KeptLine

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import TypeVar
+
+from msgspec.structs import replace
 
 from traceanalyzer.analyzers.modules import Modules, Place
 from traceanalyzer.analyzers.modules.graph_lines import LinesOfGraphs

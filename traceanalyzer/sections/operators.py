@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from math import fsum
+
+from msgspec.structs import replace
 
 from traceanalyzer.analyzers.operators import Operator, OperatorByShape, Operators, OperatorsByShape
 from traceanalyzer.report.message import Text

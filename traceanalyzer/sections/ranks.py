@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import replace
 from math import fsum
 
 from msgspec import structs
+from msgspec.structs import replace
 
 from traceanalyzer.analyzers.ranks import ranges
 from traceanalyzer.analyzers.ranks.model import ExchangeRow, GroupRow, RankRow, Ranks

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import msgspec
 
@@ -81,8 +80,7 @@ def settled(report: Report) -> frozenset[int]:
     return frozenset(n for n, finding in earlier if after <= before and finding.rule not in last)
 
 
-@dataclass(frozen=True)
-class MergedFindings:
+class MergedFindings(msgspec.Struct, frozen=True):
     """Findings, with those of many tables merged."""
 
     findings: tuple[Finding, ...]

@@ -6,10 +6,11 @@ A document with several runs tells it of its first and last run, and a differenc
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from operator import itemgetter
 
 import msgspec
+from msgspec.structs import replace
 
 from traceanalyzer.analyzers.tables.runs import PrintedRun
 from traceanalyzer.analyzers.tables.throughput import PrintedThroughput
@@ -153,8 +154,7 @@ class Chapter:
     """Whether it is a printed table, of which people know the totals."""
 
 
-@dataclass(frozen=True)
-class Story:
+class Story(msgspec.Struct, frozen=True):
     """What there is to tell."""
 
     chapters: tuple[Chapter, ...]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from traceanalyzer.analyzers.tables.grouping import MOST_COMPARED
 from traceanalyzer.analyzers.tables.parts import PrintedFigures, PrintedPart

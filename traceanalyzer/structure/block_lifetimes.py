@@ -6,9 +6,9 @@ bytes count until the free is completed: a block that another stream still uses 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -41,8 +41,7 @@ class Obstacle(StrEnum):
     """Sizes that no device has."""
 
 
-@dataclass(frozen=True, eq=False)
-class Lifetimes:
+class Lifetimes(msgspec.Struct, frozen=True, eq=False):
     """Blocks as columns: first those from before the history by address, then the others as they were allocated."""
 
     born: I64

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 
 from traceanalyzer.structure.context import Context
@@ -25,22 +25,21 @@ def _nothing() -> I64:
     return np.empty(0, np.int64)
 
 
-@dataclass(frozen=True)
-class EventRows:
+class EventRows(msgspec.Struct, frozen=True):
     """Where some events are in the tables of a trace: on devices, as runtime calls, and as time of host threads."""
 
     kind: str
     """`loader`, `gpu`, `host`, `communication`, `operator`, `kernel`, `class`, `owner` or `synchronization`."""
     name: str
     """The name without its kind, as requested."""
-    device: I64 = field(default_factory=_nothing)
+    device: I64 = msgspec.field(default_factory=_nothing)
     """Rows of the device table."""
-    calls: I64 = field(default_factory=_nothing)
+    calls: I64 = msgspec.field(default_factory=_nothing)
     """Rows of the launch table."""
-    thread: I64 = field(default_factory=_nothing)
+    thread: I64 = msgspec.field(default_factory=_nothing)
     """Threads of the intervals of host time; intervals of one thread do not overlap."""
-    start_ns: I64 = field(default_factory=_nothing)
-    end_ns: I64 = field(default_factory=_nothing)
+    start_ns: I64 = msgspec.field(default_factory=_nothing)
+    end_ns: I64 = msgspec.field(default_factory=_nothing)
 
 
 def rows_of(context: Context, events: EventSet) -> EventRows | None:
@@ -100,8 +99,7 @@ def of_nodes(context: Context, name: str, nodes: I64) -> EventRows | None:
     )
 
 
-@dataclass(frozen=True)
-class _Ordered:
+class _Ordered(msgspec.Struct, frozen=True):
     """Rows of a table, by an integer that each has."""
 
     row: I64

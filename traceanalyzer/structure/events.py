@@ -7,13 +7,14 @@ finding is in the timeline, and which findings are about the same time.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import wraps
 from inspect import unwrap
 from typing import Concatenate, ParamSpec
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.sums import members, rows_by
@@ -56,8 +57,7 @@ class Population(StrEnum):
     """All recorded steps, because the events come now and then, such as at a new epoch."""
 
 
-@dataclass(frozen=True)
-class EventSet:
+class EventSet(msgspec.Struct, frozen=True):
     """A description of events: those with one name, idle time of one cause, or what a search of an analysis finds.
 
     It holds no rows: it is small, it is equal to others of the same events, results of analyses and messages between
@@ -145,8 +145,7 @@ ITS_OWN = EventSet.other("its own")
 """What goes with other events by itself: the calls that launch work of a device, or the work that calls launch."""
 
 
-@dataclass(frozen=True)
-class Occurrences:
+class Occurrences(msgspec.Struct, frozen=True):
     """Events of one kind, or idle time: when each runs, and on which device or thread."""
 
     kind: str

@@ -7,8 +7,6 @@ TensorBoard plugin, does not count them; every other analysis counts them as com
 
 from __future__ import annotations
 
-import hashlib
-
 import msgspec
 import numpy as np
 from msgspec.structs import asdict
@@ -158,6 +156,8 @@ def _sequences(context: Context) -> I64:
 
 def _sequence(collective: Collective) -> int:
     if collective.comms_id:
+        import hashlib  # noqa: PLC0415 - hardly any trace has these ids, and it loads a library
+
         digest = hashlib.blake2b(collective.comms_id.encode("utf-8", "replace"), digest_size=8).digest()
         return int.from_bytes(digest) >> 1  # ids are 64 bits without a sign
     return UNKNOWN if collective.sequence is None else collective.sequence

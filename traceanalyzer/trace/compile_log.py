@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from traceanalyzer.trace.model import Loss
 
 
-@dataclass(frozen=True)
-class SourceLine:
+class SourceLine(msgspec.Struct, frozen=True):
     """A line of the program, as the log names it."""
 
     file: str
@@ -16,8 +15,7 @@ class SourceLine:
     function: str = ""
 
 
-@dataclass(frozen=True)
-class LoggedLookup:
+class LoggedLookup(msgspec.Struct, frozen=True):
     """A lookup in a cache of compiled graphs."""
 
     cache: str
@@ -32,8 +30,7 @@ class LoggedLookup:
     """Why the cache was bypassed."""
 
 
-@dataclass(frozen=True)
-class LoggedCompilation:
+class LoggedCompilation(msgspec.Struct, frozen=True):
     """One compilation of one function by torch.compile; None means that the log does not contain it."""
 
     id: str
@@ -71,8 +68,7 @@ class LoggedCompilation:
     """Whether its figures were written, which torch does at the end."""
 
 
-@dataclass(frozen=True)
-class LoggedBreak:
+class LoggedBreak(msgspec.Struct, frozen=True):
     """A place at which a graph ended because the code after it could not be traced."""
 
     id: str
@@ -89,8 +85,7 @@ class LoggedBreak:
     """The function that was compiled."""
 
 
-@dataclass(frozen=True)
-class LoggedGuard:
+class LoggedGuard(msgspec.Struct, frozen=True):
     """A condition on a symbolic size that a line of the program made part of the compiled code."""
 
     id: str | None
@@ -98,8 +93,7 @@ class LoggedGuard:
     at: SourceLine | None
 
 
-@dataclass(frozen=True)
-class CompileLog:
+class CompileLog(msgspec.Struct, frozen=True):
     """Everything that the tool uses of one log."""
 
     name: str

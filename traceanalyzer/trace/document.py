@@ -20,13 +20,14 @@ attributes of `TableRow`:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+
+import msgspec
 
 from traceanalyzer.trace.model import Loss
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableRow:
+class TableRow(msgspec.Struct, frozen=True, kw_only=True):
     """One printed row. None means "not printed, or not readable"; it never means zero."""
 
     line: int
@@ -71,14 +72,13 @@ class TableRow:
     """The part of a program that the row of another tool's table stands for, such as loader or backward."""
     within: str | None = None
     """Name of the row of another tool's table that contains it."""
-    resolution: Mapping[str, int] = field(default_factory=dict)
+    resolution: Mapping[str, int] = {}
     """Step of the last printed digit by column, in the column's unit (1.234ms: 1000 ns), at least 1.
 
     The measured value lies within half a step of the printed one."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableTotals:
+class TableTotals(msgspec.Struct, frozen=True, kw_only=True):
     """The lines below a table; None means "not printed, or not readable"."""
 
     self_cpu_ns: int | None = None
@@ -87,12 +87,11 @@ class TableTotals:
     """The printed total `Self DEV time total`."""
     device_total_ns: int | None = None
     """`CUDA time total` of tables without self device times: nested operators count more than once."""
-    resolution: Mapping[str, int] = field(default_factory=dict)
+    resolution: Mapping[str, int] = {}
     """Step of the last printed digit by field, ns."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProfilerTable:
+class ProfilerTable(msgspec.Struct, frozen=True, kw_only=True):
     """One table, with facts from the text around it."""
 
     title: str | None
@@ -127,8 +126,7 @@ class ProfilerTable:
     """Losses while reading this table; `params` contains the line of its header."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PrintedRate:
+class PrintedRate(msgspec.Struct, frozen=True, kw_only=True):
     """A rate in the text around the tables, such as `~4.9 samples/sec`."""
 
     line: int
@@ -171,8 +169,7 @@ class PrintedFigure:
     """1-based line of the first one."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PrintedFailure:
+class PrintedFailure(msgspec.Struct, frozen=True, kw_only=True):
     """An allocation that failed, as the text of the error says it. None means "not printed"."""
 
     line: int
@@ -195,8 +192,7 @@ class PrintedFailure:
     """What it holds and no tensor uses."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemorySummary:
+class MemorySummary(msgspec.Struct, frozen=True, kw_only=True):
     """What `torch.cuda.memory_summary()` prints of a device. None means "not printed"."""
 
     line: int
@@ -214,8 +210,7 @@ class MemorySummary:
     """What no tensor uses in segments that others use: it cannot be given back (`Non-releasable memory`)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableDocument:
+class TableDocument(msgspec.Struct, frozen=True, kw_only=True):
     """A text and the profiler tables that were found in it, in their order."""
 
     name: str

@@ -6,8 +6,8 @@ What the watchdogs wrote into the log of a job is kept the same way: as a dump o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 
 from traceanalyzer.trace.model import Loss
@@ -18,8 +18,7 @@ UNNAMED = "?"
 """Name of a group that a log does not name."""
 
 
-@dataclass(frozen=True)
-class RecordedGroup:
+class RecordedGroup(msgspec.Struct, frozen=True):
     """A group of ranks that communicate with each other."""
 
     name: str
@@ -30,8 +29,7 @@ class RecordedGroup:
     """Its members, in the order of their ranks within the group; empty if the dump does not say."""
 
 
-@dataclass(frozen=True)
-class GroupCounters:
+class GroupCounters(msgspec.Struct, frozen=True):
     """How far a rank came in a group, as its process group counts; None if the dump does not say."""
 
     enqueued: int | None
@@ -40,8 +38,7 @@ class GroupCounters:
     """Number of the last collective that the device finished."""
 
 
-@dataclass(frozen=True)
-class Operations:
+class Operations(msgspec.Struct, frozen=True):
     """Operations in the ring of the recorder, the oldest first, as columns; -1 is unknown."""
 
     group: np.ndarray
@@ -73,8 +70,7 @@ class Operations:
         return len(self.sequence)
 
 
-@dataclass(frozen=True)
-class CommunicatorFault:
+class CommunicatorFault(msgspec.Struct, frozen=True):
     """That a communicator of a rank was aborted or has failed, by `nccl_comm_state`."""
 
     communicator: str
@@ -84,8 +80,7 @@ class CommunicatorFault:
     value: str
 
 
-@dataclass(frozen=True)
-class FlightDump:
+class FlightDump(msgspec.Struct, frozen=True):
     """What one rank wrote."""
 
     name: str
@@ -99,7 +94,7 @@ class FlightDump:
     texts: tuple[str, ...]
     operations: Operations
     size_bytes: int | None = None
-    losses: tuple[Loss, ...] = field(default=())
+    losses: tuple[Loss, ...] = msgspec.field(default=())
     is_logged: bool = False
     """Whether the log of a job says it, so that the ring is not known."""
     faults: tuple[CommunicatorFault, ...] = ()
@@ -114,8 +109,7 @@ class FlightDump:
         )
 
 
-@dataclass(frozen=True)
-class LoggedHang:
+class LoggedHang(msgspec.Struct, frozen=True):
     """What the watchdogs of ranks said in the log of a job."""
 
     name: str
@@ -124,4 +118,4 @@ class LoggedHang:
     world_size: int | None
     """Number of ranks that the log names; None if it does not."""
     size_bytes: int | None = None
-    losses: tuple[Loss, ...] = field(default=())
+    losses: tuple[Loss, ...] = msgspec.field(default=())

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 
-@dataclass(frozen=True)
-class StackFrame:
+class StackFrame(msgspec.Struct, frozen=True):
     """A function that was active while a node was captured."""
 
     file: str
@@ -16,13 +16,12 @@ class StackFrame:
     function: str
 
 
-@dataclass(frozen=True)
-class GraphStacks:
+class GraphStacks(msgspec.Struct, frozen=True):
     """Stacks of nodes of graphs."""
 
     name: str
     """Name of the file."""
     stacks: tuple[tuple[StackFrame, ...], ...] = ((),)
     """Distinct stacks, the outermost function first; the first one is empty."""
-    of_node: Mapping[int, int] = field(default_factory=dict)
+    of_node: Mapping[int, int] = {}
     """By id of a node, that of its graph above 32 bits, the position of its stack."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from traceanalyzer.trace.table import I64, U8, Bool
@@ -15,8 +15,7 @@ _MANY = 16
 """Times for each bound from which on it is worth seeing whether they ascend (own choice)."""
 
 
-@dataclass(frozen=True)
-class Intervals:
+class Intervals(msgspec.Struct, frozen=True):
     """A set of times as disjoint intervals in ascending order that do not even touch."""
 
     start: I64
@@ -143,8 +142,7 @@ _BEGINNING = -(2**62)
 """Before every event: 146 years in nanoseconds."""
 
 
-@dataclass(frozen=True)
-class LabelledTime:
+class LabelledTime(msgspec.Struct, frozen=True):
     """Time cut into segments, each with the label of the first set that contains it."""
 
     times: I64

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -31,8 +31,7 @@ Frame = tuple[str, int, str]
 """File, line and function of a frame."""
 
 
-@dataclass(frozen=True, eq=False)
-class MemoryHistory:
+class MemoryHistory(msgspec.Struct, frozen=True, eq=False):
     """What the allocator of one device did, in the order of the ring."""
 
     action: NDArray[np.uint8]
@@ -53,8 +52,7 @@ class MemoryHistory:
         return len(self.action)
 
 
-@dataclass(frozen=True, eq=False)
-class MemorySegments:
+class MemorySegments(msgspec.Struct, frozen=True, eq=False):
     """What the allocator reserved on one device at the dump, in the order of the file."""
 
     device: NDArray[np.int32]
@@ -70,8 +68,7 @@ class MemorySegments:
         return len(self.address)
 
 
-@dataclass(frozen=True, eq=False)
-class MemoryBlocks:
+class MemoryBlocks(msgspec.Struct, frozen=True, eq=False):
     """The blocks of these segments, in the order of the file."""
 
     segment: NDArray[np.int32]
@@ -90,8 +87,7 @@ class MemoryBlocks:
         return len(self.address)
 
 
-@dataclass(frozen=True)
-class DeviceMemory:
+class DeviceMemory(msgspec.Struct, frozen=True):
     """The memory of one device."""
 
     device: int
@@ -100,8 +96,7 @@ class DeviceMemory:
     history: MemoryHistory
 
 
-@dataclass(frozen=True)
-class MemoryAnnotation:
+class MemoryAnnotation(msgspec.Struct, frozen=True):
     """The begin or the end of a part of the program, as it named it."""
 
     name: str
@@ -111,12 +106,11 @@ class MemoryAnnotation:
     time_us: int
 
 
-@dataclass(frozen=True)
-class MemorySnapshot:
+class MemorySnapshot(msgspec.Struct, frozen=True):
     """What one process wrote."""
 
     devices: tuple[DeviceMemory, ...]
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = {}
     """Settings of the allocator, as the file names them."""
     stacks: tuple[tuple[Frame, ...], ...] = ()
     """Stacks of calls, the innermost frame first; equal ones once."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 
 from traceanalyzer.trace.capture_facts import CaptureFacts
@@ -61,17 +62,15 @@ class ProfilerOptions:
     with_flops: bool | None = None
 
 
-@dataclass(frozen=True)
-class Loss:
+class Loss(msgspec.Struct, frozen=True):
     """One way in which the input was damaged or incomplete, how often, and details."""
 
     id: str
     count: int
-    params: Mapping[str, Any] = field(default_factory=dict)
+    params: Mapping[str, Any] = {}
 
 
-@dataclass(frozen=True)
-class Collective:
+class Collective(msgspec.Struct, frozen=True):
     """Metadata of a collective operation; empty or None for missing fields."""
 
     name: str
@@ -93,8 +92,7 @@ class Collective:
 NO_COLLECTIVE = Collective("")
 
 
-@dataclass(frozen=True)
-class KernelSource:
+class KernelSource(msgspec.Struct, frozen=True):
     """Place of a generated kernel's code, from the operator that launches it; empty for missing fields."""
 
     backend: str
@@ -108,8 +106,7 @@ class KernelSource:
 NO_SOURCE = KernelSource("")
 
 
-@dataclass(frozen=True)
-class DeviceDetail:
+class DeviceDetail(msgspec.Struct, frozen=True):
     """What only some writers say of an event of a device, as they write it; empty or None for missing fields."""
 
     copy: str = ""
@@ -138,16 +135,14 @@ _CUT = frozenset({"read-truncated", "read-gzip-truncated", "read-gzip-damaged"})
 """Losses of a file whose end is missing."""
 
 
-@dataclass(frozen=True)
-class Thread:
+class Thread(msgspec.Struct, frozen=True):
     """A row of the thread table: ids as strings, because writers use numbers and names alike."""
 
     pid: str
     tid: str
 
 
-@dataclass(frozen=True)
-class TraceInfo:
+class TraceInfo(msgspec.Struct, frozen=True):
     """Facts about the file and the run that are not events."""
 
     name: str
@@ -165,7 +160,7 @@ class TraceInfo:
     rank: int | None = None
     world_size: int | None = None
     backend: str | None = None
-    unsupported: Mapping[str, int] = field(default_factory=dict)
+    unsupported: Mapping[str, int] = {}
     """Number of events by category that no analysis uses, so that they were set aside."""
     capture: CaptureFacts | None = None
     """Facts that a capture of this project recorded in addition to the events; None for other traces."""
@@ -175,8 +170,7 @@ class TraceInfo:
     """What wrote the file: one of `WRITERS`; None if it does not show."""
 
 
-@dataclass(frozen=True)
-class Trace:
+class Trace(msgspec.Struct, frozen=True, dict=True):
     """Everything that was measured. Tables that the file has nothing for are empty, never None."""
 
     info: TraceInfo
@@ -205,13 +199,13 @@ class Trace:
     syncs: Syncs
     overheads: Overheads
     flows: Flows
-    accelerator: AcceleratorEvents = field(default_factory=AcceleratorEvents.empty)
+    accelerator: AcceleratorEvents = msgspec.field(default_factory=AcceleratorEvents.empty)
     """Events of devices that write no kernels: of MTIA, Ascend NPUs and Gaudi."""
-    graph_nodes: GraphNodes = field(default_factory=GraphNodes.empty)
+    graph_nodes: GraphNodes = msgspec.field(default_factory=GraphNodes.empty)
     """Nodes of graphs that are no work of a device."""
-    dependencies: Dependencies = field(default_factory=Dependencies.empty)
+    dependencies: Dependencies = msgspec.field(default_factory=Dependencies.empty)
     """What nodes of graphs depend on, where the writer knew it."""
-    counters: Counters = field(default_factory=Counters.empty)
+    counters: Counters = msgspec.field(default_factory=Counters.empty)
     """What GPUs measured of themselves; empty in nearly all traces."""
     details: tuple[DeviceDetail, ...] = (NO_DETAIL,)
     """What only some writers say of events of devices; row 0 is `NO_DETAIL`."""
@@ -295,4 +289,5 @@ class Events:
 
 def all_tables(trace: Trace) -> dict[str, Table]:
     """All tables of a trace by name."""
-    return {k: v for k, v in vars(trace).items() if isinstance(v, Table)}
+    fields = {name: getattr(trace, name) for name in trace.__struct_fields__}
+    return {name: table for name, table in fields.items() if isinstance(table, Table)}

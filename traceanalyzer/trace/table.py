@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -55,8 +56,7 @@ def take_or(column: Array, rows: Any, missing: Any) -> Array:
     return found
 
 
-@dataclass(frozen=True)
-class TraceColumn:
+class TraceColumn(msgspec.Struct, frozen=True):
     """What `column` declares of one column of a table."""
 
     name: str
@@ -98,7 +98,11 @@ class Table:
     def take(self, rows: Array) -> Self:
         """The given rows (indices or a mask), in the given order."""
         where = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
-        return replace(self, **{f.name: getattr(self, f.name).take(where) for f in fields(self)})
+        return self.changed(**{f.name: getattr(self, f.name).take(where) for f in fields(self)})
+
+    def changed(self, **columns: Array) -> Self:
+        """The table with other columns in place of some."""
+        return replace(self, **columns)
 
     def to_pandas(self) -> pd.DataFrame:
         """All columns as a DataFrame; codes stay codes.

@@ -7,9 +7,9 @@ descendants follow it directly. Threads are laid one after another on one clock,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 
+import msgspec
 import numpy as np
 
 from traceanalyzer.trace.distinct import ascending, distinct, stable_order
@@ -27,8 +27,7 @@ _STEPS_UP = 16
 ended lie a few levels below one that has not)."""
 
 
-@dataclass(frozen=True)
-class Tree:
+class Tree(msgspec.Struct, frozen=True):
     """Nested slices. All arrays are in the order of the tree: by thread, then parents before children."""
 
     start_ns: I64
@@ -221,8 +220,7 @@ def _slices_by_thread(thread: Array) -> dict[int, slice]:
     return {int(thread[a]): slice(a, b) for a, b in pairwise(bounds.tolist())}
 
 
-@dataclass(frozen=True)
-class _Clock:
+class _Clock(msgspec.Struct, frozen=True):
     """One clock on which threads are laid one after another, so that no slice reaches into the next thread."""
 
     low: int

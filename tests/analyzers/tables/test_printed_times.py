@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from tests.analyzers.tables.making import MS, document, row, table
 from traceanalyzer.analyzers.tables import printed_times

@@ -5,10 +5,10 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from table_writer import Style
 
 from traceanalyzer.trace.document import ProfilerTable, TableRow, TableTotals

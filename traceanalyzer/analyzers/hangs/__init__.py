@@ -8,9 +8,9 @@ run. All others only wait, in a chain from group to group.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers.hangs import lateness, limits
@@ -38,8 +38,7 @@ _MOST_WAITS = 200
 """Waits that a result keeps, the earliest first."""
 
 
-@dataclass(frozen=True)
-class _Suspects:
+class _Suspects(msgspec.Struct, frozen=True):
     """Ranks that may hold up a run, by what is seen of them."""
 
     disagree: tuple[int, ...]

@@ -7,9 +7,9 @@ the first was over, would have finished with a longer limit; and one that did fi
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from operator import attrgetter
 
+import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers.hangs.progress import Meeting, Run
@@ -20,8 +20,7 @@ NEAR = 0.8
 _MS = 1_000_000
 
 
-@dataclass(frozen=True)
-class Near:
+class Near(msgspec.Struct, frozen=True):
     """An operation and how long it took of its limit."""
 
     rank: int

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 
 from traceanalyzer.knowledge import collectives
@@ -24,8 +24,7 @@ _TOGETHER = frozenset(("all_reduce", "all_gather", "reduce_scatter", "all_to_all
 """Operations that no member finishes before all have taken part; the root of a broadcast may."""
 
 
-@dataclass(frozen=True)
-class GroupProgress:
+class GroupProgress(msgspec.Struct, frozen=True):
     """How far one rank came in one group; None is unknown."""
 
     code: int
@@ -54,8 +53,7 @@ class GroupProgress:
         return self.completed is not None and self.completed >= sequence
 
 
-@dataclass(frozen=True)
-class Meeting:
+class Meeting(msgspec.Struct, frozen=True):
     """A collective in which ranks wait, or point-to-point operations that wait for one peer."""
 
     group: RecordedGroup
@@ -78,15 +76,14 @@ class Meeting:
         return tuple(sorted(self.rows))
 
 
-@dataclass(frozen=True)
-class Run:
+class Run(msgspec.Struct, frozen=True):
     """The dumps of a run by rank, and what they say together."""
 
     dumps: Mapping[int, FlightDump]
     progress: Mapping[RecordedGroup, Mapping[int, GroupProgress]]
     meetings: tuple[Meeting, ...]
     """Where ranks wait, the earliest call first."""
-    edges: Mapping[int, frozenset[int]] = field(default_factory=dict)
+    edges: Mapping[int, frozenset[int]] = {}
     """Whom each rank waits for, if it has a dump."""
 
     @property

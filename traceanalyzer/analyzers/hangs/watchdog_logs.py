@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
+
+from msgspec.structs import replace
 
 from traceanalyzer.trace.flight_recorder import UNNAMED, FlightDump, LoggedHang, RecordedGroup
 

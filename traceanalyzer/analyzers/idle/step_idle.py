@@ -11,7 +11,6 @@ something else. With stacks, Python code outside of operators counts as somethin
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import msgspec
@@ -332,8 +331,7 @@ def waits_at(context: Context) -> Iterator[Occurrences]:
         yield gap.times(WAITS.name, (gap.is_after_wait, AFTER_WAITS))
 
 
-@dataclass(frozen=True)
-class _IdleGaps:
+class _IdleGaps(msgspec.Struct, frozen=True):
     """The gaps of the busiest device in the typical steps that an event ended, by what explains them."""
 
     device: int

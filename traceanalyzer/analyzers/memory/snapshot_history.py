@@ -7,8 +7,7 @@ end is unknown, and the level begins with what the history frees without having 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 
 from traceanalyzer.structure.block_lifetimes import BEFORE, Lifetimes, lifetimes
@@ -22,8 +21,7 @@ ACTIVE = tuple(STATES.index(name) for name in ("active_allocated", "active_pendi
 """States of blocks that the allocator cannot give to anyone else."""
 
 
-@dataclass(frozen=True)
-class Levels:
+class Levels(msgspec.Struct, frozen=True):
     """How many bytes the program held."""
 
     lifetimes: Lifetimes

@@ -7,10 +7,10 @@ that the allocator records itself (`knowledge/allocation_places.py`).
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 
 from traceanalyzer.analyzers.memory.levels import Ledger, ledgers
 from traceanalyzer.knowledge import python_frames

@@ -12,7 +12,6 @@ A replay of the run as recorded must be the run: above 5 % of error nothing is s
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 
 import msgspec
 import numpy as np
@@ -49,8 +48,7 @@ _ERROR = Text(
 )
 
 
-@dataclass(frozen=True)
-class JointRun:
+class JointRun(msgspec.Struct, frozen=True):
     """The ranks of a run in the steps that all of them have, and replays of them."""
 
     ranks: tuple[int, ...]

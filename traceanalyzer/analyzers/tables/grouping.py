@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from traceanalyzer.analyzers.tables.kinds import RowKind, classify, is_device_row
 from traceanalyzer.trace.document import ProfilerTable, TableDocument, TableRow, TableTotals

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from markupsafe import Markup
+from msgspec.structs import replace
 
 from traceanalyzer.analyzers.ranks.model import Ranks
 from traceanalyzer.analyzers.tables.runs import PrintedRun

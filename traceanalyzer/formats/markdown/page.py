@@ -12,6 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import msgspec
+
 from traceanalyzer.formats import cards, environment
 from traceanalyzer.formats.cards import Card, Proof, Spot
 from traceanalyzer.formats.language import Language, unbroken
@@ -245,7 +247,7 @@ class Advised:
 
 def _shortened(card: Card, detail: DocumentDetail) -> Card:
     """Shorten all texts of a card to the detail; drop links that are not web addresses."""
-    return replace(
+    return msgspec.structs.replace(
         card,
         rule=clipped(card.rule, detail.name),
         title=clipped(card.title, min(_TITLE, detail.prose)),

@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from os.path import commonprefix
 
+import msgspec
+from msgspec.structs import replace
 from rich.cells import cell_len, chop_cells, set_cell_size
 from rich.console import RenderableType
 from rich.padding import Padding
@@ -305,8 +306,7 @@ _FEW_ROWS = 2
 """Rows of a table that are not worth their place where there is little, unless it is essential (own choice)."""
 
 
-@dataclass(frozen=True)
-class Level:
+class Level(msgspec.Struct, frozen=True):
     """Level of detail of each section."""
 
     rows: int | None = None

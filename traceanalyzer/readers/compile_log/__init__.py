@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
+
+import msgspec
+from msgspec.structs import replace
 
 from traceanalyzer.errors import UnusableInputError
 from traceanalyzer.knowledge import compiled_code, python_frames
@@ -99,19 +101,18 @@ Key = tuple[int | None, str, int]
 """Rank and id of a compilation, and how often torch had used this id before: `torch._dynamo.reset` starts anew."""
 
 
-@dataclass
-class _Log:
+class _Log(msgspec.Struct):
     """What has been read so far."""
 
-    files: dict[int, str] = field(default_factory=dict)
-    compilations: dict[Key, LoggedCompilation] = field(default_factory=dict)
-    stacks: dict[Key, tuple[SourceLine, ...]] = field(default_factory=dict)
+    files: dict[int, str] = {}
+    compilations: dict[Key, LoggedCompilation] = {}
+    stacks: dict[Key, tuple[SourceLine, ...]] = {}
     """Stacks at the starts of compilations."""
-    breaks: list[tuple[Key | None, LoggedBreak]] = field(default_factory=list)
-    guards: list[LoggedGuard] = field(default_factory=list)
-    uses: dict[tuple[int | None, str], int] = field(default_factory=dict)
+    breaks: list[tuple[Key | None, LoggedBreak]] = []
+    guards: list[LoggedGuard] = []
+    uses: dict[tuple[int | None, str], int] = {}
     has_generated_code: bool = False
-    kernels: set[str] = field(default_factory=set)
+    kernels: set[str] = msgspec.field(default_factory=set)
     first_ns: int | None = None
     last_ns: int = 0
     """Time of the last entry since the first."""

@@ -10,10 +10,10 @@ import io
 import itertools
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from traceanalyzer.readers.source import Source
 from traceanalyzer.trace.compile_log import LoggedLookup, SourceLine
@@ -37,19 +37,17 @@ def begins(head: bytes) -> bool:
     return _HEAD.search(head[:_SEARCHED]) is not None
 
 
-@dataclass
-class LogEntry:
+class LogEntry(msgspec.Struct):
     """One entry: its JSON object, and the beginning of its payload as text."""
 
     data: dict[str, Any]
     time_ns: int
     """Time of its line in ns since an unknown year began."""
-    payload: list[str] = field(default_factory=list)
+    payload: list[str] = []
     kept: int = 0
 
 
-@dataclass
-class Damage:
+class Damage(msgspec.Struct):
     """What could not be read."""
 
     lines: int = 0

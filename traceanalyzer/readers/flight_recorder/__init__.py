@@ -10,7 +10,8 @@ a version does not have are unknown; a dump of another version is read by its ke
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from traceanalyzer.errors import UnusableInputError
 from traceanalyzer.readers import plain_data

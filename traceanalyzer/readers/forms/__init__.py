@@ -14,7 +14,7 @@ Nothing of a form is guessed: columns with unknown names are counted and left ou
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from traceanalyzer.readers.forms.figures import read_figures
 from traceanalyzer.readers.forms.quoting import unquoted

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from traceanalyzer.readers.forms.descriptions import Form, forms
 from traceanalyzer.readers.forms.tables import make_row, make_table

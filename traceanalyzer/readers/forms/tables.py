@@ -6,8 +6,10 @@ import csv
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from decimal import Decimal
+
+from msgspec.structs import replace
 
 from traceanalyzer.knowledge.marks import part_of
 from traceanalyzer.readers.forms import values

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import replace
 from itertools import pairwise
+
+from msgspec.structs import replace
 
 from traceanalyzer.readers.key_averages.cells import Cells, PrintedGrid, make_row
 from traceanalyzer.readers.key_averages.header import TableOpening, next_opening, opening_at, parse_header

@@ -7,8 +7,9 @@ the time.
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from traceanalyzer.readers.key_averages.lines import Lines
 from traceanalyzer.readers.key_averages.surroundings import without_bold

@@ -8,7 +8,6 @@ these look tidy, keep the stream on which they ran.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 
 import msgspec
 import numpy as np
@@ -50,8 +49,8 @@ def settled(
         streams = np.array([UNKNOWN if detail.stream is None else detail.stream for detail in details], np.int64)
         ran = streams[events.detail]
         name = _named(events, details, encode)
-        events = replace(events, name=name, stream=np.where(ran == UNKNOWN, events.stream, ran))
-    return replace(events, graph_node=_whole_node(events), blocks_per_sm=_blocks(events, dims, devices))
+        events = events.changed(name=name, stream=np.where(ran == UNKNOWN, events.stream, ran))
+    return events.changed(graph_node=_whole_node(events), blocks_per_sm=_blocks(events, dims, devices))
 
 
 def are_of_monitor(details: Iterable[DeviceDetail]) -> bool:

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache, cached_property
 from typing import Any
+
+import msgspec
 
 from traceanalyzer.trace.model import (
     NO_COLLECTIVE,
@@ -158,8 +159,7 @@ class Kind(IntEnum):
     SPREAD = 14
 
 
-@dataclass(frozen=True)
-class Field:
+class Field(msgspec.Struct, frozen=True):
     """A value of an event, and the column that it fills."""
 
     column: str
@@ -184,8 +184,7 @@ class Field:
         return 0 if self.kind is Kind.TEXT else self.missing
 
 
-@dataclass(frozen=True)
-class EventTable:
+class EventTable(msgspec.Struct, frozen=True, dict=True):
     """The table that events of a group become rows of."""
 
     name: str
@@ -205,8 +204,7 @@ class EventTable:
         return tuple(field for field in self.fields if field.is_argument)
 
 
-@dataclass(frozen=True)
-class Description:
+class Description(msgspec.Struct, frozen=True):
     """Arguments that describe one thing together; most events describe none."""
 
     described: type[Any]

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import replace
 from math import fsum
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from traceanalyzer.trace.model import Loss, Trace, all_tables
 from traceanalyzer.trace.table import I32, I64, UNKNOWN, Bool, Table
@@ -52,11 +52,11 @@ def with_limited_ids(events: DeviceEvents) -> tuple[DeviceEvents, tuple[Loss, ..
     crowd = _crowd(events.device.astype(np.int64), DEVICES)
     if crowd.any():
         losses.append(Loss("read-many-devices", int(crowd.sum()), {"kept": DEVICES}))
-        events = replace(events, device=_forgotten(events.device, crowd))
+        events = events.changed(device=_forgotten(events.device, crowd))
     crowd = _crowd(_places(events), STREAMS)
     if crowd.any():
         losses.append(Loss("read-many-streams", int(crowd.sum()), {"kept": STREAMS}))
-        events = replace(events, stream=np.where(crowd, UNKNOWN, events.stream))
+        events = events.changed(stream=np.where(crowd, UNKNOWN, events.stream))
     return events, tuple(losses)
 
 
@@ -83,7 +83,7 @@ def with_returns(frames: Frames) -> tuple[Frames, tuple[Loss, ...]]:
         caller = np.append(caller, UNKNOWN)[caller]
     late = (frames.end_ns > around[:-1] + _ROUNDED_NS) & (around[:-1] >= frames.start_ns)
     end = np.where(late, around[:-1], frames.end_ns)
-    return replace(frames, dur_ns=end - frames.start_ns), (Loss("read-no-return", int(late.sum())),)
+    return frames.changed(dur_ns=end - frames.start_ns), (Loss("read-no-return", int(late.sum())),)
 
 
 def _callers(frames: Frames) -> I64:
@@ -179,7 +179,7 @@ def _span_ns(tables: Iterable[Table]) -> int:
 
 def _shifted(table: Table, origin: int) -> Table:
     changes: dict[str, Any] = {"start_ns": table.start_ns - origin}
-    return replace(table, **changes)
+    return table.changed(**changes)
 
 
 def _near(table: Table, middle: int) -> Bool:

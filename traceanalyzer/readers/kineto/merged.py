@@ -19,11 +19,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from traceanalyzer.errors import UnusableInputError
 from traceanalyzer.trace.distinct import distinct, stable_order
@@ -299,7 +299,7 @@ def _part(
     first = min(int(table.start_ns[0]) for table in filled)
     end = max(int((table.start_ns + getattr(table, "dur_ns", 0)).max()) for table in filled)
     began = info.profiler_start_ns
-    shifted: dict[str, Any] = {name: replace(table, start_ns=table.start_ns - first) for name, table in own.items()}
+    shifted: dict[str, Any] = {name: table.changed(start_ns=table.start_ns - first) for name, table in own.items()}
     facts = replace(
         _facts(info, rank, of_file),
         origin_ns=info.origin_ns + first,

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from traceanalyzer.readers.kineto.columns import Collector, Recorded
@@ -23,8 +23,7 @@ _ALIGNMENT = 8
 """Bytes; columns begin at multiples of it."""
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(msgspec.Struct, frozen=True):
     """What some windows add to a trace."""
 
     elements: int

@@ -8,7 +8,6 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import msgspec
@@ -269,7 +268,7 @@ def _recoded(table: Table, codes: Mapping[str, I32]) -> Any:
         codes: By pool the new code of each old one; the last one is that of -1.
     """
     columns = (column for column in table.columns() if column.pool)
-    return replace(table, **{c.name: codes[c.pool].take(getattr(table, c.name), mode="wrap") for c in columns})
+    return table.changed(**{c.name: codes[c.pool].take(getattr(table, c.name), mode="wrap") for c in columns})
 
 
 def _ordered(pool: str, values: list[Any], tables: Mapping[str, Table]) -> tuple[Sequence[Any], I32]:

@@ -11,7 +11,6 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
@@ -50,17 +49,16 @@ _REPAIR_LIMIT = 1 << 20
 """Most characters of an event that is repaired."""
 
 
-@dataclass
-class Recovered:
+class Recovered(msgspec.Struct):
     """Events that could be read from a damaged window, and the losses."""
 
-    events: list[Any] = field(default_factory=list)
+    events: list[Any] = []
     consumed: int = 0
     """Number of bytes that are done with; the rest waits for more text."""
     ended: bool = False
     """Whether the end of the array was seen, at `consumed`."""
-    losses: Counter[str] = field(default_factory=Counter)
-    first_at: dict[str, int] = field(default_factory=dict)
+    losses: Counter[str] = msgspec.field(default_factory=Counter)
+    first_at: dict[str, int] = {}
     """Offset in bytes of the first occurrence of each loss, from the start of the window."""
 
     def lose(self, loss: str, at: int, count: int = 1) -> None:

@@ -11,12 +11,12 @@ import os
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from traceanalyzer.readers.kineto.columns import MOST_RECORDED, Collector, profiler_start
 from traceanalyzer.readers.kineto.events import Args, Event, EventDecoder

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from math import fsum
+
+from msgspec.structs import replace
 
 from traceanalyzer.analyzers import copies
 from traceanalyzer.analyzers.copies import host_tensors

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from math import fsum
+
+import msgspec
 
 from traceanalyzer.knowledge.inputs import Shape
 from traceanalyzer.rules.engine.event_times import EventTimes
@@ -54,8 +55,7 @@ def _keys(facts: Facts, limits: Limits) -> Drafts:
     yield Draft((evidence,), work.shorter((least, 1.0), basis, host=ITS_OWN), params)
 
 
-@dataclass(frozen=True)
-class RepeatedHeads:
+class RepeatedHeads(msgspec.Struct, frozen=True):
     """Copies that repeat the heads of keys or values before attention."""
 
     heads: int
@@ -103,8 +103,7 @@ def _copies_all(row: OperatorFact) -> bool:
     return len(types) < 2 or types[0] == types[1]
 
 
-@dataclass(frozen=True)
-class _Attention:
+class _Attention(msgspec.Struct, frozen=True):
     """Shapes of the tensors around attention."""
 
     expanded: frozenset[Shape]

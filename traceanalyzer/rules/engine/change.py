@@ -17,8 +17,9 @@ under different names multiply: after two halves, a quarter is left.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import ClassVar
+
+import msgspec
 
 from traceanalyzer.report.message import Message
 from traceanalyzer.structure.events import EventSet, Of, Population
@@ -32,8 +33,7 @@ ON_HOST = (Of.OPERATOR, Of.OWNER, Of.COMMUNICATION)
 """Sets whose events are time of host threads."""
 
 
-@dataclass(frozen=True)
-class StepChange:
+class StepChange(msgspec.Struct, frozen=True):
     """Time that is saved if the advice is followed: one of the classes below."""
 
     direct: Interval
@@ -43,7 +43,7 @@ class StepChange:
     exposed: Interval | None = None
     """The part that is not hidden behind other work, where a timeline tells it; limits a saving only where nothing can
     be replayed. None: unknown."""
-    claims: Mapping[EventSet, float] = field(default_factory=dict)
+    claims: Mapping[EventSet, float] = {}
     """Which time is removed, so that two findings do not claim it twice, and where it is: a set of events to ns per
     step. Empty: time that no other finding claims."""
     at: EventSet | None = None
@@ -80,7 +80,6 @@ class StepChange:
         return self.claims
 
 
-@dataclass(frozen=True)
 class LoaderShorter(StepChange):
     """All waits for the loader become shorter by the same share."""
 
@@ -88,7 +87,6 @@ class LoaderShorter(StepChange):
     is_unstretched: ClassVar[bool] = True
 
 
-@dataclass(frozen=True)
 class DeviceWork(StepChange):
     """Work of the device takes less time: the claimed operators, kernels and copies, in proportion to their claims.
 
@@ -99,7 +97,7 @@ class DeviceWork(StepChange):
     host: EventSet | None = None
     """Host time that goes with the work, by the same share: of `ITS_OWN` operators and launches, or what an analysis
     finds. None: the host does all that it did."""
-    kept: Mapping[EventSet, float] = field(default_factory=dict)
+    kept: Mapping[EventSet, float] = {}
     """By claim, the least share (0 to 1) that stays of the time of its events on the device, whatever is removed."""
     is_awaited: bool = False
     """Whether the host needs what the work results in: then it waits for what comes before as it did."""
@@ -107,7 +105,6 @@ class DeviceWork(StepChange):
     resource: ClassVar[str] = "gpu"
 
 
-@dataclass(frozen=True)
 class StartsEarlier(StepChange):
     """Kernels that start late on a free device (`structure.late_starts`) start sooner, each by the same share."""
 
@@ -115,7 +112,6 @@ class StartsEarlier(StepChange):
     is_unstretched: ClassVar[bool] = True
 
 
-@dataclass(frozen=True)
 class HostTime(StepChange):
     """Host time gets shorter, by the same share everywhere.
 
@@ -151,7 +147,6 @@ class HostTime(StepChange):
         return {events: max(self.removed) / len(self.shares) for events in self.shares} or self.claims
 
 
-@dataclass(frozen=True)
 class WaitsGone(StepChange):
     """Waits of the host for the device are removed, however long they are.
 
@@ -174,14 +169,12 @@ class WaitsGone(StepChange):
         return min(self.removed) == 0 < max(self.removed)
 
 
-@dataclass(frozen=True)
 class ProcessesReady(HostTime):
     """The host no longer waits for a process to start."""
 
     is_unstretched: ClassVar[bool] = True
 
 
-@dataclass(frozen=True)
 class CollectivesShorter(StepChange):
     """Exposed parts of collectives become shorter, by the same share."""
 
@@ -196,7 +189,6 @@ class CollectivesShorter(StepChange):
         return self.exposed or self.direct
 
 
-@dataclass(frozen=True)
 class RanksTogether(CollectivesShorter):
     """No rank is later than the others: `direct` comes from a replay of all ranks, so that nothing else limits it."""
 
@@ -209,8 +201,7 @@ def summed(claims: Iterable[tuple[EventSet, float]]) -> dict[EventSet, float]:
     return sums
 
 
-@dataclass(frozen=True)
-class Fix:
+class Fix(msgspec.Struct, frozen=True):
     """A change with the finding that advises it."""
 
     rule: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from math import fsum
+
+from msgspec.structs import replace
 
 from traceanalyzer.rules.engine.change import Interval, StepChange, summed
 from traceanalyzer.rules.engine.facts import Facts

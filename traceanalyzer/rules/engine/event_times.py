@@ -8,8 +8,9 @@ yield Draft((evidence,), work.shorter((0.5, 1.0), basis), work.figures())
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from math import fsum
+
+import msgspec
 
 from traceanalyzer.report.message import Message
 from traceanalyzer.rules.engine.change import DeviceWork, HostTime, Interval, summed
@@ -19,8 +20,7 @@ from traceanalyzer.rules.engine.rule import CodePlace, OfEvents
 from traceanalyzer.structure.events import EventSet
 
 
-@dataclass(frozen=True)
-class EventTimes:
+class EventTimes(msgspec.Struct, frozen=True):
     """Sets of events on the processor that computes the operators of a run, with their times."""
 
     processor: Processor

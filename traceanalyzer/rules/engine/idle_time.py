@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 from math import fsum
+
+import msgspec
 
 from traceanalyzer.analyzers.idle.step_idle import DeviceInSteps, StepCause, StepIdle
 from traceanalyzer.analyzers.launches import LaunchFigures
@@ -48,8 +49,7 @@ STACKS = 5
 """Most by which recording stacks slows the host down: two to five times, by PyTorch's issues about with_stack."""
 
 
-@dataclass(frozen=True)
-class GapParts:
+class GapParts(msgspec.Struct, frozen=True):
     """The part of gaps of a device that remains without the profiler."""
 
     most: float
@@ -71,8 +71,7 @@ class GapParts:
         return (measured if self.is_measured else estimated)(least=least, most=most)
 
 
-@dataclass(frozen=True)
-class IdleDevice:
+class IdleDevice(msgspec.Struct, frozen=True):
     """What a device does in the steady steps, and how often the host waits for it there."""
 
     idle: StepIdle

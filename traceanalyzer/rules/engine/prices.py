@@ -17,13 +17,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 from math import fsum
 from statistics import fmean
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from traceanalyzer.analyzers.loader import in_workers
 from traceanalyzer.report.message import Message, Text

@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -45,8 +44,7 @@ _SOURCES = Path(__file__).parents[1] / "pages"
 """The pages as people write them; only a checkout has them."""
 
 
-@dataclass(frozen=True)
-class Threshold:
+class Threshold(msgspec.Struct, frozen=True):
     """A limit that decides whether there is a finding, and that a project can override."""
 
     key: str
@@ -58,8 +56,7 @@ class Threshold:
     """Source of the number; "own choice, because ..." is allowed."""
 
 
-@dataclass(frozen=True)
-class OfEvents:
+class OfEvents(msgspec.Struct, frozen=True):
     """The time of the events that a change is about, as a quantity of a text, so that it is that of their place.
 
     Where nothing of them is in a typical step, as in a table, it is the time that the rule worked out.
@@ -78,15 +75,14 @@ class OfEvents:
         return time / step_ns if step_ns else 0.0
 
 
-@dataclass(frozen=True)
-class Draft:
+class Draft(msgspec.Struct, frozen=True):
     """A finding before its saving is limited by the other resources."""
 
     evidence: tuple[Evidence, ...]
     """Measured values that crossed a threshold, at least one, the deciding one first."""
     change: StepChange | None = None
     """The time that following the advice removes; None for a risk, or if the time is unknown."""
-    params: Mapping[str, Any] = field(default_factory=dict)
+    params: Mapping[str, Any] = {}
     """Quantities that fill the rule's texts; a text among them is filled with the others, and `OfEvents` with the time
     that was recorded."""
     severity: str | None = None
@@ -113,8 +109,7 @@ Detector = Callable[[Facts, Limits], Iterable[Draft]]
 """Makes drafts from facts and thresholds; raises `facts.Missing` if the facts are not enough to judge."""
 
 
-@dataclass(frozen=True)
-class Rule:
+class Rule(msgspec.Struct, frozen=True):
     """One rule.
 
     `trace` judges a trace, `table` a run of a table document, `log` a compile log without a trace, `dumps` those of
@@ -141,7 +136,7 @@ class Rule:
     thresholds: tuple[Threshold, ...] = ()
     action: Text | None = None
     """What to do in a few words, where a finding has the advice above; None if that depends on the finding."""
-    actions: Mapping[str, Text] = field(default_factory=dict)
+    actions: Mapping[str, Text] = {}
     """The same by the id of the advice, for findings with other advice."""
     cause: Text | None = None
     """What a finding is about, as a noun that a headline can name, filled as the summary; None if none should."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 
 import msgspec
+from msgspec.structs import replace
 
 from traceanalyzer.analyzers.ranks.model import Ranks
 from traceanalyzer.config import SEVERITIES
@@ -219,7 +219,7 @@ def _judged(entry: Chosen, facts: Facts, prices: Prices | None) -> list[_Judged]
 def _budget(facts: Facts) -> Budget:
     found = Budget.of(facts.resources, is_estimate=facts.table is not None)
     own = facts.idle_per_step("profiler_overhead")  # which a program without the profiler does not need
-    return msgspec.structs.replace(
+    return replace(
         found,
         host=max(0.0, found.host - own),
         is_host_inflated=facts.is_host_inflated,
@@ -255,16 +255,16 @@ def _saving(facts: Facts, prices: Prices | None, change: StepChange) -> Saving:
             decided_by = _OTHER_RANKS
         case _:
             decided_by = _ANOTHER_RECORDING
-    return msgspec.structs.replace(found, decided_by=decided_by())
+    return replace(found, decided_by=decided_by())
 
 
 def _price(facts: Facts, prices: Prices | None, change: StepChange) -> Saving:
     budget = _budget(facts)
     if prices is not None:
         return prices.saving(change, budget)
-    found = msgspec.structs.replace(budget.saving(change), is_of_whole_run=facts.is_whole_run)
+    found = replace(budget.saving(change), is_of_whole_run=facts.is_whole_run)
     if facts.tells_little:
-        found = msgspec.structs.replace(found, arithmetic=None)
+        found = replace(found, arithmetic=None)
     causal = facts.model
     if causal is None or causal.doubt is None:
         return found
@@ -275,7 +275,7 @@ def _price(facts: Facts, prices: Prices | None, change: StepChange) -> Saving:
             basis = _PINNED(basis=found.basis, share=causal.pinned_share)
         case "period":
             basis = _QUEUES(basis=found.basis, share=causal.period_share)
-    return msgspec.structs.replace(found, basis=basis)
+    return replace(found, basis=basis)
 
 
 def _blocker(facts: Facts, prices: Prices | None, change: StepChange) -> str | None:
@@ -308,7 +308,7 @@ def _finding(facts: Facts, prices: Prices | None, rule: Rule, draft: Draft) -> _
         not_when=not_when,
         code=code,
         links=rule.links,
-        evidence=tuple(msgspec.structs.replace(e, where=e.where[:5]) for e in draft.evidence),
+        evidence=tuple(replace(e, where=e.where[:5]) for e in draft.evidence),
         saving=saving,
         stage=rule.stage,
         where=found,
@@ -397,7 +397,7 @@ def _worth_noting(entry: _Judged, step_ns: float, least_ns: float) -> bool:
 
 
 def _noted(entry: _Judged) -> _Judged:
-    return msgspec.structs.replace(entry, finding=msgspec.structs.replace(entry.finding, severity="low"))
+    return replace(entry, finding=replace(entry.finding, severity="low"))
 
 
 def _likely_share(saving: Saving) -> float:

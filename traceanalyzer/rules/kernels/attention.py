@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import fsum
+
+import msgspec
 
 from traceanalyzer.rules.engine import places, program
 from traceanalyzer.rules.engine.change import StepChange
@@ -50,8 +51,7 @@ _LEAST_LEFT = 0.2
 """Part that a fused kernel needs at least (own choice: its two products remain)."""
 
 
-@dataclass(frozen=True)
-class _Scores:
+class _Scores(msgspec.Struct, frozen=True):
     """A matrix of attention scores: batch, queries, keys, and the tensors that are multiplied to get it."""
 
     batch: int

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from traceanalyzer.knowledge.inputs import Shape
 from traceanalyzer.rules.engine.event_times import EventTimes
@@ -14,8 +15,7 @@ from traceanalyzer.rules.engine.processor import Processor
 _PRODUCTS = frozenset({"aten::bmm", "aten::baddbmm", "aten::mm", "aten::addmm"})
 
 
-@dataclass(frozen=True)
-class ShapedOperator:
+class ShapedOperator(msgspec.Struct, frozen=True):
     """An operator with some shapes."""
 
     operator: OperatorFact

@@ -9,8 +9,9 @@ is dataloader-workers-restarted. More workers than cores are dataloader-too-many
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import hypot, sqrt
+
+from msgspec.structs import replace
 
 from traceanalyzer.analyzers.loader import DataLoader, Loader, LoaderEpochs, turns_at
 from traceanalyzer.rules.engine import host_owners, program

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from traceanalyzer.analyzers.loader import DataLoader, Loader, LoaderEpochs, in_workers
 from traceanalyzer.analyzers.tables.kinds import RowKind, is_dataloader
@@ -50,8 +51,7 @@ _MOST_OF_IT = 0.5
 """Least part of the time to prepare batches, and of the waiting, for which a function is told (own choice)."""
 
 
-@dataclass(frozen=True)
-class SlowFunction:
+class SlowFunction(msgspec.Struct, frozen=True):
     """The function of the program that takes most of the time in which batches are prepared."""
 
     name: str
@@ -62,8 +62,7 @@ class SlowFunction:
     """Its part of the time in which batches are prepared."""
 
 
-@dataclass(frozen=True)
-class BatchWaits:
+class BatchWaits(msgspec.Struct, frozen=True):
     """The loaders of a trace, and the part of the typical step in which the program waits for them."""
 
     facts: Facts

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from traceanalyzer.analyzers.host import HostOwner, roles_at
 from traceanalyzer.knowledge.loaders import SLOWDOWN

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import pairwise
 from math import fsum
 from statistics import fmean, median
+
+from msgspec.structs import replace
 
 from traceanalyzer.analyzers.launches import runtime_calls
 from traceanalyzer.analyzers.memory import DeviceMemoryUse, MemoryUse

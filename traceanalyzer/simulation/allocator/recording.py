@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 
 from traceanalyzer.simulation.allocator.beginning import ReservedRange, reserved_at_start
@@ -20,8 +19,7 @@ _MAP = ACTIONS.index("segment_map")
 _OOM = ACTIONS.index("oom")
 
 
-@dataclass(frozen=True, eq=False)
-class RecordedMemory:
+class RecordedMemory(msgspec.Struct, frozen=True, eq=False):
     """The history of one device, ready for replays."""
 
     blocks: Lifetimes

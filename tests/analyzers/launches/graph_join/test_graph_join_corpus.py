@@ -5,13 +5,13 @@ from __future__ import annotations
 import gzip
 import json
 from collections import Counter
-from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from tests import corpus_files
 from traceanalyzer.analyzers.launches import graph_join
@@ -43,7 +43,7 @@ def path(corpus: Path, name: str) -> Path:
 
 def without_names(trace: Trace) -> Trace:
     """The recording as CUDA writes it: launch calls do not name their kernels."""
-    return replace(trace, launches=replace(trace.launches, kernel=np.full(len(trace.launches), -1, np.int32)))
+    return replace(trace, launches=trace.launches.changed(kernel=np.full(len(trace.launches), -1, np.int32)))
 
 
 def join(corpus: Path, replay: str, *captures: Trace) -> Join:

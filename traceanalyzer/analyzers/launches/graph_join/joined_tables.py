@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -72,7 +71,7 @@ def joined_context(
         first += len(tables.launches)
     order = np.argsort(events, kind="stable")
     device = pools.coded(context.trace, context.trace.device.take(events[order]), 0)
-    return _context(context, pools, captured, replace(device, correlation=correlation[order]))
+    return _context(context, pools, captured, device.changed(correlation=correlation[order]))
 
 
 def _context(context: Context, pools: _Pools, captured: list[_CapturedTables], device: DeviceEvents) -> Context:
@@ -113,7 +112,7 @@ def _captured_tables(replayed: ReplayedCapture, pools: _Pools, first: int) -> tu
     ids = np.zeros(len(trace.launches), np.int64)
     ids[nodes] = np.arange(first, first + len(nodes))
     rows = np.sort(nodes)
-    launches = replace(trace.launches.take(rows), correlation=ids[rows])
+    launches = trace.launches.take(rows).changed(correlation=ids[rows])
     first_thread = len(pools.threads)
     pools.threads += trace.threads
     tables = _CapturedTables(
@@ -176,7 +175,7 @@ class _Pools:
             changes["kernel"] = np.full(len(table), -1, np.int32)
         if hasattr(table, "thread"):
             changes["thread"] = (table.thread + thread).astype(np.int32)
-        return replace(table, **changes)
+        return table.changed(**changes)
 
     def _codes(self, pool: str, texts: Strings, column: I32) -> I32:
         known = self._texts[pool]

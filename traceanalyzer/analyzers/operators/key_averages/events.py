@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 
+import msgspec
 import numpy as np
 
 from traceanalyzer.knowledge import marks
@@ -235,8 +236,7 @@ class EventOwners:
         return np.searchsorted(self._ids, ids, side="left"), np.searchsorted(self._ids, ids, side="right")
 
 
-@dataclass(frozen=True)
-class Linked:
+class Linked(msgspec.Struct, frozen=True):
     """Id of the operator of every event of three tables; 0 for none."""
 
     launches: I64

@@ -7,8 +7,7 @@ on any thread.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers.operators.key_averages.events import AveragedEvents, EventKind, EventOwners
@@ -26,8 +25,7 @@ _DEVICES = (1, 6, 12, 20)
 """c10::DeviceType: CUDA, HIP, XPU, PrivateUse1."""
 
 
-@dataclass(frozen=True)
-class Figures:
+class Figures(msgspec.Struct, frozen=True):
     """Times and memory of all events as columns."""
 
     counted: Bool
@@ -106,8 +104,7 @@ def _memory(
     return (columns[0], columns[1], columns[2], columns[3])
 
 
-@dataclass(frozen=True)
-class Nesting:
+class Nesting(msgspec.Struct, frozen=True):
     """Events by thread, start, longest first; parents come before children."""
 
     parent: I64

@@ -10,8 +10,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers.operators.key_averages.events import AveragedEvents, EventKind
@@ -24,8 +24,7 @@ from traceanalyzer.trace.table import I32, I64
 _MAX = 2**63 - 1
 
 
-@dataclass(frozen=True)
-class Shapes:
+class Shapes(msgspec.Struct, frozen=True):
     """Input shapes of events: the distinct texts, and for each event the row of its own."""
 
     texts: list[str]

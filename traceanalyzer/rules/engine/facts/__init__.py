@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
 from math import fsum
 from typing import Any, TypeVar
@@ -113,8 +112,7 @@ def if_known(rows: Callable[[], tuple[R, ...]]) -> tuple[R, ...]:
         return ()
 
 
-@dataclass(frozen=True)
-class Facts:
+class Facts(msgspec.Struct, frozen=True, dict=True):
     """The facts about one measured run that rules may use."""
 
     resources: Resources
@@ -130,9 +128,9 @@ class Facts:
     """The trace in a few facts; None for a table."""
     gpu: Gpu | None = None
     """Peak figures of the device, by the project's settings or else its data sheet; None if not known."""
-    results: Mapping[str, Any] = field(default_factory=dict)
+    results: Mapping[str, Any] = {}
     """Results of the analyses by key."""
-    reasons: Mapping[str, Message] = field(default_factory=dict)
+    reasons: Mapping[str, Message] = {}
     """Why an analysis has no result, by its key."""
     model: Model | None = None
     """The causal model of the trace, which prices changes; None if there is none."""
