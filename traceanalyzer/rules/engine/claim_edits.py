@@ -347,8 +347,9 @@ class Resolver:
         return duration
 
     def _device_ns(self, rows: I64) -> float:
-        """Time of device events in ns per step."""
-        return mean(float(self._counted[rows].sum()), self._steps)
+        """Time of device events in ns per step; of devices, which work at the same time, that of the longest."""
+        device = self.context.trace.device.device[rows]
+        return mean(float(max((self._counted[rows[own]].sum() for _, own in members(device)), default=0)), self._steps)
 
     @cached_property
     def _working_ns(self) -> float:
