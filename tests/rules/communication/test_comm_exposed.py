@@ -9,7 +9,7 @@ import pytest
 
 from tests.builders import TraceBuilder
 from tests.builders.hardware import A100
-from tests.rules.judging import findings, skipped
+from tests.rules.judging import findings, report, skipped
 from tests.rules.loader.test_dataloader_bound import fires_in_a_table
 
 MEGA = 1_000_000
@@ -66,6 +66,13 @@ def test_more_communication_than_computation_cannot_all_be_hidden() -> None:
     (finding,) = findings(ddp(overlap=0, comm=5000, compute=1000), RULE)
     assert finding.saving is not None
     assert finding.saving.wall_ns_per_step[1] == pytest.approx(1_000_000, rel=0.01)
+
+
+@pytest.mark.parametrize(("comm", "overlap", "bound"), [(8000, 4500, "communication"), (5000, 1600, "gpu-compute")])
+def test_links_that_are_busy_all_the_time_bound_a_step(comm: int, overlap: int, bound: str) -> None:
+    """Of 9.5 ms, collectives take 8 and the product 6; or collectives take less than it."""
+    (headline,) = report(ddp(overlap=overlap, comm=comm)).headlines
+    assert headline.bound == bound
 
 
 def test_says_why_it_cannot_judge() -> None:

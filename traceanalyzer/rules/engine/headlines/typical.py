@@ -312,9 +312,13 @@ def _of_waiting_gpu(facts: Facts, recording: Recording, own: StepResources) -> S
 
 
 def _of_busy_gpu(facts: Facts, recording: Recording, own: StepResources) -> StepBound:
-    """The headline of a device that works nearly all the time: it mostly computes, or it mostly communicates."""
+    """The headline of a device that works nearly all the time: it mostly computes, or it mostly communicates.
+
+    Links that carry something nearly all the time bound a step, too, although computation hides much of that.
+    """
     step, compute, communication = own.step_ns, _computing_ns(own), own.exposed_communication_ns or 0.0
-    if communication > compute:
+    whole = own.communication_ns or 0.0
+    if communication > compute or (whole > max(compute, BUSY * step) and communication >= WORTH * step):
         message = _COMMUNICATION(part=(communication, step), unit=unit(recording))
         return _with_device(facts, own, StepBound("communication", message, communication / step))
     found = _of_decode(recording, compute, step) or _of_work(facts, recording, compute, step)
