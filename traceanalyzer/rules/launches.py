@@ -52,6 +52,9 @@ def _launch_bound(facts: Facts, limits: Limits) -> Drafts:
     if owners:
         subject = _LAUNCH_BOUND.text("subject-listed")(shown=host_owners.total(owners), time=time)
     where = owners or _kernels(launches)
+    advice = _LAUNCH_BOUND.text("advice-values") if found.waits_often else None
+    if program.loops_over_experts(facts):
+        advice = _LAUNCH_BOUND.text("advice-experts")
     evidence = _LAUNCH_BOUND.evidence(limits, "gap_share", share, where, subject=parts.counted(subject))
     yield Draft(
         (evidence,),
@@ -64,8 +67,8 @@ def _launch_bound(facts: Facts, limits: Limits) -> Drafts:
         },
         ceiling=_ceiling(facts),
         confidence="C" if _ceiling(facts) or (facts.is_host_inflated and not parts.is_measured) else None,
-        advice=_LAUNCH_BOUND.text("advice-values") if found.waits_often else _advice(facts, launches),
-        code="" if found.waits_often else None,
+        advice=advice or _advice(facts, launches),
+        code="" if advice else None,
     )
 
 
