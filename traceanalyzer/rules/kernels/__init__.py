@@ -52,7 +52,7 @@ _CALLS = {
 }
 """Calls of torch that do the work of a class of kernels."""
 _MOST_SORTED = 0.9
-"""Greatest part of sorting that taking the largest saves: a few passes over the values go (own choice, not measured)."""
+"""Greatest part of sorting that taking the largest saves (own choice, not measured)."""
 _SORTS = frozenset({"aten::sort", "aten::argsort", "aten::msort"})
 """Operators that sort all values."""
 _LIVES_ON_OCCUPANCY = frozenset(
