@@ -52,9 +52,7 @@ def _launch_bound(facts: Facts, limits: Limits) -> Drafts:
     if owners:
         subject = _LAUNCH_BOUND.text("subject-listed")(shown=host_owners.total(owners), time=time)
     where = owners or _kernels(launches)
-    advice = _LAUNCH_BOUND.text("advice-values") if found.waits_often else None
-    if program.loops_over_experts(facts):
-        advice = _LAUNCH_BOUND.text("advice-experts")
+    advice = _asking(facts, found)
     evidence = _LAUNCH_BOUND.evidence(limits, "gap_share", share, where, subject=parts.counted(subject))
     yield Draft(
         (evidence,),
@@ -70,6 +68,13 @@ def _launch_bound(facts: Facts, limits: Limits) -> Drafts:
         advice=advice or _advice(facts, launches),
         code="" if advice else None,
     )
+
+
+def _asking(facts: Facts, found: idle_time.IdleDevice) -> Text | None:
+    """The advice where the host asks for values or sizes between launches; None where it does not."""
+    if program.loops_over_experts(facts):
+        return _LAUNCH_BOUND.text("advice-experts")
+    return _LAUNCH_BOUND.text("advice-values") if found.waits_often else None
 
 
 def _ceiling(facts: Facts) -> str | None:

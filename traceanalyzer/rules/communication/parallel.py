@@ -92,21 +92,25 @@ def _sent(facts: Facts, limits: Limits, wrapper: data_parallel.DataParallel, cal
     exposed = own.exposed_communication_ns or 0.0
     if found is None or facts.step_share(exposed) < _MUCH_SENT:
         return None
-    times = dict.fromkeys(("broadcast", "reduce"), 0.0)
-    for row in rows_of(found):
-        times[row.operation or ""] = times.get(row.operation or "", 0.0) + facts.in_collectives(row.total_ns)
-    beyond = (bus_factor("all_reduce", len(wrapper.devices)) or 1.0) - 1  # what all get takes longer than what one gets
-    computing = (own.gpu_ns or 0.0) - exposed
-    least = max(0.0, min(exposed, times["broadcast"]) - max(0.0, beyond) * times["reduce"])
-    most = min(exposed, max(least, times["broadcast"] + min(times["reduce"], computing)))
-    basis = _WRAPPER.text("basis-sent")()
-    claims = {COMMUNICATION: exposed}
-    change = CollectivesShorter((least, most), basis, (least, most), claims, may_wait=False)
     evidence = _WRAPPER.evidence(limits, "calls_per_step", calls, _parts(facts, wrapper))
     params = {"devices": len(wrapper.devices), "time": exposed, "share": facts.step_share(exposed)}
     summary, advice = _WRAPPER.text("summary-sent"), _WRAPPER.text("advice-many")
     confidence = None if wrapper.is_marked else "B"
+    change = _without_sending(facts, found, exposed, len(wrapper.devices))
     return Draft((evidence,), change, params, confidence=confidence, summary=summary, advice=advice, code=_CODE_MANY)
+
+
+def _without_sending(facts: Facts, found: Communication, exposed: float, devices: int) -> CollectivesShorter:
+    """The step without broadcasts of the model, and at best with gradients that travel beside the backward pass."""
+    sent, collected = (
+        facts.in_collectives(fsum(row.total_ns for row in rows_of(found) if row.operation == kind))
+        for kind in ("broadcast", "reduce")
+    )
+    beyond = max(0.0, (bus_factor("all_reduce", devices) or 1.0) - 1)  # what all get takes longer than what one gets
+    computing = (facts.need_step_resources().gpu_ns or 0.0) - exposed
+    least = max(0.0, min(exposed, sent) - beyond * collected)
+    saved = least, min(exposed, max(least, sent + min(collected, computing)))
+    return CollectivesShorter(saved, _WRAPPER.text("basis-sent")(), saved, {COMMUNICATION: exposed}, may_wait=False)
 
 
 def _parts(facts: Facts, wrapper: data_parallel.DataParallel) -> tuple[CodePlace, ...]:

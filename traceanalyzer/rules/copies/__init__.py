@@ -85,19 +85,25 @@ def _pageable_in_trace(facts: Facts, limits: Limits) -> Drafts:
     advice = None if program.has_loader(facts) else _PAGEABLE.text("advice-own")
     if program.all_pinned(facts):
         advice = _PAGEABLE.text("advice-pinned")
-    of_weights, change = program.copies_weights(facts), _from_pinned_memory(facts, rows, exposed, pinned)
-    if of_weights:
-        advice = _PAGEABLE.text("advice-weights")
-    yield Draft(
+    draft = Draft(
         (_PAGEABLE.evidence(limits, "copy_share", share, where),),
-        _without_copies(change, rows, exposed) if of_weights else change,
+        _from_pinned_memory(facts, rows, exposed, pinned),
         params,
         ceiling="medium",
         confidence="A" if pinned else "B",
-        summary=_PAGEABLE.text("summary-weights") if of_weights else None,
         advice=advice,
-        code="" if of_weights else _CODE_PINNED if advice else None,
+        code=_CODE_PINNED if advice else None,
     )
+    yield _of_weights(draft, rows, exposed) if program.copies_weights(facts) else draft
+
+
+def _of_weights(draft: Draft, rows: Sequence[copies.Copy], exposed: float) -> Draft:
+    """The draft about weights of a model that is kept on the CPU: no copies at best, else pinned memory."""
+    least, time = draft.change.direct[0] if draft.change else 0.0, fsum(row.time_ns for row in rows)
+    claims = {row.events: exposed * row.time_ns / time for row in rows}
+    change = DeviceWork((least, exposed), _PAGEABLE.text("basis-weights")(), (least, exposed), claims)
+    summary, advice = _PAGEABLE.text("summary-weights"), _PAGEABLE.text("advice-weights")
+    return replace(draft, change=change, summary=summary, advice=advice, code="")
 
 
 def _from_pinned_memory(facts: Facts, rows: Sequence[copies.Copy], exposed: float, pinned: float) -> DeviceWork:
@@ -114,13 +120,6 @@ def _from_pinned_memory(facts: Facts, rows: Sequence[copies.Copy], exposed: floa
     claims = {row.events: most * row.time_ns / time for row in rows}
     kept = {row.events: min(1.0, (row.bytes or 0) / fast / row.time_ns) for row in rows if row.time_ns}
     return DeviceWork((least, most), basis, (least, most), claims, kept=kept)
-
-
-def _without_copies(pinned: DeviceWork, rows: Sequence[copies.Copy], exposed: float) -> DeviceWork:
-    """No copies at best, where pinned memory is the other choice."""
-    interval, time = (pinned.direct[0], exposed), fsum(row.time_ns for row in rows)
-    claims = {row.events: exposed * row.time_ns / time for row in rows}
-    return DeviceWork(interval, _PAGEABLE.text("basis-weights")(), interval, claims)
 
 
 def _bus(facts: Facts) -> tuple[float, float]:

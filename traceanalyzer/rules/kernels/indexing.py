@@ -69,15 +69,9 @@ def _selects(facts: Facts, limits: Limits) -> Drafts:
 
 def _messages(facts: Facts, limits: Limits) -> Drafts:
     """Values of all edges of a graph that are gathered, and added up by node: only their sums are needed."""
-    shaped = if_known(lambda: facts.shaped)
-    sizes = [(row, tuple(each for each in row.inputs.tensors if each)) for row in shaped]
-    edges = {shapes[-1] for row, shapes in sizes if _adds_up(row, shapes)}
-    if any(row.name in _PRODUCTS and edges & set(shapes) for row, shapes in sizes):
-        return  # a layer computes each message
-    gathered = {(shape[0],) for shape in edges}
-    own = (row for row, shapes in sizes if edges & set(shapes) or (row.name in _GATHERS and gathered & set(shapes)))
     processor = Processor.of(facts)
-    work = EventTimes.of(processor, ((row.events, processor.self_ns(row)) for row in own)).longest_first
+    edges, rows = _of_edges(facts)
+    work = EventTimes.of(processor, ((row.events, processor.self_ns(row)) for row in rows)).longest_first
     if work.share <= _MUCH_OF_MESSAGES:
         return
     count, width = max(edges)
@@ -94,8 +88,20 @@ def _messages(facts: Facts, limits: Limits) -> Drafts:
     )
 
 
-def _adds_up(row: OperatorFact, shapes: tuple[Shape, ...]) -> bool:
+def _of_edges(facts: Facts) -> tuple[set[Shape], list[OperatorFact]]:
+    """Shapes of values of edges that are added up, and what handles them; nothing where a layer computes them."""
+    sizes = [(row, set(row.inputs.tensors)) for row in if_known(lambda: facts.shaped)]
+    edges = {row.inputs.tensors[-1] for row, _ in sizes if _adds_up(row)}
+    if any(row.name in _PRODUCTS and edges & shapes for row, shapes in sizes):
+        return set(), []
+    indices = {(shape[0],) for shape in edges}
+    own = [row for row, shapes in sizes if edges & shapes or (row.name in _GATHERS and indices & shapes)]
+    return edges, own
+
+
+def _adds_up(row: OperatorFact) -> bool:
     """Whether a call adds rows up into far fewer rows."""
+    shapes = row.inputs.tensors
     is_matrix = bool(shapes) and len(shapes[0]) == len(shapes[-1]) == _MATRIX
     return row.name in _ADDS and is_matrix and shapes[-1][0] >= _MORE_EDGES * shapes[0][0]
 
