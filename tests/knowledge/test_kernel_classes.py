@@ -127,3 +127,17 @@ def test_the_longest_known_name_is_an_operator() -> None:
 )
 def test_names(name: str, kind: str) -> None:
     assert operator_class(name).value == kind
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("triton_red_fused_mm_6", KernelClass.GEMM),
+        ("triton_red_fused__to_copy_mm_mul_silu_1", KernelClass.GEMM),
+        ("triton_red_fused__to_copy_mean_mm_mul_pow_rsqrt_1", KernelClass.NORMALIZATION),
+        ("triton_red_fused_addmm_sum_2", KernelClass.REDUCTION),
+        ("triton_poi_fused_mm_silu_2", KernelClass.ELEMENTWISE),
+    ],
+)
+def test_products_of_a_row_are_written_as_sums(name: str, kind: KernelClass) -> None:
+    assert kernel_class(name) is kind

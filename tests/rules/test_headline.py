@@ -257,6 +257,11 @@ def test_products_of_few_rows_are_not_bound_by_arithmetic(grid: tuple[int, int, 
     assert said(running(products, grid)).startswith(begin)
 
 
+def test_products_that_inductor_writes_as_sums_read_weights() -> None:
+    text = said(running({"triton_red_fused_mm_6": 3000}, (4096, 1, 1)))
+    assert text.startswith("Limited by the GPU: mostly matrix multiplications")
+
+
 def test_a_few_long_steps_are_told_with_the_median() -> None:
     """Nine steps of 1 ms and one of 11 ms by marks of the optimizer."""
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import pytest
 
 from tests.builders import TraceBuilder
+from tests.builders.hardware import A100
 from tests.reading import read_built
 from tests.simulation.replaying import model_of
 from traceanalyzer.simulation.edits import ScaleEdit
@@ -88,3 +89,35 @@ def test_of_a_program_that_its_host_bounds_a_free_device_saves_next_to_nothing()
     free = ScaleEdit(model.graph.device.row, 0.0)
     assert model.step_ns((free,)) / 1000 == pytest.approx(step, abs=40)
     assert len(read_built(trace).device) == 3 * OPERATORS
+
+
+def on_two_gpus(steps: int = 4) -> tuple[TraceBuilder, int, int]:
+    """Backward passes of two GPUs on two threads at once, as of nn.DataParallel; a step, and what the host needs."""
+    trace, start, kernel = TraceBuilder(devices=(A100, A100)), 0, 500
+    length = 70 + OPERATORS * (kernel + 2) + 40
+    for number in range(steps):
+        trace.step(number, start, length)
+        trace.launch_kernel("sgemm_nn", start + 30, 40, at=start + 10, call_dur=5, tid=MAIN)
+        for device, thread in enumerate((AUTOGRAD, AUTOGRAD + 1)):
+            busy = start + 80
+            for place in range(OPERATORS):
+                at = start + 45 + 60 * place + 7 * device
+                name = "autograd::engine::evaluate_function: AddmmBackward0"
+                trace.op(name, at, 55, tid=thread, sequence=OPERATORS - place, fwd_thread=1)
+                launch = at + (30 if device else 10)
+                busy = max(busy, launch + 10)
+                trace.launch_kernel("sgemm_tn", busy, kernel, at=launch, tid=thread, device=device)
+                busy += kernel + 2
+        wait = start + 45 + 60 * OPERATORS + 30
+        trace.launch("cudaDeviceSynchronize", wait, start + length - 5 - wait, tid=MAIN)
+        start += length
+    return trace, length, 45 + 60 * OPERATORS + 40
+
+
+def test_a_thread_that_works_beside_another_had_waited_for_it_before() -> None:
+    """The second thread launches only after the first has: but it began its operator when the program went backward."""
+    trace, step, host = on_two_gpus()
+    model = model_of(trace)
+    free = ScaleEdit(model.graph.device.row, 0.0)
+    assert model.step_ns(()) / 1000 == pytest.approx(step, rel=0.02)
+    assert model.step_ns((free,)) / 1000 == pytest.approx(host, rel=0.1)

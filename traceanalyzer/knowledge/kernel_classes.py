@@ -221,6 +221,8 @@ slice_backward slice_scatter split split_with_sizes squeeze stack t to_copy tran
 zeros_like
 """
 _MOVES = frozenset(_MOVING.split())
+_PRODUCTS = frozenset({"mm", "bmm", "mv"})
+"""Products; `addmm` and others stay in the names of what is added to their results."""
 _NORMS = re.compile(r"_norm(_|$)(?!.*vector)")
 _PLAIN_NORMS = frozenset({"linalg_vector_norm", "linalg_norm", "_weight_norm_interface", "weight_norm_interface"})
 
@@ -280,7 +282,14 @@ def class_of_generated(kernel: Generated) -> KernelClass:
         return KernelClass.SORTING
     if kernel.kind == "pointwise":
         return KernelClass.COPY if operators and _MOVES.issuperset(operators) else KernelClass.ELEMENTWISE
-    return KernelClass.NORMALIZATION if _normalizes(operators) else KernelClass.REDUCTION
+    if _normalizes(operators):
+        return KernelClass.NORMALIZATION
+    return KernelClass.GEMM if is_product_of_a_row(kernel) else KernelClass.REDUCTION
+
+
+def is_product_of_a_row(kernel: Generated) -> bool:
+    """Whether it is a product that Inductor writes as sums, which it does for one row: it only reads a weight."""
+    return kernel.kind == "reduction" and not _PRODUCTS.isdisjoint(kernel.operators)
 
 
 def _class_of_template(operators: tuple[str, ...]) -> KernelClass:

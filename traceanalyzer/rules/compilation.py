@@ -6,6 +6,7 @@ The rules are compile-or-load-in-step, graph-breaks, recompilations and compile-
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import fsum
 
 from traceanalyzer.analyzers import compilation
 from traceanalyzer.analyzers.compilation import regions
@@ -17,7 +18,7 @@ from traceanalyzer.rules.engine.change import HostTime
 from traceanalyzer.rules.engine.places import of_set_up
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, OfEvents, page
 from traceanalyzer.structure.events import EventSet
-from traceanalyzer.structure.typical import mean
+from traceanalyzer.structure.recording import Recording
 
 _IN_STEP = page("compile-or-load-in-step")
 _BREAKS = page("graph-breaks")
@@ -43,8 +44,10 @@ def _in_step(facts: Facts, limits: Limits) -> Drafts:
         yield from _only_set_up(facts, calls, rows, limits)
         return
     later = [row for row in rows if row.later_calls]
-    later_ns = mean(facts.recorded_steps_ns * (calls.steps - 1), calls.steps)
-    share = calls.later_code_ns / later_ns
+    recording = facts.find("recording", Recording)
+    steps = () if recording is None else recording.steps
+    later_ns = fsum(step.duration_ns for step in steps[1:])
+    share = calls.later_code_ns / later_ns if later_ns else 0.0
     if share <= limits["later_share"]:
         return
     evidence = _IN_STEP.evidence(limits, "later_share", share, _places(later), subject=_IN_STEP.text("later")())

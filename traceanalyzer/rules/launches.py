@@ -52,6 +52,7 @@ def _launch_bound(facts: Facts, limits: Limits) -> Drafts:
     if owners:
         subject = _LAUNCH_BOUND.text("subject-listed")(shown=host_owners.total(owners), time=time)
     where = owners or _kernels(launches)
+    advice = _asking(facts, found)
     evidence = _LAUNCH_BOUND.evidence(limits, "gap_share", share, where, subject=parts.counted(subject))
     yield Draft(
         (evidence,),
@@ -64,9 +65,16 @@ def _launch_bound(facts: Facts, limits: Limits) -> Drafts:
         },
         ceiling=_ceiling(facts),
         confidence="C" if _ceiling(facts) or (facts.is_host_inflated and not parts.is_measured) else None,
-        advice=_LAUNCH_BOUND.text("advice-values") if found.waits_often else _advice(facts, launches),
-        code="" if found.waits_often else None,
+        advice=advice or _advice(facts, launches),
+        code="" if advice else None,
     )
+
+
+def _asking(facts: Facts, found: idle_time.IdleDevice) -> Text | None:
+    """The advice where the host asks for values or sizes between launches; None where it does not."""
+    if program.loops_over_experts(facts):
+        return _LAUNCH_BOUND.text("advice-experts")
+    return _LAUNCH_BOUND.text("advice-values") if found.waits_often else None
 
 
 def _ceiling(facts: Facts) -> str | None:

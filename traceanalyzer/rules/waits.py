@@ -240,6 +240,9 @@ def _dynamic_shape(facts: Facts, limits: Limits) -> Drafts:
     params = avoidable_waits.figures(facts, fsum(row.calls_per_step or 0.0 for row in rows), gain)
     work = fsum(row.device_total_ns for row in facts.operators if row.name == outermost)
     draft = Draft((evidence,), change, {**params, "operator": outermost}, ceiling="medium")
+    if program.loops_over_experts(facts):
+        yield replace(draft, advice=_DYNAMIC_SHAPE.text("advice-experts"), code="")
+        return
     yield _with_work(facts, draft, work) if facts.gpu_share(work) >= _MUCH_WORK else draft
 
 

@@ -29,6 +29,8 @@ from traceanalyzer.trace.tree import NO_PARENT, Tree
 # same. If a thread records nothing for a while, and a call of another thread of its process ends meanwhile, the thread
 # is taken to continue after that call.
 
+_ASKED = 2
+"""How often a thread is asked for: when it continues, and when the operator began in which it does."""
 LEAST_NS = 20_000
 """Own choice: shorter times without records count as host work, not as waiting for another thread."""
 
@@ -53,16 +55,20 @@ def find_handovers(context: Context, thread: I64, time_ns: I64, is_end: Bool) ->
 
     is_first = thread != shifted(thread, NOTHING)
     since = np.where(is_first, np.iinfo(np.int64).min // 2, shifted(time_ns, 0))
-    silent = np.flatnonzero(~is_end & (time_ns - since > LEAST_NS))
-    releaser = _last_of_others(context, thread, time_ns, is_end, silent)
-    released_ns = np.append(time_ns, np.iinfo(np.int64).min)[releaser]
-    is_released = (releaser != NOTHING) & (released_ns > since[silent])
-    silences = _Silences(silent, since[silent], released_ns, time_ns[silent]).take(is_released)
-
-    is_busy, covered = _operators_in(context, thread[silences.point], silences)
-    waiting = silences.point[~is_busy]
-    source[waiting] = releaser[is_released][~is_busy]
-    worked[waiting] = covered[~is_busy]
+    asking = np.flatnonzero(~is_end & (time_ns - since > LEAST_NS))
+    asked_ns = time_ns[asking]
+    for _ in range(_ASKED):
+        releaser = _last_of_others(context, thread, (time_ns, is_end), asking, asked_ns)
+        released_ns = np.append(time_ns, np.iinfo(np.int64).min)[releaser]
+        is_released = (releaser != NOTHING) & (released_ns > since[asking])
+        silences = _Silences(asking, since[asking], released_ns, time_ns[asking]).take(is_released)
+        began_ns, covered = _operators_in(context, thread[silences.point], silences)
+        is_idle = began_ns == NOTHING
+        waiting = silences.point[is_idle]
+        source[waiting] = releaser[is_released][is_idle]
+        worked[waiting] = covered[is_idle]
+        # a thread beside which others go on calling was released before the operator that runs
+        asking, asked_ns = silences.point[~is_idle], began_ns[~is_idle]
     return source, worked
 
 
@@ -79,10 +85,13 @@ class _Silences(Columns, frozen=True):
     """When the thread continues."""
 
 
-def _operators_in(context: Context, thread: I64, silences: _Silences) -> tuple[Bool, I64]:
-    """Whether each thread ran an operator when it may have been released, and how long it ran operators before."""
+def _operators_in(context: Context, thread: I64, silences: _Silences) -> tuple[I64, I64]:
+    """When the operator began that each thread ran when it may have been released, and for how long it ran operators.
+
+    The beginning is `NOTHING` where it ran none.
+    """
     host = context.trace.host
-    is_busy = np.zeros(len(silences), np.bool_)
+    began = np.full(len(silences), NOTHING)
     covered = np.zeros(len(silences), np.int64)
     rows = np.flatnonzero(operator_rows(context))
     of_thread = rows_by(host.thread[rows])
@@ -90,13 +99,24 @@ def _operators_in(context: Context, thread: I64, silences: _Silences) -> tuple[B
         ran = rows[of_thread(number)]
         operators = Intervals.union(host.start_ns[ran], host.end_ns[ran])
         asked = silences.take(asking)
-        is_busy[asking] = operators.within(asked.released_ns - 1, asked.released_ns) > 0
+        is_busy = operators.within(asked.released_ns - 1, asked.released_ns) > 0
+        last = np.searchsorted(operators.start, asked.released_ns, side="left") - 1
+        began[asking] = np.where(is_busy, np.append(operators.start, NOTHING)[last], NOTHING)
         covered[asking] = operators.within(np.maximum(asked.since_ns, 0), asked.until_ns)
-    return is_busy, covered
+    return began, covered
 
 
-def _last_of_others(context: Context, thread: I64, time_ns: I64, is_end: Bool, asks: I64) -> I64:
-    """For each selected point, the last earlier end of a call of another thread of its process."""
+def _last_of_others(context: Context, thread: I64, moments: tuple[I64, Bool], asks: I64, asked_ns: I64) -> I64:
+    """For each selected point, the last end of a call of another thread of its process before some time.
+
+    Args:
+        context: The trace.
+        thread: Thread of each point.
+        moments: Time of each point, and whether it is the end of a call.
+        asks: The selected points.
+        asked_ns: For each of them, the time.
+    """
+    time_ns, is_end = moments
     pids = [each.pid for each in context.trace.threads]
     process = np.unique(pids, return_inverse=True)[1][thread]
     ends = np.flatnonzero(is_end)
@@ -108,7 +128,7 @@ def _last_of_others(context: Context, thread: I64, time_ns: I64, is_end: Bool, a
     least = time_ns.min()
     span = int(time_ns.max() - least) + 2
     key = process * span + time_ns - least
-    last = np.searchsorted(key[ends], key[asks], side="left") - 1
+    last = np.searchsorted(key[ends], process[asks] * span + asked_ns - least, side="left") - 1
     # where that is an end of the same thread, the last one before the run of ends of this thread
     changes = thread[ends] != shifted(thread[ends], NOTHING)
     changes |= process[ends] != shifted(process[ends], NOTHING)

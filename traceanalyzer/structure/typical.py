@@ -81,3 +81,14 @@ def room_ns(context: Context) -> float | None:
         if (lane & other).length <= _TURNS * other.length:
             lane = lane | other
     return (within.length - lane.length) / count(context)
+
+
+@cached
+def beside_another_ns(context: Context) -> float:
+    """Time per step in ns in which the busiest device does nothing and another one of the recording works."""
+    within, events = times(context), context.trace.device
+    device, busy = busiest(context, within)
+    if device is None or not count(context):
+        return 0.0
+    others = gaps.times_of(events, events.device != device)
+    return ((within & others) - busy).length / count(context)

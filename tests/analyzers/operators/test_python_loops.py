@@ -51,6 +51,19 @@ def test_ten_turns_are_needed(turns: int, found: int) -> None:
     assert len(analyzed(looping(BODY * turns))) == found
 
 
+def test_what_ends_a_backward_pass_is_no_loop_of_the_program() -> None:
+    """DistributedDataParallel goes through its list of used parameters on the thread of autograd."""
+    trace = TraceBuilder()
+    main, engine = Host(trace), Host(trace, at=200, tid=4202)
+    with main.annotation("ProfilerStep#2"):
+        main.leaf("aten::mm", sequence=7)
+        main.leaf("aten::mul", 3000)
+    with engine.op("autograd::engine::evaluate_function: MmBackward0", sequence=7, fwd_thread=1):
+        engine.leaf("aten::mm", 30)
+    _call(engine, ["aten::select"] * 40)
+    assert analyzed(trace) == ()
+
+
 def test_something_between_ends_a_run() -> None:
     assert analyzed(looping([*BODY * 9, "aten::sum", *BODY * 9])) == ()
     (row,) = analyzed(looping([*BODY * 10, "aten::sum", *BODY * 11]))

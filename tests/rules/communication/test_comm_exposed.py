@@ -9,7 +9,7 @@ import pytest
 
 from tests.builders import TraceBuilder
 from tests.builders.hardware import A100
-from tests.rules.judging import findings, skipped
+from tests.rules.judging import findings, report, skipped
 from tests.rules.loader.test_dataloader_bound import fires_in_a_table
 
 MEGA = 1_000_000
@@ -68,6 +68,13 @@ def test_more_communication_than_computation_cannot_all_be_hidden() -> None:
     assert finding.saving.wall_ns_per_step[1] == pytest.approx(1_000_000, rel=0.01)
 
 
+@pytest.mark.parametrize(("comm", "overlap", "bound"), [(8000, 4500, "communication"), (5000, 1600, "gpu-compute")])
+def test_links_that_are_busy_all_the_time_bound_a_step(comm: int, overlap: int, bound: str) -> None:
+    """Of 9.5 ms, collectives take 8 and the product 6; or collectives take less than it."""
+    (headline,) = report(ddp(overlap=overlap, comm=comm)).headlines
+    assert headline.bound == bound
+
+
 def test_says_why_it_cannot_judge() -> None:
     assert "no kernels that communicate" in (skipped(trap_marks_on_the_host(), RULE) or "")
     assert "at the same time" in (skipped(fires_in_a_table(), RULE) or "")
@@ -102,7 +109,7 @@ def test_collectives_that_take_equally_long_wait_for_nobody() -> None:
     assert "late rank" in finding.action.text, "the first of each step waits"
 
 
-def one_process(*, training: bool) -> TraceBuilder:
+def one_process(*, training: bool, kernel: str = "gemm") -> TraceBuilder:
     """A program drives two GPUs by itself: it copies the model from one to the other before each product."""
     trace = TraceBuilder(devices=(A100, A100))
     for number in range(4):
@@ -114,7 +121,8 @@ def one_process(*, training: bool) -> TraceBuilder:
             trace.launch_kernel(name, start + 200, 2000, at=start + 20 + 10 * device, device=device)
         trace.op("aten::mm", start + 150, 100)
         for device in (0, 1):
-            trace.launch_kernel("gemm", start + 2300, 6000, at=start + 160 + 10 * device, device=device)
+            trace.launch_kernel(kernel, start + 2300, 6000, at=start + 160 + 10 * device, device=device)
+        trace.launch("cudaDeviceSynchronize", start + 330, 8000)
         if training:
             trace.annotation("Optimizer.step#SGD.step", start + 300, 10)
     return trace
@@ -127,6 +135,22 @@ def test_a_process_with_several_gpus_has_no_ranks_that_could_be_late(*, training
     assert "late rank" not in finding.saving.basis.text
     assert finding.saving.decided_by is None or "ranks" not in finding.saving.decided_by.text
     assert ("DistributedDataParallel with one process per GPU" in finding.advice.text) is training
+
+
+def test_two_gpus_of_a_process_do_not_communicate_twice_as_long() -> None:
+    """A step of 9 ms has 2 ms of broadcasts on both GPUs at the same time, and without them 7 ms."""
+    (finding,) = findings(one_process(training=True), RULE)
+    assert finding.evidence[0].where[0].value == pytest.approx(2_000_000)
+    assert finding.saving is not None
+    assert finding.saving.wall_ns_per_step[1] == pytest.approx(2_000_000, rel=0.08)
+
+
+def test_two_gpus_of_a_process_do_not_compute_twice_as_long() -> None:
+    """A step has 6 ms of products on both GPUs beside 2 ms of broadcasts."""
+    program = one_process(training=True, kernel="ampere_sgemm_128x64_nn")
+    (finding,) = findings(program, "mixed-precision-unused")
+    assert "in fp32 for 6.0 ms per step" in finding.summary.text
+    assert "6.0 ms in matrix multiplications" in finding.summary.text
 
 
 def test_inference_has_no_gradients_to_exchange() -> None:

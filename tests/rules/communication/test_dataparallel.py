@@ -11,7 +11,7 @@ from tests.builders import TraceBuilder
 from tests.builders.hardware import A100
 from tests.builders.timeline import Stream, Work
 from tests.builders.training import Training
-from tests.rules.judging import findings, table
+from tests.rules.judging import findings, report, table
 from tests.rules.optimizer.test_redundant_passes import extra_passes
 
 WRAPPER = "DataParallel.forward"
@@ -69,6 +69,27 @@ def fires_on_two_gpus() -> TraceBuilder:
             loop.step()
             loop.host.wait(other)
     return loop.finish()
+
+
+def fires_on_collectives() -> TraceBuilder:
+    """NCCL sends the model to both GPUs and collects gradients: 3 and 2 of 10 ms, beside 4 ms of products on each."""
+    trace, length = TraceBuilder(devices=(A100, A100)), 10_000
+    for number in range(4):
+        start = number * length
+        trace.step(number, start, length)
+        trace.annotation(WRAPPER, start + 10, 400)
+        trace.op("Broadcast", start + 20, 100)
+        trace.op("aten::mm", start + 200, 100)
+        trace.annotation("Optimizer.step#SGD.step", start + 600, 10)
+        parts = (("Broadcast_RING_LL", 3000, 30), ("", 4000, 210), ("Reduce_Sum_f32_RING_LL", 2000, 450))
+        begin = start + 500
+        for name, dur, at in parts:
+            kernel = f"ncclDevKernel_{name}(ncclDevKernelArgsStorage<4096ul>)" if name else "ampere_sgemm_128x64_nn"
+            for device in (0, 1):
+                trace.launch_kernel(kernel, begin, dur, at=start + at + 8 * device, device=device)
+            begin += dur + 5
+        trace.launch("cudaDeviceSynchronize", start + 650, begin - start - 640)
+    return trace
 
 
 def fires_in_a_table() -> str:
@@ -171,6 +192,17 @@ def test_several_gpus_pay_for_copying() -> None:
     assert finding.summary.params["devices"] == 2
     assert "DistributedDataParallel" in finding.advice.text
     assert {place.name for place in finding.evidence[0].where} >= {"Broadcast", "Scatter", "Gather"}
+
+
+def test_collectives_are_what_the_wrapper_costs() -> None:
+    """DDP sends no model, and the products of 4 ms can hide the 2 ms of gradients."""
+    (finding,) = findings(fires_on_collectives(), RULE)
+    assert finding.saving is not None
+    assert finding.saving.wall_ns_per_step == pytest.approx((3_000_000, 5_000_000), rel=0.02)
+    assert "for 5.0 ms (50 % of the step) the GPUs only communicate" in finding.summary.text
+    every = {each.rule for each in report(fires_on_collectives()).findings}
+    assert RULE in every
+    assert "comm-exposed" not in every, "it says the same with less"
 
 
 def test_a_table_does_not_tell_how_many_gpus() -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from tests.builders import TraceBuilder
 from tests.builders.gloo import EVALUATION
+from tests.builders.hardware import A100
 from tests.builders.timeline import Host, Stream, Work, finish
 from tests.builders.values import micros
 from tests.reading import read_built
@@ -353,3 +354,37 @@ def test_a_framework_that_schedules_stages_gets_no_code() -> None:
     trace.python_function("megatron/core/pipeline_parallel/schedules.py(300): forward_step", 0, 5)
     (finding,) = findings(trace, RULE)
     assert not finding.code
+
+
+def in_turns(*, beside: int = 0) -> TraceBuilder:
+    """Halves of a model on two GPUs: the first computes for 2 ms, then the second for 3 ms and `beside` before that."""
+    trace, length = TraceBuilder(devices=(A100, A100)), 5200
+    for number in range(4):
+        start = number * length
+        trace.step(number, start, length)
+        trace.op("aten::mm", start + 5, 40)
+        trace.launch_kernel("ampere_sgemm_128x64_nn", start + 30, 2000, at=start + 10, device=0)
+        if beside:
+            trace.launch_kernel("ampere_sgemm_128x64_nn", start + 31, beside, at=start + 16, device=1)
+        trace.launch_kernel("ampere_sgemm_128x64_nn", start + 2035, 3000, at=start + 22, device=1)
+        sequence = {"sequence": number + 1}
+        trace.op("aten::mm", start + 46, 5, **sequence)
+        trace.op("autograd::engine::evaluate_function: MmBackward0", start + 52, 9, fwd_thread=1, **sequence)
+        trace.annotation("Optimizer.step#SGD.step", start + 62, 10)
+        trace.launch("cudaDeviceSynchronize", start + 80, 5000)
+    return trace
+
+
+def test_the_gpus_of_a_program_that_take_turns_do_not_wait_for_something_unknown() -> None:
+    found = report(in_turns())
+    (headline,) = found.headlines
+    assert headline.text.startswith("The GPUs of this program take turns: one waits for another for 2.0 of the 5.2 ms")
+    (finding,) = [each for each in found.findings if each.rule == "pipeline-bubble"]
+    assert "computes nothing for 2.0 ms of a step of 5.2 ms" in finding.summary.text
+    assert finding.saving is None
+
+
+def test_gpus_that_compute_at_the_same_time_take_no_turns() -> None:
+    found = report(in_turns(beside=1950))
+    assert "turns" not in found.headlines[0].text
+    assert not [each for each in found.findings if each.rule == "pipeline-bubble"]

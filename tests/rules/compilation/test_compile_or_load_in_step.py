@@ -81,8 +81,15 @@ def test_the_total_is_told_and_divided_for_the_saving() -> None:
     assert "40 ms in all" in finding.summary.text
     assert finding.saving is not None
     assert finding.saving.wall_ns_per_step == pytest.approx((0, 40_000_000 / 5), rel=0.01)
-    assert finding.evidence[0].observed == pytest.approx(40 / 68, rel=0.01)  # of the four steps after the first
+    assert finding.evidence[0].observed == pytest.approx(40 / 60, rel=0.01)  # of the four steps after the first
     assert finding.evidence[0].where[0].name == COMPILE
+
+
+def test_long_steps_do_not_compile_for_longer_than_they_take() -> None:
+    """One step of five compiles for 20 ms, and the first step is as short as the others."""
+    (finding,) = findings(compiling(lambda number: number == 2), RULE)
+    assert finding.evidence[0].observed == pytest.approx(20 / 40, rel=0.02), "of steps of 25 ms and three of 5 ms"
+    assert "4.0 ms per step on average" in finding.summary.text
 
 
 def test_compiling_in_each_step_goes_away() -> None:

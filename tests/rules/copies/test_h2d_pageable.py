@@ -39,6 +39,21 @@ def fires() -> TraceBuilder:
     return copying(BATCH, 4000)
 
 
+def offloaded(shape: tuple[int, int] = (4096, 4096)) -> TraceBuilder:
+    """Before each of two layers its weight of 32 MB is copied to the GPU, or something of another shape."""
+
+    def step(host: Host, stream: Stream, number: int) -> None:
+        for _ in range(2):
+            sizes = [list(shape), list(shape), []]
+            with host.op("aten::to"), host.op("aten::_to_copy"), host.op("aten::copy_", shapes=sizes):
+                host.copy("HtoD", 32 << 20, stream, dur=5600)
+            with host.op("aten::linear", shapes=[[1, 4096], [4096, 4096], []]):
+                compute(host, stream, 500)
+        host.wait(stream)
+
+    return looping(step)
+
+
 def fires_in_a_table() -> str:
     """Ten copies of 4 ms each."""
     return printed("Memcpy HtoD (Pageable -> Device)", "40.000ms", 10)
@@ -200,3 +215,15 @@ def test_rocm_is_skipped_with_the_reason() -> None:
 def test_edge_call_ns() -> None:
     assert findings(fires_in_a_table(), RULE, {"call_ns": 4_000_000}) == []
     assert findings(fires_in_a_table(), RULE, {"call_ns": 3_999_999})
+
+
+def test_weights_that_are_copied_in_each_pass_should_stay_on_the_gpu() -> None:
+    (finding,) = findings(offloaded(), RULE)
+    assert finding.action is not None
+    assert finding.action.text == "Keep the weights on the GPU"
+    assert finding.code is None
+    assert finding.saving is not None
+    assert finding.saving.wall_ns_per_step[1] == pytest.approx(2 * 5_600_000, rel=0.02), "all copies, at most"
+    (other,) = findings(offloaded((64, 131072)), RULE)
+    assert other.action is not None
+    assert "weights" not in other.action.text

@@ -84,3 +84,20 @@ def test_it_tells_launches_and_the_call_of_a_library() -> None:
 def test_edge_kernel_ns() -> None:
     assert findings(fires(), RULE, {"kernel_ns": 900_000})
     assert findings(fires(), RULE, {"kernel_ns": 900_001}) == []
+
+
+@pytest.mark.parametrize(("sorting", "found"), [(900, 1), (100, 0)])
+def test_sorting_is_told_what_takes_only_the_largest(sorting: int, found: int) -> None:
+    """torch.sort calls itself; its kernels are of a library."""
+    trace = TraceBuilder()
+    host, stream = Host(trace, at=10), Stream()
+    for number in range(3):
+        with host.annotation(f"ProfilerStep#{number}"):
+            with host.op("aten::sort", 3, 1), host.op("aten::sort", 2, 1):
+                host.launch(Work("void cub::DeviceRadixSortOnesweepKernel<float>", sorting), stream)
+            with host.op("aten::add", 1, 0):
+                host.launch(Work(ADDITION, 200), stream)
+            host.wait(stream)
+    told = [each for each in findings(finish(trace), RULE) if "torch.topk" in each.advice.text]
+    assert len(told) == found
+    assert all("takes 900 us per step (82 %" in each.summary.text for each in told)

@@ -111,3 +111,21 @@ def test_what_the_operators_take_is_told_where_it_is_much() -> None:
     assert "nothing has to be sorted" in finding.advice.text
     (other,) = findings(fires(), RULE)
     assert "work" not in other.summary.params
+
+
+@pytest.mark.parametrize(("experts", "found"), [(8, True), (40, False), (50_000, False)])
+def test_a_loop_over_experts_is_told_to_multiply_them_at_once(experts: int, *, found: bool) -> None:
+    """Tokens choose among experts, and for each of eight the program asks which ones did."""
+
+    def step(host: Host, stream: Stream, number: int) -> None:
+        with host.op("aten::topk", shapes=[[512, experts], [], [], [], []]):
+            compute(host, stream, 3000)
+        for _ in range(8):
+            select(host, stream)
+            host.work(300)
+            compute(host, stream, 100)
+        host.wait(stream)
+
+    (finding,) = findings(looping(step), RULE)
+    assert finding.action is not None
+    assert (finding.action.text == "Multiply all experts at once") is found

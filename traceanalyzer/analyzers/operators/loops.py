@@ -17,6 +17,7 @@ import numpy as np
 from traceanalyzer.report.message import Text
 from traceanalyzer.structure import gaps, host_activity, repeated_calls
 from traceanalyzer.structure.analysis import Analysis, Need
+from traceanalyzer.structure.autograd import engines
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.events import Occurrences, event_set
 from traceanalyzer.structure.host_tree import NodeKind
@@ -130,9 +131,13 @@ def _loops(context: Context) -> dict[_Place, list[_Run]]:
     runs = [run for period in range(1, LONGEST + 1) for run in _runs(siblings, period, covered)]
     first = np.array([run.turn[0] for run in runs], np.int64)
     loops: dict[_Place, list[_Run]] = {}
+    own_threads = context.cached(engines)
     for run, line in zip(runs, host_activity.lines_of_nodes(context, first), strict=True):
         operators = tuple(context.trace.names[context.host.name[node]] for node in run.turn)
-        parent = _parent_name(context, int(context.host.tree.parent[run.turn[0]]))
+        node = run.turn[0]
+        parent = _parent_name(context, int(context.host.tree.parent[node]))
+        if parent is None and int(context.host.tree.thread[node]) in own_threads:
+            continue  # the program's own functions run within evaluations there: this is what hooks of PyTorch do
         loops.setdefault((operators, parent, line), []).append(run)
     return loops
 

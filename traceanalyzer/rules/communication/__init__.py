@@ -211,7 +211,7 @@ def _longest(facts: Facts, rows: list[communication.CollectiveRow]) -> tuple[Cod
 
 def _sized_place(facts: Facts, row: communication.CollectiveRow) -> CodePlace:
     shapes = None if row.message_bytes is None else f"{row.message_bytes} B x {row.calls}"
-    return CodePlace("kernel", row.operation or "unknown", shapes, facts.per_step(row.total_ns), "ns")
+    return CodePlace("kernel", row.operation or "unknown", shapes, facts.in_collectives(row.total_ns), "ns")
 
 
 def _exposed(facts: Facts, limits: Limits) -> Drafts:
@@ -286,7 +286,7 @@ def _is_waiting(facts: Facts, ranks: Ranks, exposed: float) -> bool:
 def _named_place(facts: Facts, row: communication.CollectiveRow) -> CodePlace:
     """Collectives by their operation, else by who takes part."""
     name = row.operation or row.process_group or "unknown"
-    return CodePlace("kernel", name, value=facts.per_step(row.total_ns), unit="ns")
+    return CodePlace("kernel", name, value=facts.in_collectives(row.total_ns), unit="ns")
 
 
 def _hideable(facts: Facts, draft: Draft, kinds: Mapping[str, int], *, may_wait: bool) -> Draft:
@@ -294,7 +294,7 @@ def _hideable(facts: Facts, draft: Draft, kinds: Mapping[str, int], *, may_wait:
     params, summary = dict(draft.params), None
     if len(kinds) > 1:
         shown = list(kinds.items())[:_SHOWN]
-        params["kinds"] = tuple(_EXPOSED.text("kind")(kind=kind, time=facts.per_step(ns)) for kind, ns in shown)
+        params["kinds"] = tuple(_EXPOSED.text("kind")(kind=kind, time=facts.in_collectives(ns)) for kind, ns in shown)
         summary = _EXPOSED.text("summary-kinds")
     cure = _cure(facts, kinds)
     if program.is_one_process_of_several_gpus(facts):
@@ -378,7 +378,12 @@ def _many_on_devices(facts: Facts, limits: Limits) -> Drafts:
         return
     where = tuple(CodePlace("kernel", row.operation or "unknown", value=row.calls, unit="count") for row in rows[:5])
     saved = 0.0, _FEWER * exposed
-    params = {"calls": round(calls), "mean": time / every, "total": OfEvents(facts.per_step(time)), "exposed": exposed}
+    params = {
+        "calls": round(calls),
+        "mean": time / every,
+        "total": OfEvents(facts.in_collectives(time)),
+        "exposed": exposed,
+    }
     change = changes.CollectivesShorter(
         saved,
         _MANY.text("basis")(most=_FEWER),

@@ -10,18 +10,19 @@ from collections.abc import Sequence
 from math import fsum
 
 from traceanalyzer.analyzers import host
-from traceanalyzer.analyzers.communication import HostCollectives, data_parallel
+from traceanalyzer.analyzers.communication import Communication, HostCollectives, data_parallel
 from traceanalyzer.analyzers.optimizer import exchanges
 from traceanalyzer.analyzers.optimizer.autograd_passes import Passes
+from traceanalyzer.knowledge.collectives import bus_factor
 from traceanalyzer.knowledge.host_roles import BUFFERS
-from traceanalyzer.rules.engine import host_owners, idle_time
+from traceanalyzer.rules.engine import host_owners, idle_time, program
 from traceanalyzer.rules.engine.change import CollectivesShorter, HostTime
 from traceanalyzer.rules.engine.event_times import EventTimes
 from traceanalyzer.rules.engine.facts import OperatorFact, if_known
 from traceanalyzer.rules.engine.places import BACKWARD, of_operators
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Facts, Limits, Missing, OfEvents, page
 from traceanalyzer.structure.events import COMMUNICATION, EventSet
-from traceanalyzer.structure.typical import mean
+from traceanalyzer.structure.typical import mean, rows_of
 
 _WRAPPER = page("dataparallel")
 _BUBBLE = page("pipeline-bubble")
@@ -31,6 +32,8 @@ _SEARCH = page("ddp-unused-search")
 
 _WRAPPER_LEAST = 0.5
 """Own choice: what replaces the wrapper is not free either."""
+_MUCH_SENT = 0.05
+"""Share of a step in which devices only communicate from which on that is what the wrapper costs (own choice)."""
 _WRAPPER_NAME = "DataParallel.forward"
 _CODE_MANY = "model = torch.nn.parallel.DistributedDataParallel(model, device_ids=[local_rank])"
 
@@ -68,6 +71,9 @@ def _wrapper(facts: Facts, limits: Limits) -> Drafts:
     if not calls > limits["calls_per_step"]:
         return
     many = len(wrapper.devices) > 1
+    if many and (draft := _sent(facts, limits, wrapper, calls)) is not None:
+        yield draft
+        return
     time = facts.per_step(wrapper.spread_ns if many else wrapper.own_host_ns)
     yield Draft(
         (_WRAPPER.evidence(limits, "calls_per_step", calls, _parts(facts, wrapper)),),
@@ -78,6 +84,33 @@ def _wrapper(facts: Facts, limits: Limits) -> Drafts:
         advice=_WRAPPER.text("advice-many") if many else None,
         code=_CODE_MANY if many else None,
     )
+
+
+def _sent(facts: Facts, limits: Limits, wrapper: data_parallel.DataParallel, calls: float) -> Draft | None:
+    """The finding where collectives copy the model and collect gradients; None where they take next to nothing."""
+    found, own = facts.find("communication", Communication), facts.need_step_resources()
+    exposed = own.exposed_communication_ns or 0.0
+    if found is None or facts.step_share(exposed) < _MUCH_SENT:
+        return None
+    evidence = _WRAPPER.evidence(limits, "calls_per_step", calls, _parts(facts, wrapper))
+    params = {"devices": len(wrapper.devices), "time": exposed, "share": facts.step_share(exposed)}
+    summary, advice = _WRAPPER.text("summary-sent"), _WRAPPER.text("advice-many")
+    confidence = None if wrapper.is_marked else "B"
+    change = _without_sending(facts, found, exposed, len(wrapper.devices))
+    return Draft((evidence,), change, params, confidence=confidence, summary=summary, advice=advice, code=_CODE_MANY)
+
+
+def _without_sending(facts: Facts, found: Communication, exposed: float, devices: int) -> CollectivesShorter:
+    """The step without broadcasts of the model, and at best with gradients that travel beside the backward pass."""
+    sent, collected = (
+        facts.in_collectives(fsum(row.total_ns for row in rows_of(found) if row.operation == kind))
+        for kind in ("broadcast", "reduce")
+    )
+    beyond = max(0.0, (bus_factor("all_reduce", devices) or 1.0) - 1)  # what all get takes longer than what one gets
+    computing = (facts.need_step_resources().gpu_ns or 0.0) - exposed
+    least = max(0.0, min(exposed, sent) - beyond * collected)
+    saved = least, min(exposed, max(least, sent + min(collected, computing)))
+    return CollectivesShorter(saved, _WRAPPER.text("basis-sent")(), saved, {COMMUNICATION: exposed}, may_wait=False)
 
 
 def _parts(facts: Facts, wrapper: data_parallel.DataParallel) -> tuple[CodePlace, ...]:
@@ -117,7 +150,10 @@ def _wrapper_in_table(facts: Facts, limits: Limits) -> Drafts:
 
 def _bubble(facts: Facts, limits: Limits) -> Drafts:
     pipeline = facts.need("passes", Passes).pipeline
-    if pipeline is None or pipeline.waiting_ns <= pipeline.other_ns:
+    if pipeline is None:
+        yield from _turns(facts, limits)
+        return
+    if pipeline.waiting_ns <= pipeline.other_ns:
         return
     time = mean(pipeline.waiting_ns, pipeline.steps)
     share = time / facts.step_ns
@@ -133,6 +169,19 @@ def _bubble(facts: Facts, limits: Limits) -> Drafts:
     code = (_BUBBLE.code or "").replace("n_microbatches=16", f"n_microbatches={2 * pipeline.micro_batches}")
     evidence = _BUBBLE.evidence(limits, "waiting_share", share, where)
     yield Draft((evidence,), _shorter_bubble(facts, pipeline, time), params, ceiling="high", code=code)
+
+
+def _turns(facts: Facts, limits: Limits) -> Drafts:
+    """Parts of a model on several GPUs of one process, of which one computes at a time."""
+    time = idle_time.of_turns(facts)
+    share = facts.step_share(time)
+    if share <= limits["waiting_share"] or not program.trains(facts):
+        return
+    place = CodePlace("time", "pending", None, time, "ns", label=_BUBBLE.text("waits")())
+    evidence = _BUBBLE.evidence(limits, "waiting_share", share, (place,), subject=_BUBBLE.text("subject-turns")())
+    params = {"time": time, "share": share, "step": facts.step_ns, "busy": facts.resources.gpu_ns or 0.0}
+    title, summary, advice = (_BUBBLE.text(f"{name}-turns") for name in ("title", "summary", "advice"))
+    yield Draft((evidence,), None, params, severity="high", title=title, summary=summary, advice=advice)
 
 
 def _shorter_bubble(facts: Facts, pipeline: exchanges.Pipeline, time: float) -> HostTime | CollectivesShorter:

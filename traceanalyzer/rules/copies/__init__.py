@@ -86,7 +86,7 @@ def _pageable_in_trace(facts: Facts, limits: Limits) -> Drafts:
     advice = None if program.has_loader(facts) else _PAGEABLE.text("advice-own")
     if program.all_pinned(facts):
         advice = _PAGEABLE.text("advice-pinned")
-    yield Draft(
+    draft = Draft(
         (_PAGEABLE.evidence(limits, "copy_share", share, where),),
         _from_pinned_memory(facts, rows, exposed, pinned),
         params,
@@ -95,6 +95,16 @@ def _pageable_in_trace(facts: Facts, limits: Limits) -> Drafts:
         advice=advice,
         code=_CODE_PINNED if advice else None,
     )
+    yield _of_weights(draft, rows, exposed) if program.copies_weights(facts) else draft
+
+
+def _of_weights(draft: Draft, rows: Sequence[copies.Copy], exposed: float) -> Draft:
+    """The draft about weights of a model that is kept on the CPU: no copies at best, else pinned memory."""
+    least, time = draft.change.direct[0] if draft.change else 0.0, fsum(row.time_ns for row in rows)
+    claims = {row.events: exposed * row.time_ns / time for row in rows}
+    change = DeviceWork((least, exposed), _PAGEABLE.text("basis-weights")(), (least, exposed), claims)
+    summary, advice = _PAGEABLE.text("summary-weights"), _PAGEABLE.text("advice-weights")
+    return replace(draft, change=change, summary=summary, advice=advice, code="")
 
 
 def _from_pinned_memory(facts: Facts, rows: Sequence[copies.Copy], exposed: float, pinned: float) -> DeviceWork:

@@ -5,7 +5,7 @@ The classes in `change` say what each change edits.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from math import fsum
 
@@ -97,14 +97,26 @@ class Resolver:
         collectives = self.rows(COMMUNICATION)
         if collectives is None:
             return ()
-        rows, device = collectives.device, self.context.trace.device
+        rows = collectives.device
+        duration, exposed = self.context.trace.device.dur_ns[rows], np.zeros(len(rows), np.int64)
+        total = 0.0
+        for own, alone in self._exposed_of_devices(rows):
+            exposed[own] = alone
+            # the time per step is that of one device: others of the same process communicate beside it
+            total = max(total, mean(float(alone[self._counted[rows[own]] > 0].sum()), self._steps))
+        left = np.ceil(duration - exposed * (1 - _left(ns + gone, total))).astype(np.int64)
+        return (edits.ScaleEdit(rows, 0.0, left),)
+
+    def _exposed_of_devices(self, rows: I64) -> Iterator[tuple[I64, I64]]:
+        """By device, which of some rows are its own, and for how many ns each of them runs alone on it."""
+        device = self.context.trace.device
         is_other = np.ones(len(device), np.bool_)
         is_other[rows] = False
-        busy = Intervals.union(device.start_ns[is_other], device.end_ns[is_other])
-        exposed = device.dur_ns[rows] - busy.within(device.start_ns[rows], device.end_ns[rows])
-        total = mean(float(exposed[self._counted[rows] > 0].sum()), self._steps)
-        left = np.ceil(device.dur_ns[rows] - exposed * (1 - _left(ns + gone, total))).astype(np.int64)
-        return (edits.ScaleEdit(rows, 0.0, left),)
+        for number, own in members(device.device[rows]):
+            others = is_other & (device.device == number)
+            busy = Intervals.union(device.start_ns[others], device.end_ns[others])
+            start, end = device.start_ns[rows[own]], device.end_ns[rows[own]]
+            yield own, end - start - busy.within(start, end)
 
     def _on_device(
         self, change: DeviceWork | StartsEarlier, ns: float, gone: Mapping[EventSet, float]
@@ -335,8 +347,9 @@ class Resolver:
         return duration
 
     def _device_ns(self, rows: I64) -> float:
-        """Time of device events in ns per step."""
-        return mean(float(self._counted[rows].sum()), self._steps)
+        """Time of device events in ns per step; of devices, which work at the same time, that of the longest."""
+        device = self.context.trace.device.device[rows]
+        return mean(float(max((self._counted[rows[own]].sum() for _, own in members(device)), default=0)), self._steps)
 
     @cached_property
     def _working_ns(self) -> float:

@@ -18,7 +18,7 @@ from traceanalyzer.rules.engine.facts.sources import is_partial
 from traceanalyzer.structure.events import EventSet
 from traceanalyzer.structure.idle_times import IdleTime
 from traceanalyzer.structure.recording import Recording
-from traceanalyzer.structure.typical import mean
+from traceanalyzer.structure.typical import beside_another_ns, mean
 
 _ONLY_WARM_UP = Text(
     "idle-only-warm-up",
@@ -45,6 +45,8 @@ _OFTEN = 0.05
 """Own choice: one wait for twenty launches; programs that read nothing but a loss have one for hundreds."""
 _MANY = 20
 """Own choice: fewer waits per step have separate findings and are removed one by one."""
+_TURNS = 0.5
+"""Share of the time in which launched work waits that another device must work for, to be the reason (own choice)."""
 STACKS = 5
 """Most by which recording stacks slows the host down: two to five times, by PyTorch's issues about with_stack."""
 
@@ -120,6 +122,16 @@ class IdleDevice(msgspec.Struct, frozen=True):
         later = sum(row.later_ns for row in rows)
         first = fsum(row.time_ns for row in rows) - later
         return max(0.0, first - mean(later, self.idle.later_steps)) if self.idle.later_steps else 0.0
+
+
+def of_turns(facts: Facts) -> float:
+    """Idle time per step in ns in which launched work most likely waits for another device of the program; 0 if none.
+
+    Such are the parts of a model on several GPUs of one process, each of which waits for what the one before computes.
+    """
+    pending = facts.idle_per_step("pending")
+    beside = 0.0 if facts.model is None else min(pending, beside_another_ns(facts.model.context))
+    return beside if beside >= _TURNS * pending else 0.0
 
 
 def enough(facts: Facts, events: float) -> StepIdle:

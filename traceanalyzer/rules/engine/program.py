@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from math import prod
 
 from traceanalyzer.analyzers.communication import Communication
 from traceanalyzer.analyzers.compilation import CompiledCode
@@ -228,6 +229,14 @@ def begins_cold(facts: Facts) -> bool:
     return recording.first_calls_ns >= _BEGINS_COLD * facts.step_ns > 0
 
 
+_WITH_WEIGHTS = frozenset({"aten::linear", "aten::conv1d", "aten::conv2d", "aten::conv3d"})
+"""Operators whose second input is a layer's weight."""
+_EXPERTS = range(4, 513)
+"""Own choice: numbers of experts; a choice among more is one of tokens."""
+_MOST_EXPERTS = 0.5
+"""Part of the experts for which a size is asked for, if a loop goes over them (own choice: no token may choose one)."""
+
+
 def start_up(facts: Facts) -> tuple[float, float] | None:
     """Loading and compiling of a recording of one typical step, and its length, in ns, if that is most of it.
 
@@ -284,3 +293,21 @@ def share_of_recording(facts: Facts, share: float) -> float:
     if not waited or recording is None or recording.steps_from != WHOLE:
         return share
     return share * facts.step_ns / (facts.step_ns + waited)
+
+
+def copies_weights(facts: Facts) -> bool:
+    """Whether most of what copies bring has the shapes of weights of layers: a model that is kept on the CPU."""
+    shaped = if_known(lambda: facts.shaped)
+    weights = {row.inputs.shape(1) for row in shaped if row.name in _WITH_WEIGHTS} - {None}
+    copied = [(row.device_self_ns, row.inputs.shape(0) in weights) for row in shaped if row.name == "aten::copy_"]
+    of_weights = sum(ns for ns, is_weight in copied if is_weight)
+    return 2 * of_weights > sum(ns for ns, _ in copied)
+
+
+def loops_over_experts(facts: Facts) -> bool:
+    """Whether operators that wait for a size are called for about each expert that tokens choose among."""
+    shaped = if_known(lambda: facts.shaped)
+    chosen = [(row.inputs.shape(0) or (0,), row.calls) for row in shaped if row.name == "aten::topk"]
+    experts = sum(last * calls for (*tokens, last), calls in chosen if last in _EXPERTS and prod(tokens) > 1)
+    sized = sum(row.calls for row in if_known(lambda: facts.operators) if row.name == "aten::nonzero")
+    return sized >= _MOST_EXPERTS * experts > 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
@@ -172,8 +171,7 @@ def _where(facts: Facts, prices: Prices | None, change: StepChange | None) -> tu
 
 def _with_recorded_times(facts: Facts, draft: Draft, places: Sequence[Selection]) -> Draft:
     """The draft whose texts say the time per step of the events that its change is about, as they were recorded."""
-    times = [each.ns_per_step for each in places if each.name == places[0].name and each.ns_per_step is not None]
-    recorded = math.fsum(times) if times else None
+    recorded = where.ns_per_step(places)
     params = {
         key: value.recorded(recorded, facts.step_ns) if isinstance(value, OfEvents) else value
         for key, value in draft.params.items()

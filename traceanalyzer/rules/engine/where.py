@@ -86,6 +86,16 @@ def _with_times(entry: Selection, start: I64, length: I64, least: int, left: int
     )
 
 
+def ns_per_step(found: Sequence[Selection]) -> float | None:
+    """Time per step of the events of a finding in ns: of those of the first name; None if none is in a typical step.
+
+    Threads take turns for a step, but devices work at the same time: of several, the one with most time counts.
+    """
+    own = [each for each in found if each.name == found[0].name and each.ns_per_step is not None]
+    together = max if all(each.device is not None for each in own) else fsum
+    return together([each.ns_per_step or 0.0 for each in own]) if own else None
+
+
 def explained(summary: Message, saving: Saving | None, found: Sequence[Selection]) -> Message:
     """The sentence of a finding; with what else is saved where events of a device save more than they take."""
     taken = fsum(each.ns_per_step or 0.0 for each in found if each.kind == "device")

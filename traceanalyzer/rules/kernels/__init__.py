@@ -16,6 +16,7 @@ from traceanalyzer.knowledge.kernel_classes import KernelClass, is_generated, ke
 from traceanalyzer.rules.engine import processor, program
 from traceanalyzer.rules.engine.change import StepChange
 from traceanalyzer.rules.engine.event_times import EventTimes
+from traceanalyzer.rules.engine.facts import if_known
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Facts, Limits, Missing, page
 from traceanalyzer.rules.kernels import (
     attention,
@@ -50,6 +51,10 @@ _CALLS = {
     KernelClass.SORTING: "torch.sort, torch.cumsum",
 }
 """Calls of torch that do the work of a class of kernels."""
+_MOST_SORTED = 0.9
+"""Greatest part of sorting that taking the largest saves (own choice, not measured)."""
+_SORTS = frozenset({"aten::sort", "aten::argsort", "aten::msort"})
+"""Operators that sort all values."""
 _LIVES_ON_OCCUPANCY = frozenset(
     kind.value
     for kind in (
@@ -140,6 +145,7 @@ def _counts(row: analysis.Kernel, limits: Limits) -> bool:
 
 
 def _dominates(facts: Facts, limits: Limits) -> Drafts:
+    yield from _sorts(facts, limits)
     row = min(facts.kernels, key=lambda kernel: (-kernel.total_ns, kernel.name))
     busy = facts.busy_share
     if _OF_LIBRARY.search(row.name):
@@ -165,6 +171,19 @@ def _dominates(facts: Facts, limits: Limits) -> Drafts:
     summary = None if configuration else _DOMINATES.text("summary-unknown")
     advice = _DOMINATES.text("advice-library") if row.kind in _CALLS else None
     yield Draft(evidence, None, params, "low", summary=summary, advice=advice)
+
+
+def _sorts(facts: Facts, limits: Limits) -> Drafts:
+    """Sorting, of which a program often uses only the largest values."""
+    rows = [row for row in if_known(lambda: facts.operators) if row.name in _SORTS]
+    work = EventTimes.on_device(facts, ((row.events, row.device_self_ns) for row in rows))
+    if work.share <= limits["gpu_share"] or facts.busy_share <= limits["busy_share"]:
+        return
+    title, summary, advice = (_DOMINATES.text(f"{name}-sort") for name in ("title", "summary", "advice"))
+    evidence = _DOMINATES.evidence(limits, "gpu_share", work.share, work.places, subject=_DOMINATES.text("sorting")())
+    change = work.shorter((0.0, _MOST_SORTED), _DOMINATES.text("basis-sort")(most=_MOST_SORTED))
+    figures = work.figures()
+    yield Draft((evidence,), change, figures, confidence="C", title=title, summary=summary, advice=advice)
 
 
 def _configuration(facts: Facts, kernel: str) -> dict[str, str]:

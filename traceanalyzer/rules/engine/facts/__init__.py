@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from traceanalyzer.analyzers import kernels, operators
 from traceanalyzer.analyzers.capture import Capture
+from traceanalyzer.analyzers.communication import Communication
 from traceanalyzer.analyzers.compilation import CompiledCode
 from traceanalyzer.analyzers.compilation.logged import LogFigures
 from traceanalyzer.analyzers.idle import Idle
@@ -250,17 +251,23 @@ class Facts(msgspec.Struct, frozen=True, dict=True):
         return min(self.per_step(total_ns), computing * total_ns / computed, busy)
 
     def in_collectives(self, total_ns: float) -> float:
-        """Time of collectives on devices of the typical steps, per step; never more than the step has of it."""
+        """Time of collectives of the typical steps, per step and device; never more than the step has of it."""
         most = self.resources.communication_ns
-        own = self.per_step(total_ns)
+        own = self.per_step(total_ns) / self._communicating_devices
         return own if most is None else min(own, most)
+
+    @property
+    def _communicating_devices(self) -> int:
+        """How many devices communicate in one recording: sums over events are of all of them, a step is of one."""
+        found = None if "ranks" in self.results else self.find("communication", Communication)
+        return 1 if found is None else max(1, len(found.devices))
 
     def _without_communication(self, busy: float, total: int) -> tuple[float, float]:
         """Time per step in which the device does more than communicate, and the sum of what it does then."""
         own = self.step_resources
         if own is None or not own.communication_ns:
             return busy, total
-        computed = total - own.communication_ns * self.steps
+        computed = total - own.communication_ns * self.steps * self._communicating_devices
         return (busy - (own.exposed_communication_ns or 0.0), computed) if computed > 0 else (busy, total)
 
     @cached_property
@@ -420,17 +427,8 @@ class Facts(msgspec.Struct, frozen=True, dict=True):
 def _from_trace(row: operators.Operator | operators.OperatorByShape) -> OperatorFact:
     """The operator of a trace."""
     shapes, types = (row.input_shapes, row.input_types) if isinstance(row, operators.OperatorByShape) else (None, None)
-    return OperatorFact(
-        name=row.name,
-        shapes=shapes or None,
-        types=types or None,
-        calls=row.calls,
-        device_self_ns=row.device_self_ns,
-        device_total_ns=row.device_total_ns,
-        host_self_ns=row.host_self_ns,
-        host_total_ns=row.host_total_ns,
-        beside_ns=row.beside_ns,
-    )
+    on_device, on_host = (row.device_self_ns, row.device_total_ns), (row.host_self_ns, row.host_total_ns)
+    return OperatorFact(row.name, shapes or None, types or None, row.calls, *on_device, *on_host, row.beside_ns)
 
 
 def _from_table(row: TableRow) -> OperatorFact:

@@ -33,6 +33,7 @@ from traceanalyzer.rules.engine.headlines.unusual import (
     unusual,
     with_late_start,
     with_sharing,
+    with_turns,
 )
 from traceanalyzer.simulation.critical_path import CriticalPath
 from traceanalyzer.structure.recording import Recording
@@ -143,7 +144,7 @@ def headline(facts: Facts, combined: Combined | None, part: Removable | None = N
     if facts.table is not None and facts.table.tool is not None:
         return _headline(facts, other_tools.verdict(facts, facts.table), facts.resources, combined)
     found = unusual(facts) or _with_device_alone(facts, with_part(facts, _usual(facts), part))
-    found = with_late_start(facts, with_sharing(facts, found))
+    found = with_late_start(facts, with_sharing(facts, with_turns(facts, found)))
     found = _with_cut(facts, with_outside(facts, _with_communication(facts, found)))
     return _headline(facts, found, facts.resources, combined, shares(facts))
 

@@ -8,10 +8,16 @@ from math import fsum
 
 from traceanalyzer.analyzers.kernels.classes import KernelClasses
 from traceanalyzer.analyzers.kernels.sm_fill import SmFill
-from traceanalyzer.knowledge.kernel_classes import KernelClass, kernel_class, operator_class
+from traceanalyzer.knowledge.kernel_classes import (
+    KernelClass,
+    generated,
+    is_product_of_a_row,
+    kernel_class,
+    operator_class,
+)
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.rules.engine import program
-from traceanalyzer.rules.engine.facts import Facts
+from traceanalyzer.rules.engine.facts import Facts, if_known
 from traceanalyzer.rules.engine.headlines.step_bound import StepBound
 
 MOST = 0.5
@@ -186,6 +192,8 @@ def has_few_rows(facts: Facts) -> bool:
     times, _ = _by_class(facts)
     rows = [row for row in fill.rows if row.grid != _ONE_BLOCK and kernel_class(row.kernel) in _OF_ROWS]
     few = sum(row.total_ns for row in rows)
+    made = ((generated(row.name), row.total_ns) for row in if_known(lambda: facts.kernels))
+    few += sum(ns for kernel, ns in made if kernel is not None and is_product_of_a_row(kernel))
     return few > MOST * work_times(times)[0]
 
 

@@ -151,7 +151,7 @@ _UNEXPLAINED = Text(
     "The trace does not show why the GPU idles {part:part} of {unit}.",
     note="unit is in the genitive: each step",
 )
-_LATE = Text(
+LATE = Text(
     "headline-typical-late-2",
     "Something outside the trace blocks the GPU for {part:part} of {unit}.",
     note="unit is in the genitive: each step",
@@ -171,7 +171,7 @@ _PAUSES = Text(
     "The GPU pauses between kernels that are already queued: {part:part} of {unit}.",
     note="unit is in the genitive: each step",
 )
-_BLOCKED = Text(
+BLOCKED = Text(
     "detail-blocked",
     "Work was launched meanwhile, but waits for something that the trace does not show, such as another stream or "
     "rank.",
@@ -179,7 +179,7 @@ _BLOCKED = Text(
 _ALSO_UNEXPLAINED = Text(
     "detail-unexplained", "The trace does not explain {part:part}.", note="part is idle time of the GPU of a step"
 )
-_ALSO_PENDING = Text(
+ALSO_PENDING = Text(
     "detail-pending-2",
     "For {part:part} kernels are queued, but something outside the trace blocks them, such as another stream or rank.",
     note="part is idle time of the GPU of a step",
@@ -190,7 +190,7 @@ _GRAPHS = Text(
     note="graphs are CUDA graphs or HIP graphs",
 )
 _OF_LOSS = {"input": _INPUT, "host": HOST, "communication": _COMMUNICATION, "start-up": _LOADING}
-_SHOWN = (_EARLIER, "unrecorded_work"), (_PAUSES, "device_gap"), (_LATE, "pending"), (_UNEXPLAINED, "unknown pending")
+_SHOWN = (_EARLIER, "unrecorded_work"), (_PAUSES, "device_gap"), (LATE, "pending"), (_UNEXPLAINED, "unknown pending")
 """Texts about idle time that no resource causes, with the causes; of equal times the first."""
 IN_PYTHON = Text("headline-cpu-python", "it is in Python between operators", "it is the CPU")
 _CAUSES = {
@@ -292,7 +292,7 @@ def _of_waiting_gpu(facts: Facts, recording: Recording, own: StepResources) -> S
         if idle < WORTH * step:
             return _with_device(facts, own, StepBound("none", _NOTHING(step=step, **said), time / step))
         found = _with_device(facts, own, StepBound("none", text(part=(idle, step), **said), None))
-        return found.and_says(_BLOCKED) if text is _LATE else found
+        return found.and_says(BLOCKED) if text is LATE else found
     if bound == "host" and _computing_ns(own) >= _COMPUTING * step:
         return _of_busy_gpu(facts, recording, own)
     if bound == "communication":  # as the shares say: the device communicates, or is idle
@@ -307,14 +307,18 @@ def _of_waiting_gpu(facts: Facts, recording: Recording, own: StepResources) -> S
     unknown = facts.idle_per_step("unknown", "pending")
     if unknown >= WORTH * step:
         is_pending = 2 * facts.idle_per_step("pending") > unknown
-        found = found.and_says(_ALSO_PENDING if is_pending else _ALSO_UNEXPLAINED, part=(unknown, step))
+        found = found.and_says(ALSO_PENDING if is_pending else _ALSO_UNEXPLAINED, part=(unknown, step))
     return found
 
 
 def _of_busy_gpu(facts: Facts, recording: Recording, own: StepResources) -> StepBound:
-    """The headline of a device that works nearly all the time: it mostly computes, or it mostly communicates."""
+    """The headline of a device that works nearly all the time: it mostly computes, or it mostly communicates.
+
+    Links that carry something nearly all the time bound a step, too, although computation hides much of that.
+    """
     step, compute, communication = own.step_ns, _computing_ns(own), own.exposed_communication_ns or 0.0
-    if communication > compute:
+    whole = own.communication_ns or 0.0
+    if communication > compute or (whole > max(compute, BUSY * step) and communication >= WORTH * step):
         message = _COMMUNICATION(part=(communication, step), unit=unit(recording))
         return _with_device(facts, own, StepBound("communication", message, communication / step))
     found = _of_decode(recording, compute, step) or _of_work(facts, recording, compute, step)

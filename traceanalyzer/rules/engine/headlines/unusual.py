@@ -11,18 +11,32 @@ from traceanalyzer.analyzers.waits import Synchronizations
 from traceanalyzer.knowledge import marks
 from traceanalyzer.knowledge.first_match import finds
 from traceanalyzer.report.message import Text
-from traceanalyzer.rules.engine import program
+from traceanalyzer.rules.engine import idle_time, program
 from traceanalyzer.rules.engine.facts import Facts, if_known
 from traceanalyzer.rules.engine.headlines import little_work, printed
 from traceanalyzer.rules.engine.headlines.kind_of_work import MOST
 from traceanalyzer.rules.engine.headlines.step_bound import StepBound, unit
-from traceanalyzer.rules.engine.headlines.typical import BUSY, WORTH
+from traceanalyzer.rules.engine.headlines.typical import ALSO_PENDING, BLOCKED, BUSY, LATE, WORTH
 from traceanalyzer.structure.recording import Recording
 
 _is_call = finds(r"^(cuda|hip|cu|musa)[A-Z]")
 _HARDLY = 0.05
 """Greatest share of a step in waits for the device with which it is done when the host is (own choice)."""
 
+_TURNS = Text(
+    "headline-turns",
+    "The GPUs of this program take turns: one waits for another for {part:part} of {unit}.",
+    note="unit is in the genitive: each step",
+)
+_TURNS_WHY = Text(
+    "detail-turns",
+    "Work was launched for it meanwhile, but most likely needs what another GPU computes, such as earlier layers.",
+)
+_ALSO_TURNS = Text(
+    "detail-also-turns",
+    "For {part:part} kernels are queued, and most likely wait for another GPU of this program.",
+    note="part is idle time of the GPU of a step",
+)
 _CAPTURE = Text(
     "headline-capture-2",
     "No verdict: this is the capture of graphs, in which no kernels run.",
@@ -132,6 +146,21 @@ def with_sharing(facts: Facts, found: StepBound) -> StepBound:
         return found
     part = facts.per_step(runs.beyond_ns), facts.step_ns
     return found.qualified(_SHARED, part=part, runs=runs.stretched, names=runs.names, beyond=runs.median_beyond_ns)
+
+
+def with_turns(facts: Facts, found: StepBound) -> StepBound:
+    """Say of launched work that waits which other GPU of the program it waits for, rather than something unknown."""
+    time = idle_time.of_turns(facts)
+    if not time:
+        return found
+    part = time, facts.step_ns
+    others = tuple(each for each in found.details if each.id not in (ALSO_PENDING.id, BLOCKED.id))
+    if found.message.id == LATE.id:
+        message = _TURNS(part=part, unit=unit(facts.find("recording", Recording)))
+        return replace(found, message=message, details=others).and_says(_TURNS_WHY)
+    if len(others) == len(found.details):
+        return found
+    return replace(found, details=others).and_says(_ALSO_TURNS, part=part)
 
 
 def unusual(facts: Facts) -> StepBound | None:
