@@ -46,7 +46,7 @@ def test_on_a_cpu_a_part_replaces_an_operator_that_takes_no_longer() -> None:
 
 def test_on_a_cpu_a_part_that_is_most_of_a_step_replaces_the_kind_of_its_arithmetic() -> None:
     assert sentence(beside_training.fires()).startswith("Limited by the CPU: mostly a validation without gradients, ")
-    assert sentence(values.fires_on_statistics()).startswith("Limited by the CPU: mostly computing and reading single ")
+    assert sentence(values.fires_on_statistics()).startswith("Limited by the CPU: mostly statistics with aten::")
     assert sentence(preprocessing.fires_on_a_cpu()).endswith("of each step; preparing inputs 1.0 ms.")
 
 

@@ -33,6 +33,8 @@ _NEAR = 0.1
 """Share by which leaving out decimals may change an estimate, or its interval be narrow (own choice)."""
 _WHOLE_COUNT, _ANY_COUNT = 9.95, 0.1
 """Mean numbers of things from which on they are written without decimals, and with one (own choice)."""
+_UP = 1 + 1e-12
+"""Factor by which numbers in the middle of two are rounded up, as people do: 7.05 is 7.0499999999999998 in binary."""
 _NO_DECIMAL = 0.005
 """Greatest distance to a whole number, as a share of it, that is nothing in three significant digits."""
 
@@ -127,7 +129,7 @@ def plain_size(value: float) -> str:
 def _plain(value: float, units: tuple[tuple[int, str], ...]) -> str:
     scaled = ((value / factor, symbol, factor == 1) for factor, symbol in units)
     number, symbol, is_smallest = next(each for each in scaled if abs(round(each[0], 1)) >= 1 or each[2])
-    return f"{number:,.{0 if is_smallest or abs(number) >= 9.95 else 1}f} {symbol}"
+    return f"{number:,.0f} {symbol}" if is_smallest or abs(number) >= 9.95 else f"{number * _UP:,.1f} {symbol}"
 
 
 def whole_time(value: float) -> str:

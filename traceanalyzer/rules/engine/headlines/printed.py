@@ -29,7 +29,13 @@ from traceanalyzer.rules.engine.headlines.kind_of_work import (
     moving_of,
     work_times,
 )
-from traceanalyzer.rules.engine.headlines.named_operators import HOST, of_pauses, with_operators, with_work_of_gpu
+from traceanalyzer.rules.engine.headlines.named_operators import (
+    HOST,
+    of_pauses,
+    with_collectives,
+    with_operators,
+    with_work_of_gpu,
+)
 from traceanalyzer.rules.engine.headlines.step_bound import StepBound, unit
 from traceanalyzer.rules.engine.headlines.typical import BUSY, WORTH
 from traceanalyzer.rules.engine.headlines.whole_runs import MIXED, NO_COLUMNS, NOT_PRINTED
@@ -218,7 +224,7 @@ def verdict(facts: Facts, times: Mapping[str, float], texts: Mapping[str, Text])
     message = _sentence(facts, bound, texts)(**said)
     found = StepBound("gpu-compute" if bound in _ANY_WORK else bound, message, large[bound] / step)
     if texts is WITHOUT_GPU:
-        return _on_cpu(facts, found, said)
+        return with_collectives(_on_cpu(facts, found, said), said, large.get("communication", 0.0))
     if texts is _AT_LEAST:
         found = found.and_says(_MAY_BE_WAITS)
     return found.qualified(_TO_DO[bound]) if bound in _TO_DO else found
