@@ -171,9 +171,9 @@ _NO_HOST_COLLECTIVES = Text(
     "No verdict without the CPU's time; collectives take {time:ns} of the GPU's {busy:ns} per step.",
 )
 _CPU_ONLY_WAITS = Text(
-    "headline-table-cpu-only-waits-2",
-    "The GPU was not recorded: the CPU waits for it {part:part} of each step in {call}.",
-    note="call is the name of a runtime call, such as cudaDeviceSynchronize; part reads: 7 of the 10 s",
+    "headline-table-cpu-only-waits-3",
+    "The GPU was not recorded: the CPU waits for it {part:part} of {unit} in {call}.",
+    note="unit is in the genitive: each step; call is a runtime call, such as cudaDeviceSynchronize",
 )
 _CPU_ONLY = Text(
     "headline-table-cpu-only-2",
@@ -368,7 +368,7 @@ def _of_waits(facts: Facts) -> Message | None:
     if not waits or time < WORTH * facts.step_ns:
         return None
     call = max(waits, key=lambda row: row.self_cpu_ns or 0).name
-    return _CPU_ONLY_WAITS(part=(time, facts.step_ns), call=call)
+    return _CPU_ONLY_WAITS(part=(time, facts.step_ns), unit=_unit(facts), call=call)
 
 
 def _has_device_times(facts: Facts) -> bool:
