@@ -94,5 +94,6 @@ def test_a_table_shows_no_loops() -> None:
 def test_linear_layers_and_losses_of_the_loop_remain() -> None:
     (finding,) = findings(fires_on_a_language_model(), RULE)
     assert "torch.nn.GRU" in finding.advice.text
+    assert "torch.nn.GRU" in (finding.code or "")
     assert finding.saving is not None
     assert finding.saving.direct_ns_per_step == pytest.approx((0.25 * 64 * 160_000, 64 * 160_000), rel=0.02)

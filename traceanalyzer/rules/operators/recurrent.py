@@ -86,7 +86,8 @@ def _cell(facts: Facts, row: loops.Repeat, cell: str, limits: Limits) -> Drafts:
         "time": OfEvents(time),
         "step": facts.step_ns,
     }
-    yield Draft((_PAGE.evidence(limits, "turns", row.most_turns, (where,)),), change, params, ceiling="high")
+    code = f"outputs, state = {params['layer']}(input_size, hidden_size)(sequence)  # instead of a cell in a loop"
+    yield Draft((_PAGE.evidence(limits, "turns", row.most_turns, (where,)),), change, params, ceiling="high", code=code)
 
 
 RULES = (_PAGE.rule(trace=_cells),)
