@@ -54,6 +54,7 @@ def test_a_part_for_which_the_gpu_waits_replaces_python_code() -> None:
     idles = "so the GPU idles 2.3 of the 4.3 ms."
     assert sentence(preprocessing.fires()) == f"Limited by the CPU: preparing inputs takes 2.3 ms, {idles}"
     assert "preparing inputs" not in sentence(preprocessing.fires_in_a_pipeline())
+    assert "CPU: reading single values takes " in sentence(values.one_by_one(60, kernel=1, think=100))
 
 
 def test_a_printed_table_keeps_its_sentence() -> None:
