@@ -7,6 +7,7 @@ from pathlib import Path
 import traceanalyzer
 from tests.builders import TraceBuilder
 from tests.builders.gloo import GlooTraining
+from tests.builders.timeline import Host, finish
 from tests.builders.training import Training
 from tests.rules.host import test_host_waits_or_logs as host_waits_or_logs
 from tests.rules.judging import findings, report, said, table
@@ -414,3 +415,42 @@ def test_two_marks_that_take_turns_are_one_iteration() -> None:
     told = said(trace)
     assert told.startswith("Limited by the CPU for all 4.2 ms of each step, longest in aten::cdist (3.0 ms).")
     assert "Not counted" not in told
+
+
+def test_collectives_that_take_longer_than_the_operator_are_named() -> None:
+    """Of each step of 1.6 ms, 500 us are collectives alone; the longest operator takes 300 us."""
+    training = GlooTraining()
+    for number in range(3):
+        with training.host.annotation(f"ProfilerStep#{number}"):
+            for name in ("aten::mul", "aten::fill_", "aten::copy_", "aten::index"):
+                training.host.leaf(name, 250)
+            training.backward([500], dur=100)
+    assert "and by communication for 500 us." in said(training.finish())
+
+
+def test_a_stalled_operator_is_no_long_one() -> None:
+    """In each step one of 600 tiny operators stalls for 5 ms: what takes time is calling them."""
+    trace = TraceBuilder(devices=())
+    host = Host(trace, at=10)
+    for number in range(6):
+        with host.annotation(f"ProfilerStep#{number}"):
+            for turn in range(600):
+                name = ("aten::view", "aten::empty", "aten::mul")[turn % 3]
+                host.leaf(name, 5_000 if turn == 300 + number % 2 else 5)
+                host.work(10)
+    assert "tiny operators" in said(finish(trace))
+
+
+def test_code_around_parts_of_a_broken_graph_is_told_as_such() -> None:
+    """Three parts of compiled code of 100 us each, and 200 us around each."""
+    trace = TraceBuilder(devices=())
+    host = Host(trace, at=10)
+    for number in range(4):
+        with host.annotation(f"ProfilerStep#{number}"):
+            host.work(200)
+            with host.op("Torch-Compiled Region: 0/0", 100, 5):
+                host.leaf("aten::mm", 50)
+                with host.op("Torch-Compiled Region: 1/0", 100, 5):
+                    host.leaf("aten::mm", 50)
+            host.work(400)
+    assert "around 2 parts of compiled code" in said(finish(trace))

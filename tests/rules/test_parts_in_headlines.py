@@ -46,7 +46,7 @@ def test_on_a_cpu_a_part_replaces_an_operator_that_takes_no_longer() -> None:
 
 def test_on_a_cpu_a_part_that_is_most_of_a_step_replaces_the_kind_of_its_arithmetic() -> None:
     assert sentence(beside_training.fires()).startswith("Limited by the CPU: mostly a validation without gradients, ")
-    assert sentence(values.fires_on_statistics()).startswith("Limited by the CPU: mostly computing and reading single ")
+    assert sentence(values.fires_on_statistics()).startswith("Limited by the CPU: mostly statistics with aten::")
     assert sentence(preprocessing.fires_on_a_cpu()).endswith("of each step; preparing inputs 1.0 ms.")
 
 
@@ -54,6 +54,7 @@ def test_a_part_for_which_the_gpu_waits_replaces_python_code() -> None:
     idles = "so the GPU idles 2.3 of the 4.3 ms."
     assert sentence(preprocessing.fires()) == f"Limited by the CPU: preparing inputs takes 2.3 ms, {idles}"
     assert "preparing inputs" not in sentence(preprocessing.fires_in_a_pipeline())
+    assert "CPU: reading single values takes " in sentence(values.one_by_one(60, kernel=1, think=100))
 
 
 def test_a_printed_table_keeps_its_sentence() -> None:

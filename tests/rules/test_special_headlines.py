@@ -400,6 +400,8 @@ def test_of_a_host_that_was_not_recorded_nothing_is_said() -> None:
     assert "between operators" not in headline.text
     (gap,) = (finding for finding in found.findings if finding.rule == "host-python-gap")
     assert "ProfilerActivity.CPU" in gap.advice.text
+    assert gap.saving is None, "another recording saves nothing"
+    assert gap.severity == "high"
     assert "Python code" not in gap.summary.text
     assert "in Python between operators" in report(device_alone(cpu=True)).headlines[0].text
 

@@ -113,8 +113,8 @@ def test_a_table_of_waits_without_device_times_says_what_is_waited_in() -> None:
         )
     ]
     (found,) = report(table(cells, cpu="40.000ms")).headlines
-    assert (found.bound, found.message.id) == ("none", "headline-table-cpu-only-waits-2")
-    assert "not recorded: the CPU waits for it 34 of the 40 ms of each step in cudaDevice" in found.text
+    assert (found.bound, found.message.id) == ("none", "headline-table-cpu-only-waits-3")
+    assert "not recorded: the CPU waits for it 34 of the 40 ms of the run in cudaDevice" in found.text
 
 
 def test_columns_of_old_torch_show_that_there_was_a_device() -> None:

@@ -33,6 +33,8 @@ _NEAR = 0.1
 """Share by which leaving out decimals may change an estimate, or its interval be narrow (own choice)."""
 _WHOLE_COUNT, _ANY_COUNT = 9.95, 0.1
 """Mean numbers of things from which on they are written without decimals, and with one (own choice)."""
+_UP = 1 + 1e-12
+"""Factor by which numbers in the middle of two are rounded up, as people do: 7.05 is 7.0499999999999998 in binary."""
 _NO_DECIMAL = 0.005
 """Greatest distance to a whole number, as a share of it, that is nothing in three significant digits."""
 
@@ -104,9 +106,9 @@ def part_amounts(value: Sequence[float]) -> tuple[str, str, str]:
     unit = next(factor for factor, each in _TIME if each == symbol)
     in_unit, in_all = time / unit, whole / unit
     digits = 2 if 0 < in_unit < 0.95 else 1 if 0 < in_unit < 9.95 and symbol != "ns" else 0
-    shown = f"{in_unit:,.{digits}f}"
+    shown = f"{in_unit * (_UP if digits else 1):,.{digits}f}"
     if digits == 1 and in_all < _FINE:
-        number = f"{in_all:,.1f}"
+        number = f"{in_all * _UP:,.1f}"
     if shown == number and time < _NEARLY_ALL * whole and symbol != "ns":
         in_full = whole / time * in_unit
         digits = 1 if digits == 0 and f"{in_unit:.1f}" != f"{in_full:.1f}" else 2
@@ -127,7 +129,7 @@ def plain_size(value: float) -> str:
 def _plain(value: float, units: tuple[tuple[int, str], ...]) -> str:
     scaled = ((value / factor, symbol, factor == 1) for factor, symbol in units)
     number, symbol, is_smallest = next(each for each in scaled if abs(round(each[0], 1)) >= 1 or each[2])
-    return f"{number:,.{0 if is_smallest or abs(number) >= 9.95 else 1}f} {symbol}"
+    return f"{number:,.0f} {symbol}" if is_smallest or abs(number) >= 9.95 else f"{number * _UP:,.1f} {symbol}"
 
 
 def whole_time(value: float) -> str:

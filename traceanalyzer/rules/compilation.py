@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from math import fsum
 
+from msgspec.structs import replace
+
 from traceanalyzer.analyzers import compilation
 from traceanalyzer.analyzers.compilation import regions
 from traceanalyzer.analyzers.idle import Idle
@@ -28,6 +30,8 @@ _SHOWN = 5
 
 _EACH_STEP, _FEWEST = 0.5, 3
 """Share and number of later steps from which on compiling comes back in each (own choice)."""
+_MOST_AGAIN = 0.5
+"""Share of compiling and loading from which on that of functions which were compiled before is the problem."""
 _LEAST, _MOST = 0.9, 1.03
 """Own choice: code for sizes that change costs a little more than code for one size; new code costs more at first."""
 _SCHEDULE = "profile(schedule=torch.profiler.schedule(wait=2, warmup=3, active=5))"
@@ -112,13 +116,34 @@ def _only_set_up(
     if share < limits["only_share"]:
         return
     rows = sorted(rows, key=lambda row: (-row.time_ns, row.name))
-    yield Draft(
+    draft = Draft(
         (_IN_STEP.evidence(limits, "only_share", share, _places(rows), subject=_IN_STEP.text("only")()),),
         params={"time": code_ns, "share": share, "calls": sum(row.calls for row in rows), "what": rows[0].name},
         confidence=_confidence(rows),
         summary=_IN_STEP.text("summary-only"),
         advice=_IN_STEP.text("advice-only"),
         code=_SCHEDULE,
+    )
+    numbers, time_ns = _recorded_again(facts)
+    yield _for_sizes(draft, numbers) if time_ns >= _MOST_AGAIN * code_ns else draft
+
+
+def _recorded_again(facts: Facts) -> tuple[list[str], int]:
+    """Numbers of the compilations of functions that were compiled before, and the time of these in ns."""
+    code = facts.find("compilation", compilation.CompiledCode)
+    rows = [row for row in (code.compilations if code else ()) if row.is_again and row.start_ns is not None]
+    return sorted({row.compilation or "?" for row in rows}), sum(row.time_ns or 0 for row in rows)
+
+
+def _for_sizes(draft: Draft, numbers: Sequence[str]) -> Draft:
+    """The draft about a recording that is mostly compilations of functions that were compiled before."""
+    return replace(
+        draft,
+        params={**draft.params, "count": len(numbers), "compilations": ", ".join(numbers[:_SHOWN])},
+        severity="medium",
+        summary=_IN_STEP.text("summary-sizes"),
+        advice=_IN_STEP.text("advice-sizes"),
+        code=None,
     )
 
 

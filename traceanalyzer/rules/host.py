@@ -58,6 +58,8 @@ _LEAST = 0.8
 """Own choice: some printing, logging and sleeping is needed."""
 _LEAST_UNKNOWN = 0.5
 """Own choice: more of a pause may be needed if no name shows its purpose, such as the step of an environment."""
+_MUCH = 0.3
+"""Share of a step in gaps of which nothing was recorded from which on these matter most (own choice)."""
 _QUEUED = 0.1
 """Share of a step spent waiting for a core from which on reports warn of it."""
 _DISPENSABLE = frozenset({"sleep", "logging"})
@@ -122,6 +124,7 @@ def _with_advice(facts: Facts, draft: Draft, owner: step_idle.GapOwner | None, *
     is_silent = is_silent and not facts.is_host_inflated
     if facts.is_gpu_alone:
         summary, advice = _PYTHON_GAP.text("summary-device-alone"), _PYTHON_GAP.text("advice-device-alone")
+        draft = replace(draft, change=None, severity="high" if draft.evidence[0].observed >= _MUCH else "medium")
         return replace(draft, summary=summary, confidence="C", advice=advice, code="")
     is_unnamed = owner is None or owner.role is None
     of_results = is_silent and is_unnamed and not program.may_train(facts)

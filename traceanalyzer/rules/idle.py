@@ -62,7 +62,8 @@ def _underutilized(facts: Facts, found: idle_time.IdleDevice, limits: Limits) ->
     busy = device.busy_ns / device.time_ns
     recurring = device.time_ns - found.only_in_first_step(*_ONCE)
     decisive = max(busy, device.busy_ns / max(1.0, recurring))
-    if decisive >= limits["busy_share"]:
+    is_told = facts.is_gpu_alone and found.causes[0].cause == "host_code" and device.typical_other_gap_ns
+    if decisive >= limits["busy_share"] or is_told:  # by host-python-gap, which says how to find out more
         return
     subject = _UNDERUTILIZED.text("subject")(device=number)
     evidence = [_UNDERUTILIZED.evidence(limits, "busy_share", decisive, _places_of(facts, found), subject=subject)]

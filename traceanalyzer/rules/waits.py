@@ -151,8 +151,8 @@ def _runs(facts: Facts, limits: Limits, reads: ValueReads, certain: float) -> Dr
 
 def _of_statistics(facts: Facts, reads: ValueReads, draft: Draft) -> Draft:
     """The draft about values most of whose time goes into operators that make them, which reading at once leaves."""
-    operators = ", ".join(reads.made_by)
-    params = {**draft.params, "operators": operators, "made": facts.per_step(reads.made_ns)}
+    made = facts.per_step(reads.made_ns)
+    params = {**draft.params, "operators": ", ".join(reads.made_by), "operator": reads.made_by[0], "made": made}
     return replace(
         draft,
         params=params,

@@ -160,3 +160,24 @@ def test_set_up_before_the_first_step_of_the_program_is_no_part_of_its_steps() -
         trace.annotation("Optimizer.step#SGD.step", 21_000 + 1000 * number, 100)
         trace.op("aten::addmm", 21_200 + 1000 * number, 700)
     assert findings(trace, RULE) == []
+
+
+def changing(identity: str) -> TraceBuilder:
+    """One step of 5 ms, before which a function is compiled for 20 ms."""
+
+    def step(host: Host, stream: Stream, number: int) -> None:
+        with host.op("entire_frame_compile", 0, 0):
+            host.range(f"entire_frame_compile_data: fn_name=_compile.compile_inner, compile_id={identity}", 10)
+            host.leaf("_compile.compile_inner (dynamo_timed)", 20_000)
+        compute(host, stream, 5000)
+        host.wait(stream)
+
+    return looping(step, steps=1)
+
+
+def test_a_recording_of_compiling_a_function_again_is_about_sizes_that_change() -> None:
+    (first,) = findings(changing("0/0"), RULE)
+    assert "schedule" in first.advice.text
+    (again,) = findings(changing("0/2"), RULE)
+    assert "dynamic=True" in again.advice.text
+    assert "0/2" in again.summary.text

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.builders import TraceBuilder
+from tests.rules.cpu_work import Call, program
 from tests.rules.judging import findings, skipped
 from tests.rules.kernels.test_conv_bias_before_batchnorm import TRAINING, network, printed
 from traceanalyzer import analyze, load
@@ -55,6 +56,23 @@ def trap_shared_norms_in_a_table() -> str:
     return printed(additions=10, norms=40)
 
 
+def on_a_cpu(*extra: Call) -> TraceBuilder:
+    """Two convolutions of 1 ms, each with a batch norm of 200 us, on a CPU."""
+    layer = [Call("aten::mkldnn_convolution", 1000, within=("aten::conv2d", "aten::convolution"))]
+    layer += [Call("aten::native_batch_norm", 200, within=("aten::batch_norm", "aten::_batch_norm_impl_index")), *extra]
+    return program(layer * 2)
+
+
+def fires_on_a_cpu() -> TraceBuilder:
+    """A sixth of the step."""
+    return on_a_cpu()
+
+
+def trap_counting_on_a_cpu() -> TraceBuilder:
+    """Each norm counts its batches, as in training."""
+    return on_a_cpu(Call("aten::add_", 3, [[], []], ["long int", "Scalar"]))
+
+
 RULE = "bn-not-folded-inference"
 
 
@@ -91,3 +109,10 @@ def test_worked_number_of_document_000(corpus: Path) -> None:
     assert finding.saving.direct_ns_per_step == pytest.approx((6.63e6, 6.63e6 + 6.03e6), abs=0.01e6)
     assert finding.evidence[0].observed == pytest.approx(0.151, abs=0.0005)
     assert (finding.latent, finding.blocked_by) == (True, "loader")
+
+
+def test_on_a_cpu_nearly_all_of_the_norms_goes_away() -> None:
+    (finding,) = findings(fires_on_a_cpu(), RULE)
+    assert finding.saving is not None
+    assert finding.saving.direct_ns_per_step == pytest.approx((360_000, 400_000), rel=0.01)
+    assert "of the step" in finding.summary.text

@@ -10,7 +10,9 @@ from collections.abc import Callable
 import pytest
 
 from tests.builders import TraceBuilder
+from tests.builders.gloo import EVALUATION
 from tests.builders.timeline import Host, Stream
+from tests.builders.training import Training
 from tests.rules.host_work import compute, looping
 from tests.rules.judging import findings, report, skipped
 
@@ -70,6 +72,26 @@ def fires_without_frames() -> TraceBuilder:
         empty_cache(host)
 
     return looping(step, steps=6)
+
+
+def fires_in_the_backward_pass() -> TraceBuilder:
+    """Little memory is free: the allocator gives three blocks back to get two others while gradients are computed."""
+    loop = Training()
+    for _ in range(4):
+        with loop.iteration():
+            made = loop.forward()
+            loop.engine.now = loop.host.now
+            with loop.engine.op(EVALUATION + "ViewBackward0", sequence=made[-1], fwd_thread=1):
+                pass
+            empty_cache(loop.engine)
+            with loop.engine.op(EVALUATION + "AddBackward0", sequence=made[-1], fwd_thread=1):
+                for tensor in range(10):
+                    with loop.engine.op("aten::empty"):
+                        if tensor < 2:
+                            loop.engine.call("cudaMalloc", 200)
+            loop.host.now = loop.engine.now
+            loop.backward(made[:-1])
+    return loop.finish()
 
 
 def quiet() -> TraceBuilder:
@@ -154,6 +176,15 @@ def test_without_frames_it_is_a_guess() -> None:
     assert finding.confidence == "C"
     assert finding.summary.params["frees"] == 3
     assert "Calls in a row" in finding.summary.text
+
+
+def test_no_line_of_the_program_frees_in_a_backward_pass() -> None:
+    (finding,) = findings(fires_in_the_backward_pass(), RULE)
+    assert "allocator" in finding.title.text
+    assert "expandable_segments" in (finding.code or "")
+    assert "empty_cache" not in finding.advice.text
+    assert finding.saving is not None
+    assert finding.saving.wall_ns_per_step[0] == 0
 
 
 def test_it_is_told_instead_of_calls_that_allocate() -> None:

@@ -64,6 +64,26 @@ def trap_suppressed_boxes() -> TraceBuilder:
     return iterating(64, ("aten::argmin", "aten::index_select", "aten::maximum", "aten::mul", "aten::masked_fill_"))
 
 
+CORNERS = ("aten::select", "aten::index", "aten::select", "aten::index")
+OVERLAP = ("aten::sub", "aten::clamp", "aten::sub", "aten::clamp", "aten::mul", "aten::add", "aten::div", "aten::le")
+
+
+def fires_on_overlapping_boxes() -> TraceBuilder:
+    """Each of 64 turns takes the best box that is left, and drops those that overlap it, corner by corner."""
+    corners = (*CORNERS, "aten::max", *CORNERS, "aten::max", *CORNERS, "aten::min", *CORNERS, "aten::min")
+    return iterating(64, ("aten::select", "aten::item", "aten::slice", *corners, *OVERLAP, "aten::index"))
+
+
+def fires_on_spectra() -> TraceBuilder:
+    """The spectrum of each of 64 frames is found by itself, and multiplied with the same filters."""
+    return iterating(64, ("aten::slice", "aten::mul", "aten::fft_rfft", "aten::abs", "aten::matmul", "aten::log"))
+
+
+def trap_a_model_of_many_operators() -> TraceBuilder:
+    """More operators a turn than a loop over pieces has."""
+    return iterating(64, ("aten::select", *("aten::relu", "aten::mul") * 10))
+
+
 def fires_on_the_largest_of_rows() -> TraceBuilder:
     """The largest value of each row is found by itself."""
     return iterating(64, ("aten::select", "aten::mul", "aten::max"))
@@ -211,3 +231,12 @@ def test_sums_of_clusters_are_one_index_add() -> None:
     assert "index_add_" in finding.advice.text
     assert "index_add_" in (finding.code or "")
     assert "vmap" not in finding.advice.text
+
+
+def test_a_call_of_a_library_is_named_for_boxes_and_spectra() -> None:
+    (boxes,) = findings(fires_on_overlapping_boxes(), RULE)
+    assert "overlap" in boxes.summary.text
+    assert "batched_nms" in (boxes.code or "")
+    (spectra,) = findings(fires_on_spectra(), RULE)
+    assert "spectrum" in spectra.summary.text
+    assert "torch.stft" in (spectra.code or "")

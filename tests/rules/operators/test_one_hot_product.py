@@ -71,8 +71,8 @@ def test_time_of_vectors_and_products() -> None:
     (finding,) = findings(fires(), RULE)
     assert finding.evidence[0].observed == 1280
     assert finding.saving is not None
-    assert finding.saving.direct_ns_per_step == pytest.approx((0.9 * 4_000_000, 1.2 * 4_000_000))
-    assert finding.summary.params["time"] == pytest.approx(4_000_000)
+    assert finding.saving.direct_ns_per_step == pytest.approx((0.9 * 4_000_000, 4_000_000 + 103_000))
+    assert finding.summary.params["time"] == pytest.approx(4_000_000), "others take 500 us, code in none 3 us"
 
 
 def test_edge_host_share() -> None:

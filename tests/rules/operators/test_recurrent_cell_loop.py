@@ -37,6 +37,17 @@ def fires_on_a_gpu() -> TraceBuilder:
     return iterating(64, ("aten::select", "aten::lstm_cell"))
 
 
+def fires_on_a_language_model() -> TraceBuilder:
+    """Each turn embeds a word of the text, and its loss compares the next word with the one that follows."""
+    turn = ("aten::slice", "aten::select", "aten::embedding", "aten::gru_cell", "aten::linear", "aten::select")
+    return loop((*turn, "aten::cross_entropy_loss", "aten::add"))
+
+
+def trap_forecast() -> TraceBuilder:
+    """The cell gets what the linear layer made of its last state, and the loss takes a piece of the targets."""
+    return loop(("aten::select", "aten::mse_loss", "aten::add", "aten::gru_cell", "aten::linear"))
+
+
 def quiet() -> TraceBuilder:
     """Four cells are the layers of a model."""
     return loop(("aten::select", "aten::lstm_cell"), turns=4)
@@ -78,3 +89,11 @@ def test_edge_host_share() -> None:
 
 def test_a_table_shows_no_loops() -> None:
     assert "does not show loops" in (skipped(in_a_table(), RULE) or "")
+
+
+def test_linear_layers_and_losses_of_the_loop_remain() -> None:
+    (finding,) = findings(fires_on_a_language_model(), RULE)
+    assert "torch.nn.GRU" in finding.advice.text
+    assert "torch.nn.GRU" in (finding.code or "")
+    assert finding.saving is not None
+    assert finding.saving.direct_ns_per_step == pytest.approx((0.25 * 64 * 160_000, 64 * 160_000), rel=0.02)

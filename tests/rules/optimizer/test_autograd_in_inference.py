@@ -98,7 +98,20 @@ def test_on_a_cpu_more_may_be_saved() -> None:
                 host.leaf("aten::conv2d", 200, sequence=5 * number + layer)
     (finding,) = findings(finish(trace), RULE)
     assert finding.saving is not None
-    assert finding.saving.direct_ns_per_step == pytest.approx((0, 0.2 * 1_000_000))
+    assert finding.saving.direct_ns_per_step == pytest.approx((0, 0.35 * 1_000_000))
+
+
+def test_long_products_cost_as_much_without_a_graph() -> None:
+    trace = TraceBuilder(devices=())
+    host = Host(trace, at=10)
+    for number in range(4):
+        with host.annotation(f"ProfilerStep#{number}"):
+            for layer in range(5):
+                host.leaf("aten::relu", 20, sequence=10 * number + 2 * layer)
+                host.leaf("aten::addmm", 200, sequence=10 * number + 2 * layer + 1)
+    (finding,) = findings(finish(trace), RULE)
+    assert finding.saving is not None
+    assert finding.saving.direct_ns_per_step == pytest.approx((0, 0.35 * 100_000))
 
 
 def test_counts_calls_of_the_module() -> None:

@@ -95,6 +95,37 @@ def fires_on_histograms() -> TraceBuilder:
     return training(lambda loop, number: operators(loop, ("aten::histc",) * 3, 500, grad=True))
 
 
+MIXING = ("aten::mul", "aten::mul", "aten::add") * 4
+
+
+def fires_on_an_average() -> TraceBuilder:
+    """Behind the update the average of four parameters is computed anew."""
+    return training(lambda loop, number: operators(loop, MIXING, grad=True))
+
+
+def frozen(*names: str) -> TraceBuilder:
+    """Four layers, and other operators between them, for which autograd has no function before those that learn."""
+    layers = ("aten::linear", "aten::relu") * 4
+    return training(
+        lambda loop, number: None, before=lambda loop, number: operators(loop, (*layers, *names), grad=True)
+    )
+
+
+def fires_on_frozen_layers() -> TraceBuilder:
+    """They are in eval mode."""
+    return frozen("aten::dropout")
+
+
+def fires_on_frozen_layers_with_dropout() -> TraceBuilder:
+    """They draw numbers for dropout."""
+    return frozen("aten::bernoulli_", "aten::mul_")
+
+
+def trap_mixing_before_the_update() -> TraceBuilder:
+    """Inputs are mixed before the forward pass."""
+    return training(lambda loop, number: None, before=lambda loop, number: operators(loop, MIXING, grad=True))
+
+
 def fires_on_a_collection() -> TraceBuilder:
     """A mark of the program shows that garbage is collected."""
 
@@ -323,3 +354,23 @@ def test_waiting_for_a_core_is_taken_out_and_no_reason_for_silence() -> None:
 def test_other_situations_are_skipped() -> None:
     assert "does not train" in (skipped(trap_inference(), RULE) or "")
     assert "no timeline" in (skipped(in_a_table(), RULE) or "")
+
+
+def test_an_average_is_told_with_one_call_for_all() -> None:
+    (finding,) = findings(fires_on_an_average(), RULE)
+    assert "an average of the parameters" in finding.summary.text
+    assert "_foreach_lerp_" in (finding.code or "")
+    assert finding.saving is not None
+    low, high = finding.saving.direct_ns_per_step
+    assert high == pytest.approx(12 * 110_000 - 10_000, rel=0.01)
+    assert low == pytest.approx(high / 2, rel=0.1)
+
+
+def test_frozen_layers_may_save_nothing_but_their_dropout() -> None:
+    (still,) = findings(fires_on_frozen_layers(), RULE)
+    (drawn,) = findings(fires_on_frozen_layers_with_dropout(), RULE)
+    assert still.saving is not None
+    assert drawn.saving is not None
+    assert still.saving.direct_ns_per_step[0] == 0
+    assert drawn.saving.direct_ns_per_step[0] == pytest.approx(100_000, rel=0.05)
+    assert "eval()" in drawn.advice.text

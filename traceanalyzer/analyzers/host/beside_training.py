@@ -8,7 +8,9 @@ on the thread that trains:
 * a deep copy: each parameter is cloned and detached in turn (`Parameter.__deepcopy__`), and buffers are copied;
 * a checkpoint: a state dict detaches all tensors in a row, and then nothing is recorded for 0.3 ms or longer;
 * linear algebra: decompositions that no backward pass differentiates;
-* statistics: histograms and quantiles that none differentiates.
+* statistics: histograms and quantiles that none differentiates;
+* an average of the parameters: behind the update, each tensor is multiplied and added in turn, on its own;
+* frozen layers: layers before the first operator that autograd has a function for, although it records.
 
 Where names of functions or marks show a checkpoint, a collection of garbage, or the writing of pictures, tables or
 figures, that counts as well.
@@ -18,6 +20,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
 import msgspec
@@ -51,6 +54,11 @@ _LAYERS = re.compile(
 _JUDGES = re.compile(r"^aten::(?:\w*_loss(?:_nd|2d)?|binary_cross_entropy\w*|eq|kl_div)$")
 """Losses, and comparisons with targets."""
 _COPYING = frozenset({"aten::clone", "aten::detach", "aten::empty", "aten::set_", "aten::copy_", "aten::new_empty"})
+_DRAWING = frozenset({"aten::bernoulli_", "aten::native_dropout", "aten::_fused_dropout"})
+_MIXES = re.compile(r"^aten::(?:add|add_|lerp|lerp_)$")
+_MIXING = _COPYING | {f"aten::{name}" for name in ("add", "add_", "mul", "mul_", "sub", "sub_", "lerp", "lerp_", "to")}
+_MIXING |= {f"aten::{name}" for name in ("_to_copy", "zeros_like", "empty_like", "rsub", "item", "div", "div_")}
+"""What an average of the parameters consists of, the second by the update that it needs for each."""
 _DECOMPOSITIONS = re.compile(
     r"^aten::(?:linalg_(?:matrix_rank|svd|svdvals|eigh?|eigvalsh?|pinv|cond|qr|lstsq|cholesky|slogdet|det|inv|expm)"
     r"|svd|pinverse|matrix_rank|matrix_exp|logdet|slogdet|det|cholesky|inverse|qr)$"
@@ -71,7 +79,8 @@ class WorkBeside(msgspec.Struct, frozen=True):
     """Work of one kind."""
 
     kind: str
-    """`evaluation`, `checkpoint`, `copy`, `linear-algebra`, `statistics`, `garbage-collection` or `writing`."""
+    """`evaluation`, `checkpoint`, `copy`, `linear-algebra`, `statistics`, `average`, `frozen`, `garbage-collection` or
+    `writing`."""
     name: str
     """What shows it: the first layer of an evaluation, an operator, or the function (the program's own, if it is called
     in one) or mark."""
@@ -87,6 +96,8 @@ class WorkBeside(msgspec.Struct, frozen=True):
     """Number of operators that the program calls in it."""
     start_ns: int
     """Start of the first in ns since the first event."""
+    drawing_ns: int = 0
+    """Part of the time of frozen layers in ns in which numbers for dropout are drawn, as in training."""
 
 
 class _Calls(NamedTuple):
@@ -130,9 +141,17 @@ def analyze(context: Context) -> BesideTraining:
                 silent_ns=int((length - working.within(work.start_ns, work.end_ns)).sum()),
                 operators=int(inside.sum()),
                 start_ns=int(work.start_ns[0]),
+                drawing_ns=int(_drawing(context).within(work.start_ns, work.end_ns).sum()) if kind == "frozen" else 0,
             )
         )
     return BesideTraining(len(steps), tuple(sorted(rows, key=lambda row: (-row.host_ns, row.kind))))
+
+
+def _drawing(context: Context) -> Intervals:
+    """When numbers for dropout are drawn."""
+    host, tree = context.host, context.host.tree
+    nodes = np.flatnonzero(context.trace.names.where(_DRAWING.__contains__)[host.name])
+    return Intervals.union(tree.start_ns[nodes], tree.end_ns[nodes])
 
 
 @event_set
@@ -167,7 +186,11 @@ def _found(context: Context) -> dict[str, _Work]:
         "copy": _copies(context, calls),
         "linear-algebra": _unused_by_gradients(context, calls, _DECOMPOSITIONS),
         "statistics": _unused_by_gradients(context, calls, _STATISTICS),
+        "average": _averages(context, calls),
+        "frozen": _frozen(context, calls),
     }
+    if found["average"] is not None:  # which the copy is a part of, if it is made for that
+        found["copy"] = _outside(found["copy"], found["average"])
     for kind, role in named.items():
         found[kind] = _with_role(context, found.get(kind), role)
     steps = program_steps(context).typical
@@ -234,6 +257,53 @@ def _copies(context: Context, calls: _Calls) -> _Work | None:
     return _of_runs(context, calls, runs, runs[0][0]) if runs else None
 
 
+def _averages(context: Context, calls: _Calls) -> _Work | None:
+    """Tensors that are multiplied and added one after another behind an update, for no gradient."""
+    names = [context.trace.names[name] for name in context.host.name[calls.node].tolist()]
+    mixing = np.array([name in _MIXING for name in names], np.bool_)
+    mixes = _named(context, calls, _MIXES)
+    since = context.cached(optimizer_starts)[0], context.cached(backward).start_ns, context.steps.start_ns
+    update, *others = (take_or(each, np.searchsorted(each, calls.start_ns) - 1, -1) for each in since)
+    behind = update > np.maximum(*others)
+    runs = [
+        (first, last)
+        for first, last in _runs(calls, mixing)
+        if int(mixes[first : last + 1].sum()) >= FEWEST and behind[first]
+    ]
+    used = _used_by_gradients(context)
+    starts = np.array([calls.start_ns[first] for first, _ in runs], np.int64)
+    ends = np.array([calls.end_ns[last] for _, last in runs], np.int64)
+    is_used = np.searchsorted(used, ends) > np.searchsorted(used, starts)
+    runs = [run for run, used_later in zip(runs, is_used.tolist(), strict=True) if not used_later]
+    return _of_runs(context, calls, runs, runs[0][0]) if runs else None
+
+
+def _frozen(context: Context, calls: _Calls) -> _Work | None:
+    """Layers before the first function of the graph between two updates or backward passes, while autograd records."""
+    created = context.cached(graph).start_ns
+    layers = _named(context, calls, _LAYERS) & calls.records
+    ends = context.cached(backward).start_ns, context.cached(optimizer_starts)[0], program_steps(context).every.start_ns
+    segment = np.searchsorted(ascending(np.concatenate(ends)), calls.start_ns, side="right")
+    bounds = [*np.flatnonzero(np.diff(segment, prepend=-1)).tolist(), len(calls.node)]
+    runs = []
+    for first, until in pairwise(bounds):
+        position = int(np.searchsorted(created, calls.start_ns[first]))
+        if position == len(created) or created[position] > calls.end_ns[until - 1]:
+            continue
+        rows = first + np.flatnonzero(layers[first:until] & (calls.end_ns[first:until] <= created[position]))
+        if len(rows) >= FEWEST:
+            runs.append((int(rows[0]), int(np.searchsorted(calls.end_ns[:until], created[position], "right")) - 1))
+    return _of_runs(context, calls, runs, runs[0][0]) if runs else None
+
+
+def _outside(found: _Work | None, other: _Work) -> _Work | None:
+    """The work that starts in none of another kind."""
+    if found is None:
+        return None
+    own = ~Intervals.union(other.start_ns, other.end_ns).contains(found.start_ns)
+    return _Work(found.name, found.start_ns[own], found.end_ns[own]) if own.any() else None
+
+
 def _in_pairs(context: Context, names: list[str], shapes: list[int]) -> bool:
     """Whether each clone is followed by a detach of the same shape."""
     texts = [Inputs(context.trace.shapes[shape]).shape(0) for shape in shapes]
@@ -279,9 +349,7 @@ def _unused_by_gradients(context: Context, calls: _Calls, names: re.Pattern[str]
     rows = np.flatnonzero(_named(context, calls, names))
     if not len(rows):
         return None
-    created = context.cached(graph)
-    numbers = context.trace.host.sequence[context.host.row[np.flatnonzero(context.cached(owners).is_evaluation)]]
-    used = created.start_ns[np.isin(created.sequence, numbers)]
+    used = _used_by_gradients(context)
     is_used = np.searchsorted(used, calls.end_ns[rows]) > np.searchsorted(used, calls.start_ns[rows])
     rows = rows[~is_used]
     if not len(rows):
@@ -289,6 +357,14 @@ def _unused_by_gradients(context: Context, calls: _Calls, names: re.Pattern[str]
     longest = rows[int((calls.end_ns[rows] - calls.start_ns[rows]).argmax())]
     name = context.trace.names[int(context.host.name[calls.node[longest]])]
     return _Work(name, calls.start_ns[rows], calls.end_ns[rows])
+
+
+def _used_by_gradients(context: Context) -> I64:
+    """Starts of the operators that created a function of the graph which a backward pass evaluates, ascending."""
+    created = context.cached(graph)
+    numbers = context.trace.host.sequence[context.host.row[np.flatnonzero(context.cached(owners).is_evaluation)]]
+    used: I64 = created.start_ns[np.isin(created.sequence, numbers)]
+    return used
 
 
 def _with_role(context: Context, found: _Work | None, role: str) -> _Work | None:

@@ -17,6 +17,7 @@ from traceanalyzer.knowledge.first_match import finds
 from traceanalyzer.report.message import Text
 from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.analysis import Analysis, Need
+from traceanalyzer.structure.autograd import backward
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.events import Occurrences, event_set
 from traceanalyzer.structure.recording.program_steps import program_steps
@@ -74,6 +75,13 @@ class CacheClears(msgspec.Struct, frozen=True):
     """Time of the calls that take memory again in ns."""
     lines: tuple[ClearingLine, ...]
     """Where clearings are asked for, those that take longest first, at most five; empty without frames."""
+    in_backward: int = 0
+    """Clearings within a backward pass, in which no line of a program empties the cache."""
+
+    @property
+    def is_of_allocator(self) -> bool:
+        """Whether the allocator gives memory back by itself to get other blocks, because little is free."""
+        return not self.by_frames and self.in_backward > 0
 
     @property
     def frees_in_bursts(self) -> bool:
@@ -109,6 +117,7 @@ def analyze(context: Context) -> CacheClears:
         takes_again=len(again),
         taking_ns=int(launches.dur_ns[again].sum()),
         lines=_lines(context, clears) if len(context.cached(_frames)) else (),
+        in_backward=_in_backward(context, clears),
     )
 
 
@@ -118,6 +127,12 @@ def clears_at(context: Context) -> Iterator[Occurrences]:
     clears = context.cached(_in_steps)
     yield Occurrences("host", "empty_cache", clears.thread, clears.start_ns, clears.end_ns)
     yield Occurrences.of_calls(context, "empty_cache", context.cached(_takes_again))
+
+
+def _in_backward(context: Context, clears: Clears) -> int:
+    passes = context.cached(backward)
+    times = Intervals.union(passes.start_ns, passes.end_ns)
+    return int(times.contains(clears.start_ns).sum())
 
 
 def _frames(context: Context) -> I64:

@@ -33,6 +33,8 @@ from traceanalyzer.trace.tree import NO_PARENT, Tree
 LONGEST = 16
 """Operators of a sequence at most (own choice: the body of a loop over images and their channels; more is a model
 called per sample)."""
+_LONGEST_OF_BOXES = 48
+"""The same of a turn that compares boxes coordinate by coordinate (own choice: it takes up to forty)."""
 _TAKING = frozenset(
     {"aten::select", "aten::slice", "aten::index", "aten::unbind", "aten::narrow", "aten::index_select"}
     | {"aten::lstm_cell", "aten::gru_cell", "aten::rnn_tanh_cell", "aten::rnn_relu_cell"}
@@ -45,6 +47,13 @@ _CHOOSING = re.compile(r"^aten::(max|min|argmin|aminmax|sort|argsort|kthvalue|me
 _BY_INDEX = frozenset({"aten::index", "aten::index_select", "aten::gather", "aten::take", "aten::take_along_dim"})
 """Where a turn chooses an element and takes others by an index, the choice most likely is what the next one takes:
 farthest points, greedy matching, suppression of boxes, backtracking."""
+_LARGER, _SMALLER = frozenset({"aten::max", "aten::maximum"}), frozenset({"aten::min", "aten::minimum"})
+_CLAMPS = frozenset({"aten::clamp", "aten::clamp_", "aten::clamp_min", "aten::clamp_min_", "aten::relu"})
+_COMPARES = frozenset({"aten::le", "aten::lt", "aten::ge", "aten::gt", "aten::nonzero", "aten::where"})
+_MODEL = re.compile(r"^aten::(\w*(mm|matmul|bmm|linear|conv\w*|norm|embedding))$")
+"""Operators of models, one of which runs in each turn of a loop over images."""
+_TRANSFORM = re.compile(r"^aten::(fft_r?fft|stft|_fft_r2c)$")
+_SLICES = frozenset({"aten::slice", "aten::select", "aten::narrow", "aten::index", "aten::unbind"})
 _SHOWN = 20
 
 
@@ -73,6 +82,9 @@ class Repeat(msgspec.Struct, frozen=True):
     """Part of both times in ns in which no device worked; null where no device activity was recorded."""
     is_carrying: bool
     """Whether it has operators that are typical of loops that carry a state from turn to turn."""
+    kind: str | None
+    """What it computes, if one call of a library does all of it: `boxes`, of which each turn keeps one and drops those
+    that overlap it, or `frames` of a signal, of each of which it takes the spectrum; else null."""
     longest_start_ns: int
     """Start of the longest run in ns since the first event."""
     exposed: tuple[IdleTime, ...] = ()
@@ -129,6 +141,13 @@ def _loops(context: Context) -> dict[_Place, list[_Run]]:
     siblings = repeated_calls.siblings(context, _TAKING.__contains__)
     covered = np.zeros(len(siblings.node), np.bool_)
     runs = [run for period in range(1, LONGEST + 1) for run in _runs(siblings, period, covered)]
+    runs += [
+        run
+        for period in range(LONGEST + 1, _LONGEST_OF_BOXES + 1)
+        for run in _runs(siblings, period, covered)
+        if _kind([context.trace.names[context.host.name[node]] for node in run.turn]) == "boxes"
+        if not (context.host.kind[run.turn[0] : run.last] == NodeKind.MODULE).any()  # which would be a model per image
+    ]
     first = np.array([run.turn[0] for run in runs], np.int64)
     loops: dict[_Place, list[_Run]] = {}
     own_threads = context.cached(engines)
@@ -201,6 +220,7 @@ def _row(
     start = tree.start_ns[[run.turn[0] for run in runs]]
     end = tree.end_ns[[run.last for run in runs]]
     length = end - start
+    kind = _kind(operators)
     later = backward.of_all(runs, start, end)
     later_length = tree.dur_ns[later]
     working = busy.within(start, end).sum() + busy.within(tree.start_ns[later], tree.end_ns[later]).sum()
@@ -216,10 +236,24 @@ def _row(
         host_ns=int(length.sum()),
         backward_ns=int(later_length.sum()),
         idle_ns=idle if len(context.trace.device) else None,
-        is_carrying=_carries(operators),
+        is_carrying=kind is None and _carries(operators),
+        kind=kind,
         longest_start_ns=int(start[length.argmax()]),
         exposed=summed(ended_earlier(context, start, end, length)) if len(context.trace.device) else (),
     )
+
+
+def _kind(operators: Sequence[str]) -> str | None:
+    """What a turn computes, if a library has one call for all turns.
+
+    Boxes overlap from the larger of their left to the smaller of their right sides, if that is not negative, and those
+    that overlap too much are left out by an index. A spectrum of each slice of a signal is a short-time one.
+    """
+    named = set(operators)
+    overlaps = all(not named.isdisjoint(names) for names in (_LARGER, _SMALLER, _CLAMPS, _COMPARES, _BY_INDEX))
+    if overlaps and not any(map(_MODEL.match, operators)):
+        return "boxes"
+    return "frames" if any(map(_TRANSFORM.match, operators)) and not named.isdisjoint(_SLICES) else None
 
 
 def _carries(operators: Sequence[str]) -> bool:

@@ -7,6 +7,7 @@ yield Draft((evidence,), work.shorter((0.5, 1.0), basis), work.figures())
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from math import fsum
 
@@ -18,6 +19,9 @@ from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.rules.engine.processor import Processor
 from traceanalyzer.rules.engine.rule import CodePlace, OfEvents
 from traceanalyzer.structure.events import EventSet
+
+_FASTER = 0.2
+"""Part of other operators' time that may go away with large tensors, which fill caches (own choice)."""
 
 
 class EventTimes(msgspec.Struct, frozen=True):
@@ -97,9 +101,17 @@ class EventTimes(msgspec.Struct, frozen=True):
             at: Where the change is, if that is not at the sets themselves.
             host: Host time that goes with work of a device, as in `DeviceWork`.
         """
-        least, most = parts
+        least, most = (min(part, self._most) for part in parts)
         interval = least * self.time, most * self.time
         return self.processor.less_work(interval, basis, self.claims(most), at, host)
+
+    @property
+    def _most(self) -> float:
+        """The most that can go away, as a multiple of the time: on a CPU other operators mostly keep theirs."""
+        if not self.processor.is_cpu or not self.time:
+            return math.inf
+        others = (1 - _FASTER) * self.processor.per_step(self.processor.total_ns - self.total_ns)
+        return max(1.0, (self.processor.facts.step_ns - others) / self.time)
 
     def removed(
         self, total_ns: Interval, basis: Message, *, at: EventSet | None = None, host: EventSet | None = None

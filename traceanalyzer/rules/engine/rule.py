@@ -140,6 +140,8 @@ class Rule(msgspec.Struct, frozen=True):
     """The same by the id of the advice, for findings with other advice."""
     cause: Text | None = None
     """What a finding is about, as a noun that a headline can name, filled as the summary; None if none should."""
+    causes: Mapping[str, Text] = field(default_factory=dict)
+    """The same by the id of the summary, for findings with another summary."""
     code: str | None = None
     """A line of code to begin with; empty if there is none."""
     code_before: str | None = None
@@ -237,7 +239,7 @@ class RulePage(msgspec.Struct, frozen=True):
     ) -> Rule:
         """The rule of this page with these detectors; the texts no-trace and no-table say why one is missing."""
         own = {name: getattr(self, name) for name in self.__struct_fields__ if name != "texts"}
-        actions = {key.partition("-")[2]: text for key, text in self.texts.items() if key.startswith("action-")}
+        actions, causes = self._named("action-"), self._named("cause-")
         return Rule(
             title=self.text("title"),
             summary=self.text("summary"),
@@ -246,6 +248,7 @@ class RulePage(msgspec.Struct, frozen=True):
             action=self.texts.get("action"),
             cause=self.texts.get("cause"),
             actions={self.text(f"advice-{name}").id: text for name, text in actions.items()},
+            causes={self.text(f"summary-{name}").id: text for name, text in causes.items()},
             trace=trace,
             table=table,
             log=log,
@@ -255,6 +258,10 @@ class RulePage(msgspec.Struct, frozen=True):
             no_table=self._reason("no-table"),
             **own,
         )
+
+    def _named(self, start: str) -> dict[str, Text]:
+        """The texts whose key starts so, by the rest of it."""
+        return {key.removeprefix(start): text for key, text in self.texts.items() if key.startswith(start)}
 
     def _reason(self, key: str) -> Message | None:
         return self.texts[key]() if key in self.texts else None

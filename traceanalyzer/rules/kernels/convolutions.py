@@ -15,6 +15,7 @@ from traceanalyzer.knowledge.kernel_classes import KernelClass
 from traceanalyzer.report.message import Text
 from traceanalyzer.rules.engine import program
 from traceanalyzer.rules.engine.event_times import EventTimes
+from traceanalyzer.rules.engine.processor import Processor
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, EventSet, Facts, Limits, Missing, OfEvents, page
 from traceanalyzer.structure.events import ITS_OWN
 
@@ -28,6 +29,9 @@ _TRANSPOSE = re.compile(r"nchwToNhwc|nhwcToNchw|nchw2nhwc|nhwc2nchw|nhwcAddPaddi
 _CONVOLUTIONS = ("aten::cudnn_convolution", "aten::miopen_convolution", "aten::convolution", "aten::conv2d")
 _BATCH_NORM = "aten::batch_norm"
 _NORMS = (_BATCH_NORM, "aten::cudnn_batch_norm", "aten::miopen_batch_norm", "aten::native_batch_norm")
+_ON_CPU = frozenset({_BATCH_NORM, "aten::_batch_norm_impl_index", "aten::native_batch_norm"})
+_FOLDED_ON_CPU = 0.9, 1.0
+"""Least and most part of batch norms that goes away on a CPU, where oneDNN adds the bias within the convolution."""
 _ADDITION = "aten::add_"
 _BACKWARD = re.compile(r"Backward\d*$|_backward$|^autograd::engine")
 _INFERS = re.compile(r"bn_fw_inf|FwdInfer", re.IGNORECASE)
@@ -84,6 +88,9 @@ def _bias(facts: Facts, limits: Limits) -> Drafts:
 
 
 def _not_folded(facts: Facts, limits: Limits) -> Drafts:
+    if Processor.of(facts).is_cpu:
+        yield from _not_folded_on_cpu(facts, limits)
+        return
     norms = _norms(facts)
     if norms is None or not norms.is_inference or norms.norm.share <= limits["gpu_share"]:
         return
@@ -95,6 +102,25 @@ def _not_folded(facts: Facts, limits: Limits) -> Drafts:
     change = folded.removed((least, folded.total_ns), basis(), host=ITS_OWN, at=convolutions.norms_at())
     evidence = _NOT_FOLDED.evidence(limits, "gpu_share", norms.norm.share, norms.shown.places)
     yield Draft((evidence,), change, {**norms.norm.figures(), "calls": round(facts.per_step(norms.calls))})
+
+
+def _not_folded_on_cpu(facts: Facts, limits: Limits) -> Drafts:
+    """Batch norms of an inference on the CPU, of which none computes statistics and no more run than convolutions."""
+    processor = Processor.of(facts)
+    rows = [row for row in facts.operators if row.name in _ON_CPU]
+    calls = {row.name: row.calls for row in facts.operators}
+    norms, pairs = calls.get(_BATCH_NORM, 0), max((calls.get(name, 0) for name in _CONVOLUTIONS), default=0)
+    work = EventTimes.of(processor, ((row.events, processor.self_ns(row)) for row in rows)).longest_first
+    trains = program.workload(facts) != "inference" or any(map(_BACKWARD.search, calls))
+    counts_batches = calls.get(_ADDITION, 0) >= norms  # as each norm does in training mode
+    if trains or counts_batches or not norms or norms > pairs or work.share <= limits["host_share"]:
+        return
+    subject = _NOT_FOLDED.text("subject-cpu")()
+    evidence = _NOT_FOLDED.evidence(limits, "host_share", work.share, work.places, subject=subject)
+    change = work.shorter(_FOLDED_ON_CPU, _NOT_FOLDED.text("basis-cpu")(least=_FOLDED_ON_CPU[0]))
+    params = {**work.figures(), "calls": round(facts.per_step(norms))}
+    summary, advice = _NOT_FOLDED.text("summary-cpu"), _NOT_FOLDED.text("advice-cpu")
+    yield Draft((evidence,), change, params, summary=summary, advice=advice)
 
 
 def _norms(facts: Facts) -> _Norms | None:

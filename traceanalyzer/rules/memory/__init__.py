@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from math import fsum
 from statistics import fmean, median
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -49,6 +50,7 @@ _HOLDERS = 2
 """Operators that are named as the ones whose memory is never freed (own choice)."""
 _LEAST_ON_CPU = 1 << 20
 """Bytes per step (own choice): the peak of the host's memory is only of what was allocated during the recording."""
+_CODE_SEGMENTS = 'os.environ["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"  # before torch is imported'
 _CODE_CACHED = 'os.environ.pop("PYTORCH_NO_CUDA_MEMORY_CACHING", None)  # before torch is imported'
 _ALLOCATING = frozenset(
     f"aten::{name}"
@@ -351,7 +353,7 @@ def _cache_emptied(facts: Facts, limits: Limits) -> Drafts:
     where = tuple(CodePlace(kind, name, None, facts.per_step(ns), "ns") for kind, name, ns in lines)
     yield Draft(
         (_EMPTIED.evidence(limits, "time_share", share, where),),
-        _without_clears(clearing, clearing + taking),
+        _without_clears(0.0 if clears.is_of_allocator else clearing, clearing + taking),
         {
             "clears": facts.per_step(clears.clears),
             "frees": facts.per_step(clears.frees),
@@ -360,9 +362,23 @@ def _cache_emptied(facts: Facts, limits: Limits) -> Drafts:
             "share": OfEvents(clearing + taking, is_share=True),
         },
         ceiling="high",
-        confidence=None if clears.by_frames else "C",
-        summary=None if clears.by_frames else _EMPTIED.text("summary-unnamed"),
+        **_emptied_by(clears),
     )
+
+
+def _emptied_by(clears: CacheClears) -> dict[str, Any]:
+    """The words of a finding: the program's line, a guess, or the allocator, which alone frees in a backward pass."""
+    if clears.by_frames:
+        return {}
+    if not clears.is_of_allocator:
+        return {"confidence": "C", "summary": _EMPTIED.text("summary-unnamed")}
+    return {
+        "confidence": "B",
+        "title": _EMPTIED.text("title-allocator"),
+        "summary": _EMPTIED.text("summary-allocator"),
+        "advice": _EMPTIED.text("advice-allocator"),
+        "code": _CODE_SEGMENTS,
+    }
 
 
 def _takes_each_tensor(facts: Facts, clears: CacheClears) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import msgspec
 
@@ -71,12 +72,15 @@ _MOVING = frozenset({"elementwise", "reduction", "normalization"})
 """Families of operators that are bound by memory."""
 _REACHED = 0.5
 """Share of the memory's bandwidth that an operator which moves data should reach at least (own choice)."""
-_COMMUTATIVE = frozenset({"mul", "add"})
 _NO_SHAPES = Text("rule-gaps-no-shapes", "no table is grouped by input shapes: use group_by_input_shape=True")
 
 _GROUPING, _ADDING = frozenset({"aten::eq", "aten::index"}), frozenset({"aten::sum", "aten::mean"})
 """What a turn does that adds up the rows of one group: `x[labels == k].mean(0)`."""
-_CODE_GROUPS = "sums = x.new_zeros(groups, *x.shape[1:]).index_add_(0, labels, x)  # of all groups at once"
+_ONE_CALL = {
+    "groups": (None, _LOOP.text("advice-groups")),
+    "boxes": (_LOOP.text("summary-boxes"), _LOOP.text("advice-boxes")),
+    "frames": (_LOOP.text("summary-frames"), _LOOP.text("advice-frames")),
+}
 
 
 class _Gap(msgspec.Struct, frozen=True):
@@ -103,19 +107,17 @@ def _loop(facts: Facts, row: loops.Repeat, limits: Limits) -> Drafts:
     removed = per_step(taken * (1 - row.runs / row.turns))
     if removed <= limits["host_share"] * facts.step_ns:
         return
-    operators = ", ".join(row.operators)
-    where = at_line(row.python_line, "operator", " ".join(row.operators), row.host_ns, row.longest_start_ns)
+    operators, turn = ", ".join(row.operators), " ".join(row.operators[: loops.LONGEST])
+    where = at_line(row.python_line, "operator", turn, row.host_ns, row.longest_start_ns)
     params = {"turns": row.most_turns, "operators": operators, "time": OfEvents(per_step(taken))}
     evidence = _LOOP.evidence(limits, "turns", row.most_turns, (where,))
     summary = None if row.backward_ns else _LOOP.text("summary-forward")
-    change, in_groups = _without_loop(processor, row, removed), _GROUPING.issubset(row.operators)
-    advice, code = (_LOOP.text("advice-groups"), _CODE_GROUPS) if in_groups and _adds_up(row) else (None, None)
-    yield Draft((evidence,), change, params, ceiling="high", summary=summary, advice=advice, code=code)
-
-
-def _adds_up(row: loops.Repeat) -> bool:
-    """Whether a turn adds up what it takes."""
-    return not _ADDING.isdisjoint(row.operators)
+    draft = Draft((evidence,), _without_loop(processor, row, removed), params, ceiling="high", summary=summary)
+    kind = "groups" if _GROUPING.issubset(row.operators) and not _ADDING.isdisjoint(row.operators) else row.kind
+    if kind is not None:
+        told, advice = _ONE_CALL[kind]
+        draft = replace(draft, summary=told or summary, advice=advice, code=contractions.OF_LOOPS[kind])
+    yield draft
 
 
 def _without_loop(processor: Processor, row: loops.Repeat, removed: float) -> HostTime:
@@ -336,7 +338,9 @@ def _beside_peer(facts: Facts, limits: Limits, gap: _Gap, peer: Peer, work: Even
     evidence = _GAP.evidence(limits, "ratio", gap.ratio, where, subject=_GAP.text("subject-peer")())
     least, most = map(facts.on_device, gap.saved_ns)
     change = DeviceWork((least, most), basis, claims=dict.fromkeys(work.ns, most))
-    return Draft((evidence,), change, _gap_figures(gap, work), code=_swapped(gap, peer))
+    return Draft(
+        (evidence,), change, _gap_figures(gap, work), code=contractions.swapped(gap.name, gap.shapes, peer.input_shapes)
+    )
 
 
 def _beside_roof(facts: Facts, limits: Limits, gap: _Gap, work: EventTimes) -> Draft:
@@ -369,15 +373,6 @@ def _gap_figures(gap: _Gap, work: EventTimes) -> dict[str, object]:
 def _is_aligned(gap: _Gap) -> bool:
     """Whether the last axis of every tensor has a length that vectors of any type divide."""
     return all(shape[-1] % 8 == 0 for shape in Inputs(gap.shapes).tensors)
-
-
-def _swapped(gap: _Gap, peer: Peer) -> str:
-    """Code with the operands in the order of the faster call; empty where that is not the difference."""
-    base = gap.name.removeprefix("aten::")
-    slow = Inputs(gap.shapes).shapes or ()
-    fast = Inputs(peer.input_shapes).shapes or ()
-    is_swapped = base in _COMMUTATIVE and len(slow) >= 2 and slow[:2] == fast[1::-1] != fast[:2]
-    return f"y = torch.{base}(b, a)  # instead of torch.{base}(a, b)" if is_swapped else ""
 
 
 def _recorded_gaps(facts: Facts, limits: Limits) -> Iterator[_Gap]:

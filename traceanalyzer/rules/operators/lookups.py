@@ -20,6 +20,9 @@ _ONE_HOT = page("one-hot-product")
 _OF_TABLE = 0.8, 1.3
 _OF_ONE_HOT = 0.9, 1.2
 """Least and most that goes away, as a multiple of the time (own choice, explained on the rules' pages)."""
+_OF_USED_ROW = 3.0
+"""What a row costs at most where gradients are sparse, as a multiple of its cost among all rows (own choice: rows are
+sorted, gathered and scattered; the page has the measured ratio)."""
 _Table = tuple[int, int]
 """Rows and width of a matrix."""
 _SHAPE = re.compile(r"\[\d+(?:, ?\d+)*\]")
@@ -55,7 +58,9 @@ def _dense(facts: Facts, limits: Limits) -> Drafts:
 def _table(work: EventTimes, rows: Sequence[OperatorFact], table: _Table, used: float, limits: Limits) -> Draft:
     params = {"rows": table[0], "used": used, "width": table[1], **work.figures()}
     evidence = _DENSE.evidence(limits, "rows_per_used", table[0] / used, work.places[:5])
-    return Draft((evidence,), _gone(work, rows, _OF_TABLE, _DENSE.text("basis")), params)
+    least, most = _OF_TABLE
+    parts = min(least, 1 - _OF_USED_ROW * used / table[0]), most - used / table[0]
+    return Draft((evidence,), _gone(work, rows, parts, _DENSE.text("basis")), params)
 
 
 def _on_table(rows: Sequence[OperatorFact], table: _Table) -> dict[OperatorFact, float]:

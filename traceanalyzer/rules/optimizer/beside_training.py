@@ -17,6 +17,14 @@ _PAGE = page("work-beside-training")
 
 _LEAST = 0.8
 """Own choice: now and then it is still done."""
+_OF_KIND = {
+    "average": (0.5, _PAGE.text("basis-average")),
+    "frozen": (0.0, _PAGE.text("basis-frozen")),
+    "dropout": (0.0, _PAGE.text("basis-dropout")),
+}
+"""The same of other kinds (own choice), and why: one pass over all parameters remains, or all where inputs change."""
+_DRAWS = 0.02
+"""Share of frozen layers that drawing numbers for dropout takes from which on that is told (own choice)."""
 _FEWEST = 2
 """Steps with such work from which on it is work of each step."""
 _TEXTS: Mapping[str, tuple[Text, Text, Text]] = {
@@ -46,6 +54,9 @@ _TEXTS: Mapping[str, tuple[Text, Text, Text]] = {
         _PAGE.text("subject-garbage-collection"),
         _PAGE.text("advice-garbage-collection"),
     ),
+    "average": (_PAGE.text("what-average"), _PAGE.text("subject-average"), _PAGE.text("advice-average")),
+    "frozen": (_PAGE.text("what-frozen"), _PAGE.text("subject-frozen"), _PAGE.text("advice-frozen")),
+    "dropout": (_PAGE.text("what-dropout"), _PAGE.text("subject-dropout"), _PAGE.text("advice-dropout")),
     "writing": (_PAGE.text("what-writing"), _PAGE.text("subject-writing"), _PAGE.text("advice-writing")),
 }
 """What is done, what was measured, and what to change, by kind."""
@@ -53,6 +64,8 @@ _CODE: Mapping[str, str | None] = {
     "evaluation": "if step % 500 == 0: validate(model)  # a function of the program",
     "checkpoint": "if step % 1000 == 0: torch.save(model.state_dict(), path)",
     "copy": None,  # the code of the page
+    "average": None,
+    "dropout": "encoder.eval()  # after model.train(): the layers that are frozen",
 }
 """Code by kind; the other kinds have none."""
 
@@ -118,14 +131,16 @@ def _garbage(facts: Facts, limits: Limits) -> Drafts:
 def _draft(facts: Facts, row: beside_training.WorkBeside, limits: Limits) -> Draft:
     time, operators = facts.per_step(row.host_ns), facts.per_step(row.operators)
     where = CodePlace("time" if ":" in row.name else "operator", row.name, None, time, "ns", row.start_ns)
-    what, subject, advice = _TEXTS[row.kind]
+    kind = "dropout" if row.kind == "frozen" and row.drawing_ns > _DRAWS * row.host_ns else row.kind
+    what, subject, advice = _TEXTS[kind]
     evidence = _PAGE.evidence(limits, "share", time / facts.step_ns, (where,), subject=subject())
-    least = _LEAST * host_work.without_recording(facts, time, operators)
+    kept, basis = _OF_KIND.get(kind, (_LEAST, _PAGE.text("basis")))
+    least = max(kept * host_work.without_recording(facts, time, operators), facts.per_step(row.drawing_ns))
     silent = facts.per_step(row.silent_ns)
     interval = least, host_work.most(facts, time - silent, silent / host_work.on_core(facts))
-    change = HostTime(interval, _PAGE.text("basis")(least=_LEAST), at=beside_training.beside_at(row.kind))
+    change = HostTime(interval, basis(least=kept), at=beside_training.beside_at(row.kind))
     params = {**host_work.figures(facts, time), "what": what()}
-    return Draft((evidence,), change, params, ceiling="high", advice=advice, code=_CODE.get(row.kind, ""))
+    return Draft((evidence,), change, params, ceiling="high", advice=advice, code=_CODE.get(kind, ""))
 
 
 RULES = (_PAGE.rule(trace=_beside),)

@@ -9,7 +9,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from traceanalyzer.analyzers.compilation import CompiledCode
 from traceanalyzer.analyzers.host.pauses import HostPauses
+from traceanalyzer.analyzers.host.stalls import HostStalls
 from traceanalyzer.analyzers.optimizer import Optimizers
 from traceanalyzer.analyzers.tables.kinds import RowKind
 from traceanalyzer.analyzers.tables.printed_times import is_waiting
@@ -82,6 +84,16 @@ _MOST_OF_KIND = Text(
     "Limited by the CPU for {part:part} of {unit}, most of all {work} ({time:ns}).",
     note="unit is in the genitive: each step; work: matrix multiplications",
 )
+_AND_COMMUNICATION = Text(
+    "headline-cpu-and-communication",
+    "Limited by the CPU for {part:part} of {unit}, and by communication for {time:ns}.",
+    note="unit is in the genitive: each step",
+)
+_OUTSIDE_COMPILED = Text(
+    "headline-cpu-host-outside-compiled",
+    "Limited by the CPU for {part:part} of {unit}, longest around {regions:number} parts of compiled code ({time:ns}).",
+    note="unit is in the genitive: each step; the code that graph breaks leave between compiled parts",
+)
 _PAUSES = Text(
     "headline-cpu-pauses-2",
     "The trace does not show what takes {part:part} of {unit}: long pauses in which no operator runs.",
@@ -128,6 +140,15 @@ def of_pauses(facts: Facts, said: Mapping[str, Any]) -> StepBound | None:
     return StepBound("host", message, time / facts.step_ns).qualified(_MARK_PARTS)
 
 
+def with_collectives(found: StepBound, said: Mapping[str, Any], time: float) -> StepBound:
+    """The headline, with the time in which nothing but collectives runs if that is more than what it names."""
+    part, _ = found.message.params.get("part") or (0.0, 0.0)
+    named = found.message.params.get("time", part if found.message.id == OF_KIND.id else 0.0)
+    if found.bound != "host" or time <= named:
+        return found
+    return replace(found, message=_AND_COMMUNICATION(**said, time=time))
+
+
 def with_operators(facts: Facts, found: StepBound, said: Mapping[str, Any]) -> StepBound:
     """The headline, with what takes a good part of a step by itself: operators, code outside of them, the optimizer.
 
@@ -141,7 +162,8 @@ def with_operators(facts: Facts, found: StepBound, said: Mapping[str, Any]) -> S
     own = _within_step(sorted(own, key=lambda entry: (-entry[1], entry[0])), facts.step_ns)[:_SHOWN]
     own = _parts_for(facts, path, own)
     if found.message.id == HOST.id:
-        found = replace(found, message=_of_kind(facts, every, own, said) or _longest(found.message, own, said))
+        message = _of_kind(facts, every, own, said) or _longest(found.message, own, said)
+        found = replace(found, message=_around_compiled(facts, message, said))
     if not own:
         return found
     told = tuple(_OPERATOR(name=name, time=time) if name else _NO_OPERATOR(time=time) for name, time in own)
@@ -158,6 +180,15 @@ def _longest(message: Message, own: list[tuple[str, float]], said: Mapping[str, 
     return first_short((longest, message))
 
 
+def _around_compiled(facts: Facts, message: Message, said: Mapping[str, Any]) -> Message:
+    """The sentence about code in no operator, which most likely enters and leaves the parts of broken graphs."""
+    code = facts.find("compilation", CompiledCode)
+    if code is None or message.id != OUTSIDE.id or not code.breaks_per_step or not code.regions_per_step:
+        return message
+    parts = _OUTSIDE_COMPILED(**said, time=message.params["time"], regions=code.regions_per_step)
+    return first_short((parts, message))
+
+
 def _of_kind(
     facts: Facts, every: list[tuple[str, float]], own: list[tuple[str, float]], said: Mapping[str, Any]
 ) -> Message | None:
@@ -169,10 +200,11 @@ def _of_kind(
         own: What takes a good part of it.
         said: The figures of the sentence.
     """
-    rows = if_known(lambda: facts.operators)
-    long = {row.name for row in rows if row.host_self_ns > _LONG_CALL_NS * row.calls}
+    rows, stalled = if_known(lambda: facts.operators), _stalled(facts)
+    long = {row.name for row in rows if row.host_self_ns - stalled.get(row.name, 0) > _LONG_CALL_NS * row.calls}
     whole = ((row.name, facts.per_step(row.host_total_ns)) for row in rows)
-    found = longest_of_operators(((name, time) for name, time in every if name), long, whole)
+    computing = ((name, time - facts.per_step(stalled.get(name, 0))) for name, time in every if name)
+    found = longest_of_operators(computing, long, whole)
     if found is None:
         return None
     work, time = found[0], min(found[1], facts.step_ns)
@@ -230,12 +262,14 @@ def _of_purpose(facts: Facts) -> list[tuple[str, float]]:
 
 def _with_calls(facts: Facts, path: CriticalPath, found: StepBound, said: Mapping[str, Any]) -> StepBound:
     """What is said of a step that is mostly calls of tiny operators; much code in none of them is not their time."""
-    rows = if_known(lambda: facts.operators)
+    rows, stalled = if_known(lambda: facts.operators), _stalled(facts)
     pauses = facts.find("host_pauses", HostPauses)
     calls = facts.per_step(sum(row.calls for row in rows))
-    time = facts.step_ns - (facts.per_step(pauses.time_ns) if pauses else 0.0)  # of operators and calling them
-    longest = facts.per_step(max((row.host_self_ns for row in rows), default=0))
-    long = facts.per_step(sum(row.host_self_ns for row in rows if row.host_self_ns > _LONG_CALL_NS * row.calls))
+    lost = sum(stalled.values()) + (pauses.time_ns if pauses else 0)
+    time = facts.step_ns - facts.per_step(lost)  # of operators and calling them
+    own = [(row.host_self_ns - stalled.get(row.name, 0), row.calls) for row in rows]
+    longest = facts.per_step(max((ns for ns, _ in own), default=0))
+    long = facts.per_step(sum(ns for ns, count in own if ns > _LONG_CALL_NS * count))
     if calls < _LEAST_CALLS or time > _TINY_NS * calls or max(longest, long) >= _DOMINATES * facts.step_ns:
         return found
     if time < _PAUSED * facts.step_ns:
@@ -247,6 +281,12 @@ def _with_calls(facts: Facts, path: CriticalPath, found: StepBound, said: Mappin
         told = dict(said) | ({"part": (part, facts.step_ns)} if outside else {})
         found = replace(found, message=_MANY(**told, calls=round(calls), each=min(time, part) / calls))
     return found.qualified(_CALLS_COST)
+
+
+def _stalled(facts: Facts) -> dict[str, int]:
+    """By operator, the time in ns in which its threads had no core: it neither computes nor is called meanwhile."""
+    stalls = facts.find("host_stalls", HostStalls)
+    return {row.name: row.time_ns for row in stalls.rows if row.kind == "operator"} if stalls else {}
 
 
 def _within_step(own: list[tuple[str, float]], step_ns: float) -> list[tuple[str, float]]:

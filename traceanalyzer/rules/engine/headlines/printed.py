@@ -29,7 +29,13 @@ from traceanalyzer.rules.engine.headlines.kind_of_work import (
     moving_of,
     work_times,
 )
-from traceanalyzer.rules.engine.headlines.named_operators import HOST, of_pauses, with_operators, with_work_of_gpu
+from traceanalyzer.rules.engine.headlines.named_operators import (
+    HOST,
+    of_pauses,
+    with_collectives,
+    with_operators,
+    with_work_of_gpu,
+)
 from traceanalyzer.rules.engine.headlines.step_bound import StepBound, unit
 from traceanalyzer.rules.engine.headlines.typical import BUSY, WORTH
 from traceanalyzer.rules.engine.headlines.whole_runs import MIXED, NO_COLUMNS, NOT_PRINTED
@@ -165,9 +171,9 @@ _NO_HOST_COLLECTIVES = Text(
     "No verdict without the CPU's time; collectives take {time:ns} of the GPU's {busy:ns} per step.",
 )
 _CPU_ONLY_WAITS = Text(
-    "headline-table-cpu-only-waits-2",
-    "The GPU was not recorded: the CPU waits for it {part:part} of each step in {call}.",
-    note="call is the name of a runtime call, such as cudaDeviceSynchronize; part reads: 7 of the 10 s",
+    "headline-table-cpu-only-waits-3",
+    "The GPU was not recorded: the CPU waits for it {part:part} of {unit} in {call}.",
+    note="unit is in the genitive: each step; call is a runtime call, such as cudaDeviceSynchronize",
 )
 _CPU_ONLY = Text(
     "headline-table-cpu-only-2",
@@ -218,7 +224,7 @@ def verdict(facts: Facts, times: Mapping[str, float], texts: Mapping[str, Text])
     message = _sentence(facts, bound, texts)(**said)
     found = StepBound("gpu-compute" if bound in _ANY_WORK else bound, message, large[bound] / step)
     if texts is WITHOUT_GPU:
-        return _on_cpu(facts, found, said)
+        return with_collectives(_on_cpu(facts, found, said), said, large.get("communication", 0.0))
     if texts is _AT_LEAST:
         found = found.and_says(_MAY_BE_WAITS)
     return found.qualified(_TO_DO[bound]) if bound in _TO_DO else found
@@ -362,7 +368,7 @@ def _of_waits(facts: Facts) -> Message | None:
     if not waits or time < WORTH * facts.step_ns:
         return None
     call = max(waits, key=lambda row: row.self_cpu_ns or 0).name
-    return _CPU_ONLY_WAITS(part=(time, facts.step_ns), call=call)
+    return _CPU_ONLY_WAITS(part=(time, facts.step_ns), unit=_unit(facts), call=call)
 
 
 def _has_device_times(facts: Facts) -> bool:

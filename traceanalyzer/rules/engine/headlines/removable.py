@@ -92,7 +92,8 @@ def largest(findings: Iterable[Finding], chosen: Sequence[Chosen]) -> Removable 
         ns = fsum(place.ns_per_step or 0.0 for place in finding.where if not place.outside_steps)
         if saving.resource == "communication":  # of which the events are all, hidden or not
             ns = saving.direct_ns_per_step[1]
-        parts.append(Removable(rule.cause(**_said(finding.summary)), ns, saving.resource))
+        cause = rule.causes.get(finding.summary.id, rule.cause)
+        parts.append(Removable(cause(**_said(finding.summary)), ns, saving.resource))
     return max(parts, key=lambda part: part.ns, default=None)
 
 
