@@ -116,6 +116,8 @@ def _only_set_up(
         summary=_IN_STEP.text("summary-only"),
         advice=_IN_STEP.text("advice-only"),
         code=_SCHEDULE,
+        severity="low",
+        is_of_recording=True,
     )
 
 

@@ -412,7 +412,8 @@ def _rank(judged: _Judged) -> tuple[int, bool, float, int, float, str]:
     """Sort key: certain before uncertain, then by what each most likely saves by itself.
 
     First come prices, and what is severe without one, those of the machine after those of the program; then questions,
-    which may save nothing, and new rules; then risks without a price; last what saves nothing yet or only informs.
+    which may save nothing, and new rules; then risks without a price; last what saves nothing yet or only informs. A
+    recording that says little of the program comes before all of them.
     """
     finding, saving = judged.finding, judged.finding.saving
     wall, direct = (_worth(saving), saving.direct_ns_per_step[1]) if saving else (0.0, 0.0)
@@ -424,6 +425,7 @@ def _rank(judged: _Judged) -> tuple[int, bool, float, int, float, str]:
         place = 0 if is_severe else 2
     else:
         place = 1 if finding.stage == "preview" or (saving is not None and saving.decided_by is not None) else 0
+    place = -1 if judged.draft.is_of_recording else place
     return place, judged.draft.is_of_machine, -wall, -severity, -direct, finding.rule
 
 

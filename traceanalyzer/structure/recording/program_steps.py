@@ -34,7 +34,7 @@ from traceanalyzer.structure.recording.step_signs import (
     trains_after_work,
     updates_of_a_step,
 )
-from traceanalyzer.structure.steps import Steps, extend, launched_in
+from traceanalyzer.structure.steps import ON_DEVICE, Steps, extend, launched_in
 from traceanalyzer.structure.sums import count_by, members, rows_by
 from traceanalyzer.trace.distinct import ascending, distinct, ranked
 from traceanalyzer.trace.table import I32, I64, Bool
@@ -421,12 +421,25 @@ def _whole(context: Context) -> Steps:
     """The whole recording, until the device is done; without the marks if they belong to another process."""
     steps = context.steps
     if not is_foreign(context):
+        if len(steps) != 1:
+            return steps
+        begins = steps.start_ns
+        if steps.found_by == ON_DEVICE:  # else a cold pass begins after most of its start-up
+            begins = np.minimum(begins, _first_use_ns(context))
         ends = np.maximum(steps.end_ns, context.trace.device.end_ns.max(initial=0))
-        return replace(steps, end_ns=ends, found_by=WHOLE) if len(steps) == 1 else steps
+        return replace(steps, start_ns=begins, end_ns=ends, found_by=WHOLE)
     trace, own = context.trace, context.kind != NodeKind.STEP
     start = np.concatenate((trace.host.start_ns[own], trace.launches.start_ns, trace.device.start_ns))
     end = np.concatenate((trace.host.end_ns[own], trace.launches.end_ns, trace.device.end_ns))
     return Steps(("0",), np.array([start.min()]), np.array([end.max()]), WHOLE)
+
+
+def _first_use_ns(context: Context) -> int:
+    """When the program first loads code for a device, or takes memory from its driver."""
+    launches = context.trace.launches
+    takes = np.flatnonzero(context.trace.names.where(host_activity.is_taking)[launches.name])
+    rows = np.append(takes, host_activity.loading_calls(context))
+    return int(launches.start_ns[rows].min(initial=np.iinfo(np.int64).max))
 
 
 _FINDERS = (
