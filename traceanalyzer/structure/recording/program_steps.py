@@ -23,7 +23,7 @@ from traceanalyzer.structure.module_calls import evaluations
 from traceanalyzer.structure.recording import left_out, repetition, requests, step_signs
 from traceanalyzer.structure.recording.frameworks import main_framework
 from traceanalyzer.structure.recording.left_out import FEWEST, MARKED
-from traceanalyzer.structure.recording.repeated_launches import launch_starts
+from traceanalyzer.structure.recording.repeated_launches import launched_passes
 from traceanalyzer.structure.recording.step_signs import (
     are_in_flight,
     hold_the_work,
@@ -336,15 +336,19 @@ def _between_calls(context: Context) -> Steps | None:
 
 def _between_repeated_kernels(context: Context) -> Steps | None:
     """The same of kernels where no operators were recorded."""
-    return _from_pass_to_pass(context, launch_starts(context), repetition.KERNELS)
+    found = launched_passes(context)
+    if found is None:
+        return None
+    return _from_pass_to_pass(context, found.start_ns, repetition.KERNELS, found.end_ns)
 
 
-def _from_pass_to_pass(context: Context, start: I64 | None, found_by: str) -> Steps | None:
+def _from_pass_to_pass(context: Context, start: I64 | None, found_by: str, end_ns: int | None = None) -> Steps | None:
     """Steps from start to start, and until the device has done its work; a host that runs ahead begins none earlier."""
     if start is None:
         return None
     tables = context.trace.host, context.trace.launches, context.trace.accelerator
-    end = np.append(start[1:], max(int(table.end_ns.max(initial=0)) for table in tables))
+    last = max(int(table.end_ns.max(initial=0)) for table in tables) if end_ns is None else end_ns
+    end = np.append(start[1:], last)
     raw = Steps(tuple(map(str, range(len(start)))), start, end, found_by, mark_ns=(start, end))
     return extend(context.trace, context.links, raw, drop_tail=False)
 

@@ -24,6 +24,11 @@ _ALIKE = 0.8
 """Share of what a first pass does that the others do as well (own choice: it may allocate, or fill caches)."""
 _LONGER = 3
 """The pauses of the host before passes are so many times as long as those before layers (own choice)."""
+_FAR_LONGER, _MOST = 8, 0.9
+"""So many times as long as before most of what repeats, the host pauses between passes, and not between the layers of
+one (own choice: modules of Python take two or three times as long as launches)."""
+_BLOCK = 0.1
+"""Least share of a repetition that a run of equal layers has (own choice: a model has few kinds of them)."""
 _RARE = 0.1
 """Largest share of what a program does rarely beside what repeats (own choice)."""
 
@@ -149,16 +154,43 @@ def is_all(items: Items, run: RepeatedRun) -> bool:
 
 
 def has_blocks(kind: I64) -> bool:
-    """Whether most of a repetition are parts that repeat themselves: the layers of a model.
+    """Whether most of a repetition are parts that repeat themselves: the layers of a model, maybe of several kinds.
 
     A layer has some parts of a few operators, too, but not as many as a model has layers.
     """
-    found = longest_run(kind) or longest_run(kind, _FEWEST)
-    if found is None:
-        return False
-    first, period, end = found
-    times = (end - first) // period
-    return times * period >= COVERS * len(kind) and (period >= LEAST or times >= _LAYERS)
+    rest, covered = [kind], 0
+    while rest:
+        part = rest.pop()
+        found = longest_run(part) or longest_run(part, _FEWEST)
+        if found is None or found[2] - found[0] < _BLOCK * len(kind):
+            continue
+        first, period, end = found
+        times = (end - first) // period
+        covered += times * period * (period >= LEAST or times >= _LAYERS)
+        rest += [part[:first], part[end:]]
+    return covered >= COVERS * len(kind)
+
+
+def after_pauses(items: Items, run: RepeatedRun) -> RepeatedRun | None:
+    """The same repetitions, each of which begins after a pause of the host that is far longer than most; None without.
+
+    So pauses a program between the passes of a model, whatever comes before them and after them.
+    """
+    size = int(run.begins[1] - run.begins[0])
+    times = (run.end - max(run.first, 1)) // size
+    rows = np.arange(run.end - times * size, run.end)
+    pauses = np.median((items.start_ns[rows] - items.end_ns[rows - 1]).reshape(times, size), axis=0)
+    longest = int(np.argmax(pauses))
+    if pauses[longest] <= _FAR_LONGER * max(float(np.quantile(pauses, _MOST)), 1.0):
+        return None
+    return begun_at(run, int(rows[longest]))
+
+
+def begun_at(run: RepeatedRun, position: int) -> RepeatedRun:
+    """The same repetitions, each of which begins as one at a position does."""
+    size = int(run.begins[1] - run.begins[0])
+    first = run.first + (position - run.first) % size
+    return RepeatedRun(run.first, run.end, np.arange(first, run.end - size + 1, size))
 
 
 def with_last(run: RepeatedRun) -> I64:
