@@ -94,6 +94,17 @@ def test_a_training_updates_parameters_in_each_step(before: str) -> None:
     assert found(Program().launches(before).times(6, IMAGE).launches("conv relu " * 4)) == ("repeated kernels", 6)
 
 
+def test_where_nothing_else_was_recorded_the_first_launch_begins_a_pass() -> None:
+    """Although the host pauses longest after the copy of each batch."""
+    program = Program()
+    for _ in range(6):
+        program.trace.memcpy("HtoD", 4096, program.at + 6, 8, at=program.at, call_dur=5)
+        program.at += 15
+        program.launches(IMAGE, pause=200)
+    steps = program.waits().steps()
+    assert (steps.found_by, len(steps), int(steps.start_ns[0])) == ("repeated kernels", 6, 0)
+
+
 def test_updates_alone_are_no_steps() -> None:
     """One step of a training, most of which updates parameters, list by list."""
     update = "multi_tensor_apply_kernel<Mul> multi_tensor_apply_kernel<Add> multi_tensor_apply_kernel<Div> "

@@ -99,9 +99,9 @@ def _among(context: Context, threads: Sequence[int], items: Items, rows: I64) ->
     begins_ns = items.start_ns[run.begins]
     if threads and pass_signs.waits_in_each(context, threads, begins_ns, int(items.start_ns[-1])):
         return Passes(begins_ns)
-    apart = after_pauses(items, run)
-    if (is_all(items, run) or apart is not None) and _is_model(context, items, run, rows):
-        return _passes(items, apart or run)
+    apart = run if is_all(items, run) else after_pauses(items, run)
+    if apart is not None and _is_model(context, items, run, rows):
+        return _passes(items, apart)
     updated = _after_updates(context, items, run, rows)
     return None if updated is None else _passes(items, updated)
 
