@@ -174,6 +174,7 @@ def test_a_cold_pass_on_a_gpu_alone_is_told_once_and_before_what_its_kernels_cou
     assert headline.message.text.startswith("The trace is mostly start-up: 65 of the 67 ms")
     assert headline.qualifier is not None
     assert headline.qualifier.text.startswith("Only the GPU was recorded")
+    assert "Without the start-up 6.3 ms are left" in headline.text
     assert first.rule == RULE
     assert first.summary.text.startswith("65 ms of the trace (97 %)")
     assert others

@@ -356,7 +356,7 @@ def _severity(facts: Facts, draft: Draft, saving: Saving | None, once: Once | No
     gained = once.share_of_recording if once else 0.0
     gained = program.share_of_recording(facts, _likely_share(saving)) if saving else gained
     gain = next((name for share, name in _STEPS_OF_SEVERITY if gained >= share), "info")
-    gain = min(gain, _MOST_OF_ONCE, key=SEVERITIES.index) if once else gain
+    gain = min(gain, _MOST_OF_ONCE, key=SEVERITIES.index) if once and not once.comes_back else gain
     worst = max(gain, draft.severity or "info", key=SEVERITIES.index)
     most = _MOST_OF_LITTLE if facts.tells_little else SEVERITIES[-1]
     if saving and program.is_cold_pass(facts):
@@ -417,6 +417,8 @@ def _rank(judged: _Judged) -> tuple[int, bool, float, int, float, str]:
     """
     finding, saving = judged.finding, judged.finding.saving
     wall, direct = (_worth(saving), saving.direct_ns_per_step[1]) if saving else (0.0, 0.0)
+    if finding.once is not None and finding.once.comes_back:
+        wall = finding.once.point_ns  # of all steps, and more than it is of one
     severity = SEVERITIES.index(finding.severity)
     is_severe = severity >= SEVERITIES.index("high")
     if finding.latent or severity == 0:

@@ -258,7 +258,7 @@ def _of_startup(facts: Facts, share: float | None) -> StepBound:
     most = max(compiling, key=lambda row: row.time_ns, default=None)
     if most is not None and most.time_ns >= MOST * startup:
         found = found.and_says(_START_UP_IN, time=most.time_ns, name=f"`{most.name}`")
-    rest = facts.step_ns - startup
+    rest = facts.step_ns - facts.startup_per_step  # a device may work on during what is left out
     if busy is None or facts.table is not None or facts.tells_little or not rest:
         return found
     return found.and_says(_START_UP_REST, rest=rest, busy=min(1.0, busy / rest))
