@@ -117,6 +117,28 @@ def test_tokens_are_generated_after_the_prompt() -> None:
     assert (steps.found_by, len(steps)) == ("repeated kernels", 15)
 
 
+def test_attention_changes_with_the_length_of_a_text() -> None:
+    """The first tokens need no combination of partial results; of later ones it has two names."""
+    program = Program().launches("index_select " + ENCODER.replace("gemm", "gemm_128") * 6 + "gemm argmax")
+    for number in range(30):
+        combine = "" if number < 10 else f"softmax_combine_{number // 20} "
+        program.launches(TOKEN.replace("softmax ", "softmax " + combine), pause=120)
+        program.waits()
+    steps = program.steps()
+    assert (steps.found_by, len(steps)) == ("repeated kernels", 30)
+
+
+@pytest.mark.parametrize(("pause", "says"), [(120, ("repeated kernels", 12)), (0, WHOLE)])
+def test_a_loss_that_is_read_now_and_then_needs_pauses(pause: int, says: tuple[str, int]) -> None:
+    """Without updates by list, and without pauses, it may be a layer that is read."""
+    program = Program()
+    for number in range(12):
+        program.launches("conv relu " * 8 + "dgrad wgrad relu_backward " * 8 + "mul add " * 9, pause)
+        if number in {3, 7}:
+            program.waits()
+    assert found(program) == says
+
+
 @pytest.mark.parametrize(
     "names",
     [

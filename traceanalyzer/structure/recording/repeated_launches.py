@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 import numpy as np
@@ -21,13 +21,15 @@ from traceanalyzer.structure.recording.runs import (
     has_blocks,
     is_all,
     is_most,
+    passing_ones,
+    pauses_before,
     rare_ones,
     repeated_part,
     with_waits,
 )
 from traceanalyzer.structure.sums import group, sum_by
 from traceanalyzer.trace.distinct import distinct
-from traceanalyzer.trace.table import I64
+from traceanalyzer.trace.table import I64, Bool
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -92,18 +94,62 @@ def _among(context: Context, threads: Sequence[int], items: Items, rows: I64) ->
         rows: The device event of each launch.
     """
     run = repeated_part(context, items)
-    if run is not None and (usual := _without_rare(context, items, run, rows)) is not None:
-        return Passes(usual)
+    for is_kept in _without_some(items, run):
+        if (found := _of_most(context, items, run, is_kept, rows)) is not None:
+            return found
     if run is None or not is_most(items, run):
         return None
     begins_ns = items.start_ns[run.begins]
     if threads and pass_signs.waits_in_each(context, threads, begins_ns, int(items.start_ns[-1])):
         return Passes(begins_ns)
-    apart = run if is_all(items, run) else after_pauses(items, run)
-    if apart is not None and _is_model(context, items, run, rows):
+    apart = run if is_all(items, run) else after_pauses(pauses_before(items), run)
+    if apart is not None and _is_model(context, items, apart, rows):
         return _passes(items, apart)
     updated = _after_updates(context, items, run, rows)
     return None if updated is None else _passes(items, updated)
+
+
+def _without_some(items: Items, run: RepeatedRun | None) -> Iterator[Bool]:
+    """Which launches are no rare ones, such as a loss that is read in every tenth pass; and which are no passing ones.
+
+    What computes attention changes with the length of a text.
+
+    Args:
+        items: Launches, and waits between them.
+        run: What repeats among them.
+    """
+    if run is not None and (is_rare := rare_ones(items.kind, items.kind[slice(*run.begins[:2])])).any():
+        yield ~is_rare
+    if (is_passing := passing_ones(items.kind)).any():
+        yield ~is_passing
+
+
+def _of_most(context: Context, items: Items, run: RepeatedRun | None, is_kept: Bool, rows: I64) -> Passes | None:
+    """The passes that repeat if some launches do not count; None where they may be layers.
+
+    A model repeats its layers between little else, too, so each must update parameters, or embed tokens, or the host
+    must pause before each.
+
+    Args:
+        context: The trace.
+        items: Launches, and waits between them.
+        run: What repeats among them.
+        is_kept: Which of them count.
+        rows: The device event of each launch.
+    """
+    kept = items.take(is_kept)
+    usual = repeated_part(context, kept)
+    if usual is None or not is_most(kept, usual):
+        return None
+    size = int(usual.begins[1] - usual.begins[0])
+    if run is not None and is_most(items, run) and PASSES * size > run.begins[1] - run.begins[0]:
+        return None  # all of it repeats
+    names = _names_of_one(context, kept, usual, rows)
+    if is_all(kept, usual) and any(kernel_class(name) in _OF_A_PASS for name in names):
+        return Passes(kept.start_ns[usual.begins])
+    apart = after_pauses(pauses_before(items)[is_kept], usual)
+    is_model = apart is not None and _is_model(context, kept, apart, rows)
+    return Passes(kept.start_ns[apart.begins]) if apart is not None and is_model else None
 
 
 def _passes(items: Items, run: RepeatedRun) -> Passes:
@@ -127,31 +173,6 @@ def _after_updates(context: Context, items: Items, run: RepeatedRun, rows: I64) 
         return None
     longest = int(np.argmax(np.diff(np.append(updates, updates[0] + len(one)))))
     return begun_at(run, int(one[updates[longest]]) + 1)
-
-
-def _without_rare(context: Context, items: Items, run: RepeatedRun, rows: I64) -> I64 | None:
-    """When each pass begins if many in what repeats are one but for little: a loss that is read in every tenth.
-
-    A model repeats its layers between little else, too, so each must update parameters, or embed tokens.
-
-    Args:
-        context: The trace.
-        items: Launches, and waits between them.
-        run: The repetitions.
-        rows: The device event of each launch.
-    """
-    one = items.kind[run.begins[0] : run.begins[1]]
-    is_rare = rare_ones(items.kind, one)
-    if not is_rare.any():
-        return None
-    kept = items.take(~is_rare)
-    usual = repeated_part(context, kept)
-    if usual is None or not is_most(kept, usual) or not is_all(kept, usual):
-        return None
-    if not any(kernel_class(name) in _OF_A_PASS for name in _names_of_one(context, kept, usual, rows)):
-        return None
-    size = int(usual.begins[1] - usual.begins[0])
-    return kept.start_ns[usual.begins] if PASSES * size <= len(one) else None
 
 
 def _is_model(context: Context, items: Items, run: RepeatedRun, rows: I64) -> bool:

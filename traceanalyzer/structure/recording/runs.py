@@ -29,6 +29,8 @@ _FAR_LONGER, _MOST = 8, 0.9
 one (own choice: modules of Python take two or three times as long as launches)."""
 _BLOCK = 0.1
 """Least share of a repetition that a run of equal layers has (own choice: a model has few kinds of them)."""
+_PART = 0.25
+"""Share of a sequence after whose begin, or before whose end, what comes in all passes must come (own choice)."""
 _RARE = 0.1
 """Largest share of what a program does rarely beside what repeats (own choice)."""
 
@@ -171,17 +173,26 @@ def has_blocks(kind: I64) -> bool:
     return covered >= COVERS * len(kind)
 
 
-def after_pauses(items: Items, run: RepeatedRun) -> RepeatedRun | None:
+def pauses_before(items: Items) -> I64:
+    """For how long the host pauses before each of some items, in ns; 0 for the first."""
+    return items.start_ns - np.append(items.start_ns[:1], items.end_ns[:-1])
+
+
+def after_pauses(pauses: I64, run: RepeatedRun) -> RepeatedRun | None:
     """The same repetitions, each of which begins after a pause of the host that is far longer than most; None without.
 
     So pauses a program between the passes of a model, whatever comes before them and after them.
+
+    Args:
+        pauses: Before each of all items.
+        run: The repetitions.
     """
     size = int(run.begins[1] - run.begins[0])
     times = (run.end - max(run.first, 1)) // size
     rows = np.arange(run.end - times * size, run.end)
-    pauses = np.median((items.start_ns[rows] - items.end_ns[rows - 1]).reshape(times, size), axis=0)
-    longest = int(np.argmax(pauses))
-    if pauses[longest] <= _FAR_LONGER * max(float(np.quantile(pauses, _MOST)), 1.0):
+    usual = np.median(pauses[rows].reshape(times, size), axis=0)
+    longest = int(np.argmax(usual))
+    if usual[longest] <= _FAR_LONGER * max(float(np.quantile(usual, _MOST)), 1.0):
         return None
     return begun_at(run, int(rows[longest]))
 
@@ -212,3 +223,12 @@ def rare_ones(kind: I64, one: I64) -> Bool:
     counts = np.bincount(one, minlength=int(kind.max()) + 1)
     found: Bool = (PASSES * counts <= np.median(counts[counts > 0]))[kind]
     return found if found.mean() <= _RARE else np.zeros(len(kind), np.bool_)
+
+
+def passing_ones(kind: I64) -> Bool:
+    """Which items are of a kind that comes only in a part of a sequence, not nearly from its begin to its end."""
+    positions, (first, last) = np.arange(len(kind)), (np.full(int(kind.max(initial=0)) + 1, n) for n in (len(kind), 0))
+    np.minimum.at(first, kind, positions)
+    np.maximum.at(last, kind, positions)
+    found: Bool = ((first > _PART * len(kind)) | (last < (1 - _PART) * len(kind)))[kind]
+    return found
