@@ -109,15 +109,16 @@ def _only_set_up(
     if share < limits["only_share"]:
         return
     rows = sorted(rows, key=lambda row: (-row.time_ns, row.name))
+    is_apart = program.has_warm_steps(facts)
     yield Draft(
         (_IN_STEP.evidence(limits, "only_share", share, _places(rows), subject=_IN_STEP.text("only")()),),
         params={"time": code_ns, "share": share, "calls": sum(row.calls for row in rows), "what": rows[0].name},
         confidence=_confidence(rows),
-        summary=_IN_STEP.text("summary-only"),
+        summary=_IN_STEP.text("summary-apart" if is_apart else "summary-only"),
         advice=_IN_STEP.text("advice-only"),
         code=_SCHEDULE,
-        severity="low",
-        is_of_recording=True,
+        severity="info" if is_apart else "low",
+        is_of_recording=not is_apart,
     )
 
 

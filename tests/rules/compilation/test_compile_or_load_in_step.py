@@ -178,3 +178,23 @@ def test_a_cold_pass_on_a_gpu_alone_is_told_once_and_before_what_its_kernels_cou
     assert first.rule == RULE
     assert first.summary.text.startswith("65 ms of the trace (97 %)")
     assert others
+
+
+def test_a_cold_pass_before_warm_ones_is_no_part_of_what_the_other_findings_are_about() -> None:
+    trace = TraceBuilder()
+    host, stream = Host(trace, at=10), Stream()
+    conv = "sm80_xmma_fprop_implicit_gemm_f32f32_f32f32_f32_nhwckrsc_nchw"
+    for number in range(6):
+        for kernel in (conv, "relu", "pool", "gemm", "softmax"):
+            if not number and kernel == "pool":
+                host.call("cudaModuleLoadData", 40_000)
+            host.launch(Work(kernel, 1000), stream)
+        host.wait(stream)
+    first, *others = report(finish(trace)).findings
+    (finding,) = (each for each in others if each.rule == RULE)
+    assert first.rule != RULE
+    assert finding.severity == "info"
+    assert finding.summary.text == (
+        "40 ms of the trace (59 %) is loading and compiling code, mostly in cudaModuleLoadData, outside of the "
+        "typical steps."
+    )
