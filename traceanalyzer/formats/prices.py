@@ -58,6 +58,11 @@ _SAVES_ONCE = Text(
     "Saves {time} once ({share:share} of the trace), outside of the typical steps.",
     note="time is an interval, such as up to 3 ms",
 )
+_SAVES_OUTSIDE = Text(
+    "card-saves-outside",
+    "Saves {time} of the trace ({share:share}), outside of the typical steps.",
+    note="time is an interval, such as up to 3 ms",
+)
 
 
 class Price(NamedTuple):
@@ -175,4 +180,5 @@ def once(finding: Finding, language: Language) -> str | None:
     if saved is None:
         return None
     time = _estimate(saved.wall_ns, saved.point_ns, language)
-    return language.text(_SAVES_ONCE, time=time, share=saved.share_of_recording) if time else None
+    text = _SAVES_OUTSIDE if saved.comes_back else _SAVES_ONCE
+    return language.text(text, time=time, share=saved.share_of_recording) if time else None

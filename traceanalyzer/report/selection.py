@@ -64,6 +64,8 @@ class Once(msgspec.Struct, frozen=True):
     """Most likely time in ns, within the interval."""
     share_of_recording: float
     """Share of the recording (0 to 1) that the most likely time is."""
+    comes_back: bool = False
+    """Whether it is of what comes now and then between steps, as new epochs do: a longer run has more of it."""
 
     def __post_init__(self) -> None:
         force_setattr(self, "wall_ns", (float(self.wall_ns[0]), float(self.wall_ns[1])))

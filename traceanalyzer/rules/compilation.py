@@ -116,13 +116,16 @@ def _only_set_up(
     if share < limits["only_share"]:
         return
     rows = sorted(rows, key=lambda row: (-row.time_ns, row.name))
+    is_apart = program.has_warm_steps(facts)
     draft = Draft(
         (_IN_STEP.evidence(limits, "only_share", share, _places(rows), subject=_IN_STEP.text("only")()),),
         params={"time": code_ns, "share": share, "calls": sum(row.calls for row in rows), "what": rows[0].name},
         confidence=_confidence(rows),
-        summary=_IN_STEP.text("summary-only"),
+        summary=_IN_STEP.text("summary-apart" if is_apart else "summary-only"),
         advice=_IN_STEP.text("advice-only"),
         code=_SCHEDULE,
+        severity="info" if is_apart else "low",
+        is_of_recording=not is_apart,
     )
     numbers, time_ns = _recorded_again(facts)
     yield _for_sizes(draft, numbers) if time_ns >= _MOST_AGAIN * code_ns else draft

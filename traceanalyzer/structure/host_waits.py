@@ -72,6 +72,13 @@ def epoch_turns(context: Context) -> tuple[I64, I64]:
     return found, found + 1
 
 
+@cached
+def starting_workers(context: Context) -> Intervals:
+    """When no worker has a batch, because those of an epoch have ended, and those of the next one start."""
+    (last, first), (start, end) = epoch_turns(context), loader_waits(context)
+    return Intervals.union(end[last], start[first])
+
+
 def operator_chains(context: Context, node: I64) -> I64:
     """A number for each node; two nodes have the same number if the same operators are around them.
 

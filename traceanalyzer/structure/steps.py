@@ -21,6 +21,8 @@ from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.table import I64, U8, Bool, take_or
 from traceanalyzer.trace.tables import Category
 
+ON_DEVICE = "device-events"
+"""How the step of a recording is found in which nothing of the program was recorded but what it does on devices."""
 _TAIL_SHARE = 0.8
 """A last step with less than this share of its predecessor's device events was cut by the end of the trace."""
 
@@ -120,7 +122,7 @@ def find(trace: Trace, kind: U8, links: Links) -> Steps:
             drop_tail=True,
         )
     if len(trace.device):
-        return _one(trace.device.start_ns, trace.device.dur_ns, "device-events")
+        return _one(trace.device.start_ns, trace.device.dur_ns, ON_DEVICE)
     if len(host):
         return _one(host.start_ns, host.dur_ns, "host-annotations")
     return Steps((), np.empty(0, np.int64), np.empty(0, np.int64), None)
@@ -139,7 +141,7 @@ def host_part(trace: Trace, steps: Steps) -> tuple[I64, I64]:
     that, its part begins before the step.
     """
     whole = steps.start_ns, steps.end_ns
-    if steps.mark_ns is not None or steps.found_by not in ("whole-trace", "device-events") or len(steps) != 1:
+    if steps.mark_ns is not None or steps.found_by not in ("whole-trace", ON_DEVICE) or len(steps) != 1:
         return steps.mark_ns or whole
     own, calls = np.isin(trace.host.category, (Category.OPERATOR, Category.PYTHON)), trace.launches
     start = np.concatenate((trace.host.start_ns[own], calls.start_ns))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.builders import TraceBuilder
 from tests.reading import read_built
+from tests.structure.recording.test_left_out_steps import in_epochs
 from traceanalyzer.analyzers.steps import outside
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.recording import Outside, Recording
@@ -109,3 +110,11 @@ def test_without_a_device_its_time_is_unknown() -> None:
 def test_where_everything_is_typical_nothing_is_outside() -> None:
     found = recorded(program(100, 100, 100))
     assert (found.outside, found.outside_ns) == ((), 0)
+
+
+def test_the_time_between_epochs_is_the_loaders_if_workers_start_in_it() -> None:
+    """The call that ends an epoch takes 20 ms of the 80 ms until the next one; workers start in the rest."""
+    found = recorded(in_epochs(epochs=4, batches=5, restart=60_000)).outside
+    between = [part for part in found if part.kind == "between"]
+    assert [part.reason for part in between] == ["loader"] * 3
+    assert {part.duration_ns // 1_000_000 for part in between} == {80}

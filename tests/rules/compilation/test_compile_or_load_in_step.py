@@ -10,10 +10,10 @@ from collections.abc import Callable
 import pytest
 
 from tests.builders import TraceBuilder
-from tests.builders.timeline import Host, Stream, finish
+from tests.builders.timeline import Host, Stream, Work, finish
 from tests.rules.host.test_host_waits_or_logs import on_cpu
 from tests.rules.host_work import compute, looping
-from tests.rules.judging import findings, skipped, varied
+from tests.rules.judging import findings, report, skipped, varied
 from tests.rules.loader.test_dataloader_bound import fires_in_a_table
 
 COMPILE = "torch/_dynamo/convert_frame.py(800): _compile"
@@ -143,7 +143,7 @@ def test_compiling_in_each_step_of_a_program_on_the_cpu() -> None:
 def test_a_recording_of_set_up_is_told_as_such() -> None:
     (finding,) = findings(fires_on_a_recording_of_set_up(), RULE)
     assert finding.saving is None
-    assert finding.severity == "info"
+    assert finding.severity == "low"
     assert "schedule" in finding.advice.text
 
 
@@ -181,3 +181,48 @@ def test_a_recording_of_compiling_a_function_again_is_about_sizes_that_change() 
     (again,) = findings(changing("0/2"), RULE)
     assert "dynamic=True" in again.advice.text
     assert "0/2" in again.summary.text
+
+
+def test_a_cold_pass_on_a_gpu_alone_is_told_once_and_before_what_its_kernels_could_do_better() -> None:
+    """65 ms of loading before and between 6 ms of convolutions of fp32; no operators were recorded."""
+    trace = TraceBuilder()
+    host, stream = Host(trace, at=10), Stream()
+    host.call("cudaModuleLoadData", 40_000)
+    for number in range(12):
+        if number == 6:
+            host.call("cudaModuleLoadData", 25_000)
+        if number % 4:
+            host.launch(Work("void at::native::vectorized_elementwise_kernel<4, relu>(int)", 30), stream)
+        else:
+            host.launch(Work("sm80_xmma_fprop_implicit_gemm_f32f32_f32f32_f32_nhwckrsc_nchw", 2000), stream)
+    host.wait(stream, call="cudaDeviceSynchronize")
+    found = report(finish(trace))
+    (headline,) = found.headlines
+    first, *others = found.findings
+    assert headline.message.text.startswith("The trace is mostly start-up: 65 of the 67 ms")
+    assert headline.qualifier is not None
+    assert headline.qualifier.text.startswith("Only the GPU was recorded")
+    assert "Without the start-up 6.3 ms are left" in headline.text
+    assert first.rule == RULE
+    assert first.summary.text.startswith("65 ms of the trace (97 %)")
+    assert others
+
+
+def test_a_cold_pass_before_warm_ones_is_no_part_of_what_the_other_findings_are_about() -> None:
+    trace = TraceBuilder()
+    host, stream = Host(trace, at=10), Stream()
+    conv = "sm80_xmma_fprop_implicit_gemm_f32f32_f32f32_f32_nhwckrsc_nchw"
+    for number in range(6):
+        for kernel in (conv, "relu", "pool", "gemm", "softmax"):
+            if not number and kernel == "pool":
+                host.call("cudaModuleLoadData", 40_000)
+            host.launch(Work(kernel, 1000), stream)
+        host.wait(stream)
+    first, *others = report(finish(trace)).findings
+    (finding,) = (each for each in others if each.rule == RULE)
+    assert first.rule != RULE
+    assert finding.severity == "info"
+    assert finding.summary.text == (
+        "40 ms of the trace (59 %) is loading and compiling code, mostly in cudaModuleLoadData, outside of the "
+        "typical steps."
+    )

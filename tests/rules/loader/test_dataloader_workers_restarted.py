@@ -14,6 +14,7 @@ from tests.builders import TraceBuilder
 from tests.builders.timeline import Host, finish
 from tests.rules.judging import findings, skipped
 from tests.rules.loader.test_dataloader_bound import LOADER, WORKERS
+from tests.structure.recording.test_left_out_steps import in_epochs
 
 STARTING = "torch/utils/data/dataloader.py(1130): _MultiProcessingDataLoaderIter.__init__"
 
@@ -151,3 +152,14 @@ def test_without_a_sign_it_is_not_judged() -> None:
 
 def test_waits_between_epochs_are_no_business_of_the_loader_being_slow() -> None:
     assert findings(fires(), "dataloader-bound") == []
+
+
+def test_changes_between_unmarked_steps_are_worth_what_they_are_of_the_recording() -> None:
+    """Three changes of 95 ms, of which the two waits take 35 ms, between four epochs of five steps of 10 ms."""
+    (finding,) = findings(in_epochs(epochs=4, batches=5, restart=60_000), RULE)
+    assert finding.saving is None
+    assert finding.once is not None
+    least, most = finding.once.wall_ns
+    assert finding.once.comes_back
+    assert least < 3 * 35e6 < 3 * 95e6 < most * 1.01
+    assert (finding.severity, finding.once.share_of_recording > 0.3) == ("critical", True)

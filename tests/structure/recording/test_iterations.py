@@ -65,6 +65,29 @@ def test_without_a_value_the_same_may_be_layers() -> None:
     assert found(program) == WHOLE
 
 
+QUERY = "linalg_vector_norm clamp_min expand_as div"
+
+
+@pytest.mark.parametrize("around", ["", "rand slice clone"])
+@pytest.mark.parametrize(("last", "says"), [([2000], ("repeated operators", 9)), (POINTS, WHOLE)], ids=["fewer", "all"])
+def test_a_choice_among_results_ends_a_query(around: str, last: list[int], says: tuple[str, int]) -> None:
+    """What follows a layer takes all that it gives; here the best of all points are chosen, and the next query begins.
+
+    Its first operator takes the same points as others do.
+    """
+    program = Program().calls(around)
+    for _ in range(9):
+        program.calls(QUERY).calls("mv").calls("argsort slice", last)
+    assert found(program.calls(around)) == says
+
+
+def test_a_choice_in_each_layer_of_a_model_is_no_query() -> None:
+    program = Program().calls("conv2d", CENTRES)
+    for _ in range(9):
+        program.calls("linear gelu linear add").calls("softmax topk", [2000])
+    assert found(program.calls("matmul", [64, 10])) == WHOLE
+
+
 def test_values_choose_the_shapes_of_an_iteration() -> None:
     """Of each cluster as many points as belong to it."""
     program = Program()

@@ -368,3 +368,44 @@ def test_the_last_call_of_a_loader_that_only_ends_an_epoch_begins_no_step() -> N
     found = recorded(trace)
     assert found.steps_from == "enumerate(DataLoader)"
     assert [step.reason for step in found.steps] == [None] * 5
+
+
+def in_epochs(*, epochs: int, batches: int, restart: int) -> TraceBuilder:
+    """Iterations of 10 ms; after each epoch a call ends its workers for 20 ms, and others start."""
+    trace, at = TraceBuilder(devices=()), 0
+    for _ in range(epochs):
+        for batch in range(batches):
+            wait = 15_000 if restart and not batch else 300
+            trace.annotation(LOADER, at, wait)
+            for call in range(12):
+                trace.op("aten::mm", at + wait + 100 + 800 * call, 700)
+            at += wait + 9_700
+        trace.annotation(LOADER, at, 20_000 if restart else 50)
+        trace.op("aten::random_", at + 20_100, 20)  # the seed of the next workers
+        at += 20_200 + restart
+    return trace
+
+
+@pytest.mark.parametrize("restart", [60_000, 0])
+def test_calls_of_a_loader_that_end_epochs_begin_no_steps(restart: int) -> None:
+    found = recorded(in_epochs(epochs=4, batches=5, restart=restart))
+    assert len(found.steps) == 20
+    first_of_epochs = [step for number, step in enumerate(found.steps) if not number % 5]
+    assert {step.reason for step in first_of_epochs} == {"loader" if restart else None}
+    assert found.typical_step_ns == 10_000 * US
+
+
+def test_a_loader_that_is_only_read_has_steps() -> None:
+    trace = TraceBuilder(devices=())
+    trace.op("aten::zeros", 0, 1)
+    for number in range(8):
+        trace.annotation(LOADER, 1_000 * number, 900)
+    assert len(recorded(trace).steps) == 7
+
+
+@pytest.mark.parametrize(("stalled", "left_out"), [((4, 7), [4, 7]), ((1, 3, 5, 7, 9), [])], ids=["few", "often"])
+def test_a_few_stalls_are_no_part_of_steps_that_vary(stalled: tuple[int, ...], left_out: list[int]) -> None:
+    """Half of the steps take 1.0 ms and half of them 1.8 ms; the system stops some of them for 40 ms more."""
+    found = recorded(steps(*(1_000 + 800 * (number % 2) + 40_000 * (number in stalled) for number in range(12))))
+    assert [number for number, step in enumerate(found.steps) if step.reason] == left_out
+    assert found.typical_step_ns == (1_400 * US if left_out else pytest.approx(18_067 * US, rel=0.001))

@@ -405,3 +405,20 @@ def test_a_helper_is_no_step() -> None:
                 host.copy("HtoD", 4, stream, dur=20 + number, wait=True)
             host.work(200)
     assert recorded(finish(trace)).steps_from != "train.py(3): to_device"
+
+
+def test_a_pass_of_which_only_the_device_was_recorded_begins_with_the_first_use_of_it() -> None:
+    """A wait before that belongs to what ran before the recording, and a call that asks for something to nothing."""
+    trace = TraceBuilder()
+    host, stream = Host(trace, at=10), Stream()
+    host.call("cudaGetDeviceCount", 5)
+    host.work(1000)
+    host.call("cudaMalloc", 100)
+    host.call("cudaModuleLoadData", 40_000)
+    for _ in range(12):
+        host.launch(Work("gemm", 500), stream)
+    host.wait(stream, call="cudaDeviceSynchronize")
+    found = recorded(finish(trace))
+    assert (found.steps_from, len(found.steps)) == ("whole-trace", 1)
+    assert found.steps[0].start_ns == 1005 * US
+    assert found.startup_ns == 40_100 * US

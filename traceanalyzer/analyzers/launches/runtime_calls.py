@@ -22,7 +22,7 @@ from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.events import Occurrences, event_set
 from traceanalyzer.structure.gaps import times_of
 from traceanalyzer.structure.recording.program_steps import program_steps
-from traceanalyzer.structure.steps import Steps
+from traceanalyzer.structure.steps import ON_DEVICE, Steps
 from traceanalyzer.structure.sums import count_by, group, members
 from traceanalyzer.structure.typical import mean
 from traceanalyzer.trace.distinct import distinct, ranked
@@ -118,8 +118,13 @@ def analyze(context: Context) -> RuntimeCalls:
 
 
 def _steps(context: Context) -> Steps:
-    """The recorded steps; without marks those of the program, if it compiles in later ones again and again."""
+    """The recorded steps; without marks those of the program, if it compiles in later ones again and again.
+
+    Where only devices were recorded, it is the program's only step, which has what it does before its first kernel.
+    """
     every = program_steps(context).every
+    if context.steps.found_by == ON_DEVICE and len(every) == 1:
+        return every
     if len(context.steps) > 1 or len(every) <= 1:
         return context.steps
     compiling = _compiling_times(context).within(every.start_ns[1:], every.end_ns[1:])

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from msgspec.structs import replace
 
-from traceanalyzer.structure import gap_causes, gaps, recording, typical
+from traceanalyzer.structure import gap_causes, gaps, host_waits, recording, typical
 from traceanalyzer.structure.analysis import STEPS, Analysis
 from traceanalyzer.structure.context import Context, cached
 from traceanalyzer.structure.owners import index_of
@@ -88,6 +88,8 @@ def _causes(context: Context, times: Intervals) -> list[str]:
     """What takes half of each time by itself, if it is known by name; else that no step is marked there."""
     timeline = gap_causes.timelines(context)[gap_causes.EVERY_THREAD]
     within = timeline.within(times.start, times.end, [label for _, label in _CAUSES])
+    starting = host_waits.starting_workers(context).within(times.start, times.end)
+    within = [own + starting * (cause == LOADER) for (cause, _), own in zip(_CAUSES, within, strict=True)]
     length = times.end - times.start
     found = [NO_STEP] * len(times)
     for (cause, _), own in zip(_CAUSES, within, strict=True):

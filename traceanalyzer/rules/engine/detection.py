@@ -6,7 +6,7 @@ package cost nothing more than a call.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import islice
 
@@ -15,6 +15,7 @@ from traceanalyzer.analyzers.hangs import Hangs
 from traceanalyzer.analyzers.memory.snapshots import MemorySnapshotUse
 from traceanalyzer.analyzers.tables.printed_memory import PrintedMemory
 from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.model import Skipped
 from traceanalyzer.rules.engine.facts import Facts, Missing
 from traceanalyzer.rules.engine.rule import Draft
 from traceanalyzer.rules.engine.selection import Chosen
@@ -116,3 +117,15 @@ def _detected(entry: Chosen, facts: Facts) -> Iterable[Draft]:
         reason = rule.no_trace if facts.table is None else rule.no_table
         raise Missing(reason or _NO_TIMELINE())
     return detector(facts, entry.limits)
+
+
+def skipped(reasons: Mapping[str, Sequence[Message]], runs: int) -> tuple[Skipped, ...]:
+    """The rules that could not judge any run, or failed in one."""
+    decisive = ((rule, _reason(found, runs)) for rule, found in reasons.items())
+    return tuple(Skipped(rule, reason) for rule, reason in decisive if reason is not None)
+
+
+def _reason(found: Sequence[Message], runs: int) -> Message | None:
+    """Why a rule was skipped: it failed, or it could not judge any run."""
+    failed = next((reason for reason in found if is_failure(reason)), None)
+    return failed or (found[0] if len(found) == runs else None)

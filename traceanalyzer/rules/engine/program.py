@@ -252,6 +252,14 @@ def start_up(facts: Facts) -> tuple[float, float] | None:
     return (float(calls.code_ns), float(whole)) if is_most else None
 
 
+def has_warm_steps(facts: Facts) -> bool:
+    """Whether steps are left out, and others are typical ones, which say what the program does after its start."""
+    recording = facts.find("recording", Recording)
+    if recording is None or recording.typical is None or start_up(facts) is not None:
+        return False
+    return recording.typical.steps < len(recording.steps)
+
+
 def set_up_of_steps(facts: Facts, calls: RuntimeCalls) -> tuple[float, float]:
     """Loading and compiling within the steps of a recording, and their time, in ns."""
     recording = facts.find("recording", Recording)

@@ -99,6 +99,8 @@ class Draft(msgspec.Struct, frozen=True):
     """Code of this finding, if it differs from the rule's; empty: none."""
     is_of_machine: bool = False
     """Whether it is about the machine that the program ran on: what can be changed in the program comes before it."""
+    is_of_recording: bool = False
+    """Whether it is about the recording, of which the others say little until there is another one: it comes first."""
 
 
 Limits = Mapping[str, float]

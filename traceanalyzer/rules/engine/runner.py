@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
@@ -119,7 +120,7 @@ def judge(runs: Sequence[Facts], chosen: Sequence[Chosen]) -> Advice:
     is_of_tools = any(facts.table is not None and facts.table.tool is not None for facts in runs)
     compared = tuple(headlines) if is_of_tools else document_runs.compared(headlines, counted)
     marked = document_runs.marked(findings)
-    return Advice(compared, marked, _skipped(reasons, len(runs)))
+    return Advice(compared, marked, detection.skipped(reasons, len(runs)))
 
 
 def _findings(
@@ -139,12 +140,6 @@ def _findings(
     ordered, combined = _ordered(facts, prices, kept, first)
     placed = where.with_shared([entry.finding for entry in ordered])
     return with_later_savings(placed, combined, first), combined
-
-
-def _skipped(reasons: Mapping[str, Sequence[Message]], runs: int) -> tuple[Skipped, ...]:
-    """The rules that could not judge any run, or failed in one."""
-    decisive = ((rule, _reason(found, runs)) for rule, found in reasons.items())
-    return tuple(Skipped(rule, reason) for rule, reason in decisive if reason is not None)
 
 
 def _judged_by_all(
@@ -192,12 +187,6 @@ def _texts(facts: Facts, rule: Rule, draft: Draft) -> tuple[Message, Message, Me
         snippets.with_version(facts, advice, code),
         rule.not_when(**params),
     )
-
-
-def _reason(found: Sequence[Message], runs: int) -> Message | None:
-    """Why a rule was skipped: it failed, or it could not judge any run."""
-    failed = next((reason for reason in found if detection.is_failure(reason)), None)
-    return failed or (found[0] if len(found) == runs else None)
 
 
 def _judged(entry: Chosen, facts: Facts, prices: Prices | None) -> list[_Judged]:
@@ -351,11 +340,7 @@ def _severity(facts: Facts, draft: Draft, saving: Saving | None, once: Once | No
     If the recording does not show what bounds the program, no finding is severe; and none is for what it saves once, or
     about device work that takes next to nothing of a step, whatever its launches cost: that is another finding.
     """
-    gained = once.share_of_recording if once else 0.0
-    gained = program.share_of_recording(facts, _likely_share(saving)) if saving else gained
-    gain = next((name for share, name in _STEPS_OF_SEVERITY if gained >= share), "info")
-    gain = min(gain, _MOST_OF_ONCE, key=SEVERITIES.index) if once else gain
-    worst = max(gain, draft.severity or "info", key=SEVERITIES.index)
+    worst = max(_gain(facts, saving, once), draft.severity or "info", key=SEVERITIES.index)
     most = _MOST_OF_LITTLE if facts.tells_little else SEVERITIES[-1]
     if saving and program.is_cold_pass(facts):
         most = _MOST_OF_COLD
@@ -365,6 +350,14 @@ def _severity(facts: Facts, draft: Draft, saving: Saving | None, once: Once | No
     if ceiling != SEVERITIES[0]:
         ceiling = max(ceiling, _at_least(draft, saving), key=SEVERITIES.index)
     return min(worst, ceiling, most, key=SEVERITIES.index)
+
+
+def _gain(facts: Facts, saving: Saving | None, once: Once | None) -> str:
+    """The severity of what a fix most likely saves."""
+    gained = once.share_of_recording if once else 0.0
+    gained = program.share_of_recording(facts, _likely_share(saving)) if saving else gained
+    gain = next((name for share, name in _STEPS_OF_SEVERITY if gained >= share), "info")
+    return min(gain, _MOST_OF_ONCE, key=SEVERITIES.index) if once and not once.comes_back else gain
 
 
 def _at_least(draft: Draft, saving: Saving | None) -> str:
@@ -410,10 +403,13 @@ def _rank(judged: _Judged) -> tuple[int, bool, float, int, float, str]:
     """Sort key: certain before uncertain, then by what each most likely saves by itself.
 
     First come prices, and what is severe without one, those of the machine after those of the program; then questions,
-    which may save nothing, and new rules; then risks without a price; last what saves nothing yet or only informs.
+    which may save nothing, and new rules; then risks without a price; last what saves nothing yet or only informs. A
+    recording that says little of the program comes before all of them.
     """
     finding, saving = judged.finding, judged.finding.saving
     wall, direct = (_worth(saving), saving.direct_ns_per_step[1]) if saving else (0.0, 0.0)
+    if finding.once is not None and finding.once.comes_back:
+        wall = finding.once.point_ns  # of all steps, and more than it is of one
     severity = SEVERITIES.index(finding.severity)
     is_severe = severity >= SEVERITIES.index("high")
     if finding.latent or severity == 0:
@@ -422,6 +418,7 @@ def _rank(judged: _Judged) -> tuple[int, bool, float, int, float, str]:
         place = 0 if is_severe else 2
     else:
         place = 1 if finding.stage == "preview" or (saving is not None and saving.decided_by is not None) else 0
+    place = -1 if judged.draft.is_of_recording else place
     return place, judged.draft.is_of_machine, -wall, -severity, -direct, finding.rule
 
 

@@ -111,17 +111,22 @@ def explained(summary: Message, saving: Saving | None, found: Sequence[Selection
 def once(context: Context, change: StepChange, found: Sequence[Selection]) -> Once | None:
     """What a change saves once, if all that it changes lies outside of the typical steps; else None.
 
-    That is at most the time itself, and of host work at most the idle time of the busiest device outside of the steps:
-    most likely the idle time during this work.
+    Of what comes now and then, a mean over the recorded steps is saved, unless all of it begins between steps. That is
+    at most the time itself, and of host work at most the idle time of the busiest device outside of the steps: most
+    likely the idle time during this work.
     """
-    if change.is_spread or not found or not all(entry.outside_steps for entry in found):
+    every = program_steps(context).every
+    if not found or not all(entry.outside_steps for entry in found):
+        return None
+    if change.is_spread and any(every.contain(_bounds(entry)[0]).any() for entry in found):
         return None
     during, most = _worth_at_most(context, found)
-    removed = [ns * max(1, typical.count(context)) for ns in change.removed]
+    steps = len(every) if change.is_spread else typical.count(context)
+    removed = [ns * max(1, steps) for ns in change.removed]
     low, high = min(during, *removed), min(most, max(removed))
     point = min(max(low, min(during, fsum(removed) / 2)), high)
     span = context.trace.info.span_ns
-    return Once((low, high), point, point / span) if high and span else None
+    return Once((low, high), point, point / span, change.is_spread) if high and span else None
 
 
 def _worth_at_most(context: Context, found: Sequence[Selection]) -> tuple[float, float]:

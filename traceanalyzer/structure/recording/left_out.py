@@ -17,7 +17,6 @@ from traceanalyzer.structure.steps import Steps
 from traceanalyzer.structure.sums import count_by
 from traceanalyzer.structure.unrecorded_work import unrecorded_work
 from traceanalyzer.trace.distinct import ascending, distinct
-from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, Bool
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
@@ -47,6 +46,8 @@ _OUTLIER = 0.2
 """A step that differs from the median by more than this share of the median is not typical."""
 _OFTEN, _OFTEN_SHARE = 3, 1 / 3
 """So many steps, and more than this share, that differ for no known reason are how the program runs (own choice)."""
+_FAR = 5
+"""So many times as long as the median one, a few steps are stalls even where steps vary (own choice)."""
 _EDGE = 0.05
 """Share of a step that earlier work or the end of the recording must take (own choice: more than steps vary by)."""
 _CUT, _BARELY_BEGUN = 0.5, 0.1
@@ -192,12 +193,16 @@ def of_phases(reasons: Sequence[str | None], phases: Sequence[str | None]) -> tu
 def unless_often(reasons: Sequence[str | None], steps: Steps) -> tuple[str | None, ...]:
     """The same reasons, but no unknown ones if many later steps have one: then steps vary, and none is an exception.
 
-    A first step that is longer than all others remains one.
+    A first step that is longer than all others remains one, and so do a few that take far longer than the others.
     """
     if list(reasons[1:]).count(UNKNOWN) < max(_OFTEN, _OFTEN_SHARE * len(reasons)):
         return tuple(reasons)
     duration = steps.end_ns - steps.start_ns
-    is_exception = (bool(duration[0] > duration[1:].max()), *[False] * (len(reasons) - 1))
+    is_unknown = np.array([reason in (None, UNKNOWN) for reason in reasons], np.bool_)
+    is_exception = is_unknown & (duration > _FAR * np.median(duration[is_unknown]))
+    if is_exception.sum() >= max(_OFTEN, _OFTEN_SHARE * len(reasons)):
+        is_exception[:] = False
+    is_exception[0] |= duration[0] > duration[1:].max()
     return tuple(r if r != UNKNOWN or kept else None for r, kept in zip(reasons, is_exception, strict=True))
 
 
@@ -206,15 +211,18 @@ def _one_off(context: Context, steps: Steps) -> tuple[tuple[str, I64], ...]:
     timeline = gap_causes.timelines(context)[gap_causes.EVERY_THREAD]
     labels = (gap_causes.COMPILATION, gap_causes.ALLOCATION, gap_causes.DATALOADER)
     loading, allocation, loader = timeline.within(steps.start_ns, steps.end_ns, labels)
-    (last, first), (start, end) = host_waits.epoch_turns(context), host_waits.loader_waits(context)
-    starting = Intervals.union(end[last], start[first]).within(steps.start_ns, steps.end_ns)
+    starting = host_waits.starting_workers(context).within(steps.start_ns, steps.end_ns)
     return (LOADING, loading), (ALLOCATION, allocation), (LOADER, loader + starting)
 
 
 def _with_new_epochs(context: Context, steps: Steps) -> list[int]:
-    """The steps in which an epoch begins after another, unless that is how the program runs: in many of them."""
-    (last, _), (start, _) = host_waits.epoch_turns(context), host_waits.loader_waits(context)
-    found = distinct(steps.at(start[last]))
+    """The steps in which an epoch begins after another, unless that is how the program runs: in many of them.
+
+    The epoch before may end in the same step, or between two.
+    """
+    (last, first), (start, _) = host_waits.epoch_turns(context), host_waits.loader_waits(context)
+    ends, begins = steps.at(start[last]), steps.at(start[first])
+    found = distinct(np.where(ends < 0, begins, ends))
     return found[found >= 0].tolist() if len(found) < max(_OFTEN, _OFTEN_SHARE * len(steps)) else []
 
 

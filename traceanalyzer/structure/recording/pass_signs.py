@@ -21,6 +21,14 @@ from traceanalyzer.trace.tree import NO_PARENT
 _EMBEDDINGS = frozenset({"aten::embedding", "aten::embedding_bag", "aten::_embedding_bag"})
 _CLASSIFIERS = frozenset({"aten::linear", "aten::addmm", "aten::softmax", "aten::log_softmax", "aten::argmax"})
 """What the last operator of a model mostly is; a layer that ends with a product shapes its result afterwards."""
+_RESULTS = _CLASSIFIERS | frozenset(
+    f"aten::{name}"
+    for name in (
+        *("slice", "select", "narrow", "topk", "sort", "argsort", "argmin", "max", "min", "unbind", "squeeze"),
+        *("resolve_conj", "resolve_neg", "detach", "to", "_to_copy", "clone", "round", "tolist"),
+    )
+)
+"""What ends a pass, too: a choice among results, or what gives them to the program; none adds an axis."""
 _READS = frozenset({"aten::item", "aten::_local_scalar_dense", "aten::is_nonzero", "aten::equal", "aten::allclose"})
 _DRAWS = frozenset(
     {"aten::randn", "aten::randn_like", "aten::rand", "aten::rand_like", "aten::randint", "aten::normal"}
@@ -67,17 +75,18 @@ def has_input_of_its_own(context: Context, rows: I64) -> bool:
 
 
 def has_another_end(context: Context, rows: I64) -> bool:
-    """Whether the last of some operators takes a tensor of fewer axes than the first, as a classifier does.
+    """Whether the last of some operators takes a tensor of fewer axes than the first, as a classifier or a choice does.
 
     Where no shapes were recorded: whether the first product is a convolution, and the last operator a classifier's.
     """
     host, texts = context.trace.host, context.trace.shapes
     first, last = ((Inputs(texts[host.shapes[row]], None).shapes or ((),))[0] for row in (rows[0], rows[-1]))
-    if not _are(context, rows[-1:], _CLASSIFIERS).any():
-        return False
+    if _are(context, rows[-1:], _RESULTS).any() and 0 < len(last) < len(first):
+        return True
     products = rows[_are(context, rows, _PRODUCTS)]
     is_of_images = not any(texts[code] for code in host.shapes[rows].tolist()) and len(products) > 0
-    return 0 < len(last) < len(first) or (is_of_images and bool(_are(context, products[:1], _CONVOLUTIONS).any()))
+    is_last = is_of_images and bool(_are(context, rows[-1:], _CLASSIFIERS).any())
+    return is_last and bool(_are(context, products[:1], _CONVOLUTIONS).any())
 
 
 def embeds(context: Context, rows: I64) -> bool:
@@ -143,6 +152,11 @@ def draws_in_each(context: Context, part: PassPart) -> bool:
     Where kinds are told by names alone, layers of a pyramid may have noise of their own.
     """
     return part.has_shapes and is_loop(context, part) and _is_in_each(context, part, _DRAWS)
+
+
+def ends_each(context: Context, part: PassPart) -> bool:
+    """Whether each repetition of a loop that does not train ends with a result that the next one cannot begin with."""
+    return part.has_shapes and is_loop(context, part) and has_another_end(context, part.rows[part.one])
 
 
 def _is_in_each(context: Context, part: PassPart, names: frozenset[str]) -> bool:

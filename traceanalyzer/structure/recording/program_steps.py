@@ -18,28 +18,26 @@ from traceanalyzer.knowledge.framework_marks import StepMark
 from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.autograd import backward, critical_threads
 from traceanalyzer.structure.context import Context, cached
-from traceanalyzer.structure.gaps import times_of
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.module_calls import evaluations
 from traceanalyzer.structure.recording import left_out, repetition, requests, step_signs
 from traceanalyzer.structure.recording.frameworks import main_framework
 from traceanalyzer.structure.recording.left_out import FEWEST, MARKED
-from traceanalyzer.structure.recording.repeated_launches import launch_starts
+from traceanalyzer.structure.recording.repeated_launches import launched_passes
 from traceanalyzer.structure.recording.step_signs import (
     are_in_flight,
-    launched_work,
+    hold_the_work,
     marks_within,
     outermost,
     step_marks,
     trains_after_work,
     updates_of_a_step,
 )
-from traceanalyzer.structure.steps import Steps, extend, launched_in
+from traceanalyzer.structure.steps import ON_DEVICE, Steps, extend, launched_in
 from traceanalyzer.structure.sums import count_by, members, rows_by
 from traceanalyzer.trace.distinct import ascending, distinct, ranked
 from traceanalyzer.trace.table import I32, I64, Bool
 from traceanalyzer.trace.tables import Category
-from traceanalyzer.trace.tree import NO_PARENT
 
 WHOLE = "whole-trace"
 _A_PASS = 10
@@ -48,8 +46,6 @@ _REPEATS = 3
 """An annotation must repeat so often to be a step."""
 _TILES = 0.5
 """Share of the time of the main thread that the annotation must fill."""
-_BETWEEN = 0.5
-"""Share of the work within the annotation from which on work between its occurrences belongs to the step as well."""
 _MUCH = 0.1
 """Least share of the recording that passes which nothing marks must have without those that are unlike the others (own
 choice: of a recording with less, somebody wants to know what the rest is)."""
@@ -259,7 +255,7 @@ def _repeated_annotation(context: Context) -> Steps | None:
             continue
         if time < _TILES * span and not requests.wait_for_work(context, outer):
             continue
-        if not are_in_flight(context, rows[marks]) and _holds_the_work(context, outer):
+        if not are_in_flight(context, rows[marks]) and hold_the_work(context, outer):
             longest = time, outer
     if longest is None:
         return None
@@ -276,26 +272,6 @@ def _repeated(names: I32) -> Iterator[I64]:
         yield rows_of(repeated)
 
 
-def _holds_the_work(context: Context, marks: I64) -> bool:
-    """Whether little work is done between the marks, which do not overlap, compared to the work within them.
-
-    What is done is device time by the launch, or time of operators on any thread where the device has none; in one
-    pause, compared to one mark.
-    """
-    trace = context.trace
-    start, end = trace.host.start_ns[marks], trace.host.end_ns[marks]
-    launched = context.links.launch != NO_PARENT
-    if int(trace.device.dur_ns[launched].sum()):
-        called = trace.launches.start_ns[context.links.launch[launched]]
-        inside, between = launched_work(called, trace.device.dur_ns[launched], start, end)
-    else:
-        operators = times_of(trace.host, trace.host.category == Category.OPERATOR)
-        inside = int(operators.within(start, end).sum())
-        between = int(operators.within(end[:-1], start[1:]).sum())
-    pauses = len(marks) - 1
-    return between * len(marks) < _BETWEEN * inside * pauses or not between
-
-
 def _main_thread(context: Context) -> int | None:
     """The thread that launches most, or that waits for autograd's; without a device the one with most operators."""
     critical = critical_threads(context)
@@ -303,8 +279,14 @@ def _main_thread(context: Context) -> int | None:
 
 
 def _between_loads(context: Context) -> Steps | None:
-    start, end_ns = step_signs.loads(context)
-    return _from_starts(context, start, end_ns, "enumerate(DataLoader)")
+    """Steps from batch to batch, or to the call that ends an epoch."""
+    start, end_ns, has_batch = step_signs.loads(context)
+    steps = _from_starts(context, start, end_ns, "enumerate(DataLoader)")
+    if steps is None:
+        return None
+    names = tuple(map(str, range(len(steps))))
+    kept = steps.take(np.flatnonzero(has_batch))
+    return replace(kept, names=names[: len(kept)]) if len(kept) > 1 else steps
 
 
 def _between_optimizer_steps(context: Context) -> Steps | None:
@@ -354,15 +336,19 @@ def _between_calls(context: Context) -> Steps | None:
 
 def _between_repeated_kernels(context: Context) -> Steps | None:
     """The same of kernels where no operators were recorded."""
-    return _from_pass_to_pass(context, launch_starts(context), repetition.KERNELS)
+    found = launched_passes(context)
+    if found is None:
+        return None
+    return _from_pass_to_pass(context, found.start_ns, repetition.KERNELS, found.end_ns)
 
 
-def _from_pass_to_pass(context: Context, start: I64 | None, found_by: str) -> Steps | None:
+def _from_pass_to_pass(context: Context, start: I64 | None, found_by: str, end_ns: int | None = None) -> Steps | None:
     """Steps from start to start, and until the device has done its work; a host that runs ahead begins none earlier."""
     if start is None:
         return None
     tables = context.trace.host, context.trace.launches, context.trace.accelerator
-    end = np.append(start[1:], max(int(table.end_ns.max(initial=0)) for table in tables))
+    last = max(int(table.end_ns.max(initial=0)) for table in tables) if end_ns is None else end_ns
+    end = np.append(start[1:], last)
     raw = Steps(tuple(map(str, range(len(start)))), start, end, found_by, mark_ns=(start, end))
     return extend(context.trace, context.links, raw, drop_tail=False)
 
@@ -421,8 +407,13 @@ def _whole(context: Context) -> Steps:
     """The whole recording, until the device is done; without the marks if they belong to another process."""
     steps = context.steps
     if not is_foreign(context):
+        if len(steps) != 1:
+            return steps
+        begins = steps.start_ns
+        if steps.found_by == ON_DEVICE:  # else a cold pass begins after most of its start-up
+            begins = np.minimum(begins, step_signs.first_use_ns(context))
         ends = np.maximum(steps.end_ns, context.trace.device.end_ns.max(initial=0))
-        return replace(steps, end_ns=ends, found_by=WHOLE) if len(steps) == 1 else steps
+        return replace(steps, start_ns=begins, end_ns=ends, found_by=WHOLE)
     trace, own = context.trace, context.kind != NodeKind.STEP
     start = np.concatenate((trace.host.start_ns[own], trace.launches.start_ns, trace.device.start_ns))
     end = np.concatenate((trace.host.end_ns[own], trace.launches.end_ns, trace.device.end_ns))

@@ -2,10 +2,10 @@
 
 Layers of a model repeat, too. So operators that repeat are passes only if something shows it in each: the program waits
 for the device or for autograd, or reads a value of a CPU, which hardly a model does between two of its layers; it draws
-random numbers; tokens are embedded, or parameters updated; or the first operator takes a tensor of a shape that no
-other one takes, because a layer takes what the layer before it gave. Where the repetitions are all that was recorded,
-it also shows it if each copies data to the device, has blocks that repeat in it, or ends with a classifier: around
-layers there is a model, which does something before its first and after its last.
+random numbers, or ends with a result of fewer axes; tokens are embedded, or parameters updated; or the first operator
+takes a tensor of a shape that no other one takes, because a layer takes what the layer before it gave. Where the
+repetitions are all that was recorded, it also shows it if each copies data to the device, has blocks that repeat in it,
+or ends with a classifier: around layers there is a model, which does something before its first and after its last.
 
 Where layers wait, they are told from passes by the host: its pauses are longer where a pass begins.
 """
@@ -210,7 +210,8 @@ def _of_layers_or_passes(
     waits = pass_signs.waits_in_each(context, [thread], part.start_ns, end_ns)
     if waits and (part.has_shapes or pass_signs.is_loop(context, part)):
         return of_pauses(items, run.begins)
-    if pass_signs.reads_in_each(context, part) or pass_signs.draws_in_each(context, part):
+    signs = pass_signs.reads_in_each, pass_signs.draws_in_each, pass_signs.ends_each
+    if any(sign(context, part) for sign in signs):
         return _of_a_loop(context, part.rows, items, run)
     return with_last(run) if part.has_shapes and _is_model(context, items, run, part) else None
 

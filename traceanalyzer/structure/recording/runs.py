@@ -24,6 +24,13 @@ _ALIKE = 0.8
 """Share of what a first pass does that the others do as well (own choice: it may allocate, or fill caches)."""
 _LONGER = 3
 """The pauses of the host before passes are so many times as long as those before layers (own choice)."""
+_FAR_LONGER, _MOST = 8, 0.9
+"""So many times as long as before most of what repeats, the host pauses between passes, and not between the layers of
+one (own choice: modules of Python take two or three times as long as launches)."""
+_BLOCK = 0.1
+"""Least share of a repetition that a run of equal layers has (own choice: a model has few kinds of them)."""
+_PART = 0.25
+"""Share of a sequence after whose begin, or before whose end, what comes in all passes must come (own choice)."""
 _RARE = 0.1
 """Largest share of what a program does rarely beside what repeats (own choice)."""
 
@@ -149,16 +156,52 @@ def is_all(items: Items, run: RepeatedRun) -> bool:
 
 
 def has_blocks(kind: I64) -> bool:
-    """Whether most of a repetition are parts that repeat themselves: the layers of a model.
+    """Whether most of a repetition are parts that repeat themselves: the layers of a model, maybe of several kinds.
 
     A layer has some parts of a few operators, too, but not as many as a model has layers.
     """
-    found = longest_run(kind) or longest_run(kind, _FEWEST)
-    if found is None:
-        return False
-    first, period, end = found
-    times = (end - first) // period
-    return times * period >= COVERS * len(kind) and (period >= LEAST or times >= _LAYERS)
+    rest, covered = [kind], 0
+    while rest:
+        part = rest.pop()
+        found = longest_run(part) or longest_run(part, _FEWEST)
+        if found is None or found[2] - found[0] < _BLOCK * len(kind):
+            continue
+        first, period, end = found
+        times = (end - first) // period
+        covered += times * period * (period >= LEAST or times >= _LAYERS)
+        rest += [part[:first], part[end:]]
+    return covered >= COVERS * len(kind)
+
+
+def pauses_before(items: Items) -> I64:
+    """For how long the host pauses before each of some items, in ns; 0 for the first."""
+    return items.start_ns - np.append(items.start_ns[:1], items.end_ns[:-1])
+
+
+def after_pauses(pauses: I64, run: RepeatedRun) -> RepeatedRun | None:
+    """The same repetitions, each of which begins after a pause of the host that is far longer than most; None without.
+
+    So pauses a program between the passes of a model, whatever comes before them and after them.
+
+    Args:
+        pauses: Before each of all items.
+        run: The repetitions.
+    """
+    size = int(run.begins[1] - run.begins[0])
+    times = (run.end - max(run.first, 1)) // size
+    rows = np.arange(run.end - times * size, run.end)
+    usual = np.median(pauses[rows].reshape(times, size), axis=0)
+    longest = int(np.argmax(usual))
+    if usual[longest] <= _FAR_LONGER * max(float(np.quantile(usual, _MOST)), 1.0):
+        return None
+    return begun_at(run, int(rows[longest]))
+
+
+def begun_at(run: RepeatedRun, position: int) -> RepeatedRun:
+    """The same repetitions, each of which begins as one at a position does."""
+    size = int(run.begins[1] - run.begins[0])
+    first = run.first + (position - run.first) % size
+    return RepeatedRun(run.first, run.end, np.arange(first, run.end - size + 1, size))
 
 
 def with_last(run: RepeatedRun) -> I64:
@@ -180,3 +223,12 @@ def rare_ones(kind: I64, one: I64) -> Bool:
     counts = np.bincount(one, minlength=int(kind.max()) + 1)
     found: Bool = (PASSES * counts <= np.median(counts[counts > 0]))[kind]
     return found if found.mean() <= _RARE else np.zeros(len(kind), np.bool_)
+
+
+def passing_ones(kind: I64) -> Bool:
+    """Which items are of a kind that comes only in a part of a sequence, not nearly from its begin to its end."""
+    positions, (first, last) = np.arange(len(kind)), (np.full(int(kind.max(initial=0)) + 1, n) for n in (len(kind), 0))
+    np.minimum.at(first, kind, positions)
+    np.maximum.at(last, kind, positions)
+    found: Bool = ((first > _PART * len(kind)) | (last < (1 - _PART) * len(kind)))[kind]
+    return found

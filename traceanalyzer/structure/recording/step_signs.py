@@ -17,8 +17,9 @@ import numpy as np
 
 from traceanalyzer.knowledge import python_frames
 from traceanalyzer.knowledge.framework_marks import StepMark
+from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.host_activity import waits
+from traceanalyzer.structure.gaps import times_of
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.launch_calls import graph_calls
 from traceanalyzer.structure.module_calls import evaluations
@@ -27,7 +28,7 @@ from traceanalyzer.structure.recording.left_out import FEWEST
 from traceanalyzer.structure.recording.periods import LEAST, longest_run
 from traceanalyzer.structure.steps import Steps
 from traceanalyzer.structure.sums import count_by, group, members, sum_by
-from traceanalyzer.trace.distinct import distinct, ranked
+from traceanalyzer.trace.distinct import ascending, distinct, ranked
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, UNKNOWN, Bool, take_or
 from traceanalyzer.trace.tables import Category
@@ -37,6 +38,8 @@ _NEVER = np.iinfo(np.int64).max
 _OVERLAP = 0.1
 """Share of marks that may start within an earlier one and end after it; if there are more, they are requests in
 flight."""
+_BETWEEN = 0.5
+"""Share of the work within the annotation from which on work between its occurrences belongs to the step as well."""
 _MOST_OPTIMIZERS = 4
 """Greatest number of optimizers in turn that is recognized (own choice: losses of every eighth step are no turn)."""
 _CALLED = 0.5
@@ -47,6 +50,9 @@ _EXAMINED = 1000
 """Number of calls that are examined (own choice), so that many updates and functions make no large table."""
 _REPEATS = 3
 """Number of whole turns that it takes to recognize them."""
+_ENDS = 0.1
+"""Share of the operators and launches after another call of the loader up to which one ends an epoch (own choice: the
+seeds of the next one are drawn)."""
 _FEW_UPDATES = 3
 """Most updates of a training of which each iteration counts (own choice)."""
 _WHOLE, _REST = 0.9, 0.1
@@ -76,19 +82,33 @@ def outermost(context: Context, rows: I64) -> I64:
     return rows[start >= before]
 
 
-def loads(context: Context) -> tuple[I64, int]:
-    """When the program asks its loader for data, and when it ends; a last call that only ends the loop does so."""
+def loads(context: Context) -> tuple[I64, int, Bool]:
+    """When the program asks its loader for data, when it ends, and which calls have a batch to work on.
+
+    The others end an epoch: hardly anything is called between them and the next epoch, which may start workers anew.
+    """
     host, rows = context.trace.host, outermost(context, np.flatnonzero(context.kind == NodeKind.DATALOADER))
-    if len(rows) <= _REPEATS or _works_after(context, int(host.end_ns[rows[-1]])):
-        return host.start_ns[rows], int(host.end_ns.max(initial=0))
-    return host.start_ns[rows[:-1]], int(host.start_ns[rows[-1]])
+    operators = host.start_ns[host.category == Category.OPERATOR]
+    works = ascending(np.append(operators, context.trace.launches.start_ns[context.links.calls]))
+    until = np.append(host.start_ns[rows[1:]], _NEVER)
+    begun = np.searchsorted(works, until) - np.searchsorted(works, host.end_ns[rows])
+    has_batch = begun > _ENDS * np.median(begun) if len(rows) > _REPEATS else np.ones(len(rows), np.bool_)
+    if 2 * has_batch.sum() < len(rows):  # a loader that is only read
+        has_batch = np.arange(len(rows)) < len(rows) - (not begun[-1:].any())
+    ends_by_loader = len(rows) > 0 and not has_batch[-1]
+    return (
+        host.start_ns[rows],
+        int((host.start_ns[rows[-1]] if ends_by_loader else host.end_ns).max(initial=0)),
+        has_batch,
+    )
 
 
-def _works_after(context: Context, time_ns: int) -> bool:
-    """Whether the program calls an operator, or launches anything but a wait, after a time."""
-    calls = context.trace.launches.start_ns[context.links.calls]
-    operators = context.trace.host.start_ns[context.trace.host.category == Category.OPERATOR]
-    return max(int(calls.max(initial=0)), int(operators.max(initial=0))) >= time_ns
+def first_use_ns(context: Context) -> int:
+    """When the program first loads code for a device, or takes memory from its driver."""
+    launches = context.trace.launches
+    takes = np.flatnonzero(context.trace.names.where(host_activity.is_taking)[launches.name])
+    rows = np.append(takes, host_activity.loading_calls(context))
+    return int(launches.start_ns[rows].min(initial=np.iinfo(np.int64).max))
 
 
 def turns(context: Context, thread: int) -> I64:
@@ -113,7 +133,7 @@ def _fill(context: Context, rows: I64) -> bool:
     return 2 * int(host.dur_ns[rows].sum()) >= int(host.end_ns[rows].max() - host.start_ns[rows].min())
 
 
-def launched_work(called: I64, times: I64, start: I64, end: I64) -> tuple[int, int]:
+def _launched_work(called: I64, times: I64, start: I64, end: I64) -> tuple[int, int]:
     """How much device time is launched within marks and between them.
 
     Args:
@@ -126,6 +146,26 @@ def launched_work(called: I64, times: I64, start: I64, end: I64) -> tuple[int, i
     is_inside = called < take_or(end, mark, 0)
     is_between = ~is_inside & (mark >= 0) & (mark < len(start) - 1)
     return int(times[is_inside & (mark >= 0)].sum()), int(times[is_between].sum())
+
+
+def hold_the_work(context: Context, marks: I64) -> bool:
+    """Whether little work is done between the marks, which do not overlap, compared to the work within them.
+
+    What is done is device time by the launch, or time of operators on any thread where the device has none; in one
+    pause, compared to one mark.
+    """
+    trace = context.trace
+    start, end = trace.host.start_ns[marks], trace.host.end_ns[marks]
+    launched = context.links.launch != NO_PARENT
+    if int(trace.device.dur_ns[launched].sum()):
+        called = trace.launches.start_ns[context.links.launch[launched]]
+        inside, between = _launched_work(called, trace.device.dur_ns[launched], start, end)
+    else:
+        operators = times_of(trace.host, trace.host.category == Category.OPERATOR)
+        inside = int(operators.within(start, end).sum())
+        between = int(operators.within(end[:-1], start[1:]).sum())
+    pauses = len(marks) - 1
+    return between * len(marks) < _BETWEEN * inside * pauses or not between
 
 
 def are_in_flight(context: Context, rows: I64) -> bool:
@@ -354,7 +394,7 @@ def _are_iterations(context: Context, calls: I64) -> bool:
     if Intervals.union(frames.start_ns[passes], frames.end_ns[passes]).contains(start).any():
         return False
     works = np.sort(host.start_ns[host.category == Category.OPERATOR])
-    signs = [works] if not len(context.trace.device) else [works, np.sort(context.cached(waits).start_ns)]
+    signs = [works] if not len(context.trace.device) else [works, np.sort(context.cached(host_activity.waits).start_ns)]
     inside = [np.searchsorted(each, end) > np.searchsorted(each, start) for each in signs]
     return all(each.mean() >= 1 - _OVERLAP for each in inside)
 

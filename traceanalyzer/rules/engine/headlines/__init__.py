@@ -38,6 +38,7 @@ from traceanalyzer.rules.engine.headlines.unusual import (
 from traceanalyzer.simulation.critical_path import CriticalPath
 from traceanalyzer.structure.recording import Recording
 from traceanalyzer.structure.recording.repetition import FOUND_BY
+from traceanalyzer.structure.typical import mean
 
 _UNEVEN_RATIO = 2.0
 """Longest over shortest step from which on a mean over them is said to be of uneven steps (own choice)."""
@@ -248,7 +249,9 @@ def _of_no_device(facts: Facts, share: float | None) -> StepBound:
 
 def _of_startup(facts: Facts, share: float | None) -> StepBound:
     """The headline of a recording that is mostly start-up: what most of it is, and what is left without it."""
-    startup = facts.startup_per_step
+    recording = facts.find("recording", Recording)
+    # all of it, though a device may work meanwhile, which is what findings say, too
+    startup = mean(recording.startup_ns, max(1, len(recording.steps))) if recording else facts.startup_per_step
     busy = facts.resources.gpu_ns
     calls = facts.find("runtime_calls", RuntimeCalls)
     found = StepBound("start-up", _START_UP(part=(startup, facts.step_ns)), share).qualified(_WARM_FIRST)
@@ -256,18 +259,20 @@ def _of_startup(facts: Facts, share: float | None) -> StepBound:
     most = max(compiling, key=lambda row: row.time_ns, default=None)
     if most is not None and most.time_ns >= MOST * startup:
         found = found.and_says(_START_UP_IN, time=most.time_ns, name=f"`{most.name}`")
-    rest = facts.step_ns - startup
+    rest = facts.step_ns - facts.startup_per_step  # a device may work on during what is left out
     if busy is None or facts.table is not None or facts.tells_little or not rest:
         return found
     return found.and_says(_START_UP_REST, rest=rest, busy=min(1.0, busy / rest))
 
 
 def _with_device_alone(facts: Facts, found: StepBound) -> StepBound:
-    """Add that nothing of the host was recorded, where kernels were."""
+    """Say first that nothing of the host was recorded, where kernels were."""
     has_kernels = facts.find("kernel_classes", KernelClasses) is not None
     if not has_kernels or not facts.is_gpu_alone:
         return found
-    return found.qualified(_LIGHT if facts.capture is not None and facts.capture.facts.is_light else _DEVICE_ALONE)
+    text = _LIGHT if facts.capture is not None and facts.capture.facts.is_light else _DEVICE_ALONE
+    others = () if found.qualifier is None else (found.qualifier,)
+    return replace(found, qualifier=text(), details=(*others, *found.details))
 
 
 def _with_sleep(facts: Facts, found: StepBound) -> StepBound:
