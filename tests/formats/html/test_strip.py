@@ -129,6 +129,36 @@ def test_modules_that_follow_each_other_are_one_with_their_number() -> None:
     assert [text.text for text in lane.texts] == ["Layer x4"]
 
 
+def test_a_name_without_room_is_shown_by_its_last_part() -> None:
+    trace = TraceBuilder()
+    for number in range(3):
+        start = 1000 * number
+        trace.step(number, start, 1000)
+        trace.annotation("Optimizer.zero_grad#SGD.zero_grad", start, 150)
+        trace.annotation("Optimizer.step#SGD.step", start + 150, 850)
+        trace.op("aten::mm", start, 980)
+        trace.launch_kernel("ampere_sgemm_128x64_nn", start + 10, 500, at=start + 5, call_dur=3)
+    found = strip_of(analyze(read_built(trace)))
+    assert found is not None
+    lane = next(lane for lane in found.lanes if lane.label == "Phases")
+    assert [text.text for text in lane.texts] == ["zero_grad", "Optimizer.step"]
+
+
+def test_a_thread_that_waits_in_a_call_is_in_no_operator() -> None:
+    trace = TraceBuilder()
+    for number in range(3):
+        start = 1000 * number
+        trace.step(number, start, 1000)
+        trace.op("aten::mm", start, 80)
+        trace.launch_kernel("ampere_sgemm_128x64_nn", start + 10, 900, at=start + 5, call_dur=3)
+        trace.launch("cudaDeviceSynchronize", start + 100, 830)
+    found = strip_of(analyze(read_built(trace)))
+    assert found is not None
+    lane = next(lane for lane in found.lanes if lane.label == "CPU, Main")
+    assert "runtime" in [area.tone for area in lane.areas]
+    assert dict(found.tones)["cpu_exec"] == "Operator, CPU"
+
+
 def test_between_marks_autograd_shows_forward_and_backward() -> None:
     found = strip_of(report_of(TRAINING))
     assert found is not None

@@ -16,7 +16,7 @@ from traceanalyzer.formats.html import strip_lanes
 from traceanalyzer.formats.html.figures import FigureLanguage
 from traceanalyzer.formats.html.strip_lanes import COLUMNS, StripText, TypicalLane, short
 from traceanalyzer.formats.html.timeline_data import TimelineTimes, idle_findings
-from traceanalyzer.formats.html.waterfall import TONES
+from traceanalyzer.formats.html.waterfall import PATH_LABELS, TONES
 from traceanalyzer.formats.language import Language
 from traceanalyzer.report import units
 from traceanalyzer.report.message import Text
@@ -36,6 +36,8 @@ _IDLE = Text("strip-idle", "{time:ns}: {cause}", "cause is why the GPU is idle")
 _IDLE_MEAN = Text("strip-idle-mean", "The GPU is idle per step, on average:", "followed by times with their causes")
 _IDLE_ONE = Text("strip-idle-one", "The GPU is idle:", "followed by times with their causes")
 
+_LABELS = {**TONES, "cpu_exec": PATH_LABELS["cpu_exec"]}
+"""Meanings of colours: lanes of the CPU show functions, too."""
 _MOST_PARTS = 4
 _ROUND = (1, 2, 5)
 """First digits of the distance of times of the scale."""
@@ -100,7 +102,7 @@ def build(report: Report, shown: TimelineTimes | None, language: FigureLanguage)
         tuple(lanes),
         language.text(_IDLE_ONE if mean is None or mean.steps == 1 else _IDLE_MEAN),
         tuple(idle),
-        tuple((tone, language.text(label)) for tone, label in TONES.items() if tone in used),
+        tuple((tone, language.text(_LABELS[tone])) for tone in TONES if tone in used),
         tuple(_ticks(one.duration_ns, language)),
         shown.address(0, 0, one.duration_ns),
     )
