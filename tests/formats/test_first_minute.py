@@ -39,6 +39,10 @@ FIELD = corpus_files.field()
 FULL = os.environ.get("TRACEANALYZER_FULL") == "1"
 EVERY = [*OWN, *(pytest.param(path, marks=pytest.mark.corpus) for path in (*REAL, *FIELD[:: 1 if FULL else 5]))]
 
+LARGEST = sorted((*REAL, *FIELD), key=lambda path: path.stat().st_size)[0 if FULL else -4 :]
+PAGE = 1_500_000
+"""Most bytes of a page, which people attach to messages."""
+
 
 @cache
 def report_of(path: Path) -> Report:
@@ -53,6 +57,12 @@ def ids(path: object) -> str:
 def test_a_headline_is_one_sentence_of_at_most_20_words(path: Path) -> None:
     said = [headline.message.text for headline in report_of(path).headlines]
     assert [text for text in said if len(text.split()) > MOST_WORDS or ". " in text] == []
+
+
+@pytest.mark.corpus
+@pytest.mark.parametrize("path", LARGEST, ids=ids)
+def test_a_page_has_at_most_one_and_a_half_megabytes(path: Path) -> None:
+    assert 0 < len(html.render(report_of(path)).encode("utf-8", "replace")) <= PAGE
 
 
 @pytest.mark.parametrize("path", EVERY, ids=ids)

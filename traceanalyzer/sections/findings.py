@@ -94,9 +94,17 @@ _ALSO = Text(
     "Counted, too: {fixes}.",
     note="after the first three fixes; fixes is a list such as: Drop gradients (2 ms)",
 )
-_PRICE = Text("outcome-also-saves", "{fix} ({time:estimate})", note="fix is what to do, with what that saves")
+_PRICE = Text("outcome-also-saves-2", "{fix} ({time:rounded_ns})", note="fix is what to do, with what that saves")
+_MOST = Text(
+    "outcome-also-saves-most", "{fix} (up to {time:rounded_ns})", note="fix is what to do, with what that saves"
+)
 _LATER = Text(
-    "outcome-also-saves-later", "{fix} ({time:estimate} after these)", note="these: other fixes, which come first"
+    "outcome-also-saves-later-2", "{fix} ({time:rounded_ns} after these)", note="these: other fixes, which come first"
+)
+_LATER_MOST = Text(
+    "outcome-also-saves-later-most",
+    "{fix} (up to {time:rounded_ns} after these)",
+    note="these: other fixes, which come first",
 )
 _ONE_FIX = Text("outcome-one-fix", "with the fix", note="ends a phrase: 152 \u2192 93 ms per step (1.6x)")
 _END = Text("outcome-end", "{outcome}.", note="outcome: 152 \u2192 93 ms per step (1.6x) with all fixes")
@@ -350,16 +358,12 @@ def _with_price(finding: Finding) -> Message:
     later, saving = finding.after_fixes_ns_per_step, finding.saving
     if finding.latent and later is not None:
         _, point, high = later
-        return _LATER(fix=fix, time=_alone(point, high))
+        return _LATER(fix=fix, time=point) if point else _LATER_MOST(fix=fix, time=high)
     if saving is None or finding.latent:
         return fix
-    is_question = saving.decided_by is not None
-    return _PRICE(fix=fix, time=_alone(None if is_question else saving.point_ns_per_step, saving.wall_ns_per_step[1]))
-
-
-def _alone(point: float | None, most: float) -> tuple[float, float | None, float]:
-    """One figure of an interval: what is most likely, else the most."""
-    return (point, point, point) if point else (0.0, None, most)
+    if saving.point_ns_per_step and saving.decided_by is None:
+        return _PRICE(fix=fix, time=saving.point_ns_per_step)
+    return _MOST(fix=fix, time=saving.wall_ns_per_step[1])
 
 
 def _before(headline: Headline, combined: Combined) -> float | None:
