@@ -228,11 +228,16 @@ def _useless(report: Report, shown: Sequence[Finding]) -> Iterator[Message]:
     helps = _helps(shown)
     slack, work = path.device_slack_ns_per_step or 0.0, path.device_ns_per_step or 0.0
     if work and slack >= _OFF_PATH * work and "gpu" not in helps:
-        longest = max((part for part in path.parts if part.resource not in _OF_GPU), key=lambda part: part.ns_per_step)
-        yield _KERNELS_BESIDE.get(longest.resource, _KERNELS)()
+        yield _KERNELS_BESIDE.get(_mostly_beside(path), _KERNELS)()
     on_path = units.total(part.ns_per_step for part in path.parts if part.resource in _OF_GPU)
     if on_path >= _ON_PATH * path.step_ns and not helps & {"host", "loader"}:
         yield _CPU(share=on_path / path.step_ns)
+
+
+def _mostly_beside(path: CriticalPath) -> str:
+    """What takes most of the critical path besides the GPU's work."""
+    beside = (part for part in path.parts if part.resource not in _OF_GPU)
+    return max(beside, key=lambda part: part.ns_per_step).resource
 
 
 def _helps(shown: Sequence[Finding]) -> set[str]:

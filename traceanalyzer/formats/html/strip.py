@@ -94,18 +94,23 @@ def build(report: Report, shown: TimelineTimes | None, language: FigureLanguage)
     lanes = strip_lanes.lanes(slices, one, language)
     if not any(area.is_named and area.path for area in idle) and not any(lane.texts for lane in lanes):
         return None
-    used = {area.tone for lane in lanes for area in lane.areas}
     marked = len(slices.times) > 1 or (report.trace is not None and report.trace.steps_from == "ProfilerStep")
     step = language.text(_STEP, name=clean(one.name or "")) if marked else language.text(_WHOLE)
     return Strip(
         _sentence(slices, one, mean, step, language),
         tuple(lanes),
-        language.text(_IDLE_ONE if mean is None or mean.steps == 1 else _IDLE_MEAN),
+        language.text(_IDLE_MEAN if mean is not None and mean.steps > 1 else _IDLE_ONE),
         tuple(idle),
-        tuple((tone, language.text(_LABELS[tone])) for tone in TONES if tone in used),
+        _legend(lanes, language),
         tuple(_ticks(one.duration_ns, language)),
         shown.address(0, 0, one.duration_ns),
     )
+
+
+def _legend(lanes: Iterable[TypicalLane], language: Language) -> tuple[tuple[str, str], ...]:
+    """The colours of the lanes with their meanings."""
+    used = {area.tone for lane in lanes for area in lane.areas}
+    return tuple((tone, language.text(_LABELS[tone])) for tone in TONES if tone in used)
 
 
 def _mean(recording: Recording | None, slices: RecordedSlices) -> TypicalStep | None:
