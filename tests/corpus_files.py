@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -17,6 +18,15 @@ from traceanalyzer.rules.engine.selection import Chosen
 from traceanalyzer.structure.context import Context
 from traceanalyzer.trace.document import TableDocument
 from traceanalyzer.trace.model import Trace
+
+FIELD = ("pairs", "second", "serving", "ranks")
+"""Folders with traces that others recorded in their programs."""
+
+
+def field() -> list[Path]:
+    """The traces of these folders; none without the corpus."""
+    folder = os.environ.get("TRACEANALYZER_CORPUS")
+    return [path for name in FIELD if folder for path in sorted(Path(folder, "field", name).glob("*.json.gz"))]
 
 
 @cache

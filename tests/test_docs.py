@@ -68,7 +68,7 @@ def test_a_stale_page_would_be_noticed(tmp_path: Path) -> None:
     for page in PAGES:
         target = tmp_path / page.relative_to(ROOT)
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(page.read_text("utf-8").replace("A typical step takes ", "A typical step took "), "utf-8")
+        target.write_text(page.read_text("utf-8").replace("Waiting for data: ", "Waited for data: "), "utf-8")
     run = subprocess.run(
         [sys.executable, "scripts/docs.py", "--check"], cwd=tmp_path, capture_output=True, text=True, check=False
     )

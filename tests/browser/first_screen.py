@@ -18,7 +18,7 @@ _TEXTS = """([height, within]) => {
   const blocks = new Map();
   for (let node = walker.nextNode(); node; node = walker.nextNode()) {
     const around = node.parentElement;
-    if (around.closest("script, style, code, bdi, table, title, h1, .strip-axis:not(.reasons), .axis")) continue;
+    if (around.closest("script, style, code, bdi, table, title, h1, .strip-axis, .axis")) continue;
     if (within && !around.closest(within)) continue;
     if (!around.checkVisibility({ visibilityProperty: true })) continue;
     const range = document.createRange();

@@ -100,7 +100,8 @@ def test_the_strip_says_in_words_what_it_shows(text: str, opened: Callable[..., 
     assert shown.find(".strip-lanes").get_attribute("aria-labelledby") == "strip-says"
     labels = [item.inner_text() for item in shown.find(".strip-legend a:visible").all()]
     assert labels
-    assert "Idle times below are their mean." in said
+    assert "typical steps" in said
+    assert shown.find(".strip-legend li").first.inner_text() == "The GPU is idle per step, on average:"
     assert shown.find(".strip-lane path").count() > 5
 
 

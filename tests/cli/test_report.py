@@ -64,7 +64,7 @@ def whole() -> Any:
 def test_it_says_how_long_a_typical_step_is(screen: str, whole: Any) -> None:
     first = section(screen, "Step time").splitlines()[0]
     assert units.plain_time(whole["recording"]["typical_step_ns"]) in first
-    assert "the mean over 5 of 6 steps" in first
+    assert "the mean of 5 of 6 steps" in first
 
 
 def test_it_says_what_was_recorded(everything: str) -> None:

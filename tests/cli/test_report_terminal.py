@@ -210,11 +210,22 @@ def test_a_short_wait_shows_no_progress() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "is_quiet", "said"), [(2.0, False, "Analyzing x.json ...\n"), (2.0, True, ""), (0.0, False, "")]
+    ("seconds", "events", "is_quiet", "said"),
+    [
+        (2.0, 10, False, "Analyzing x.json ...\n"),
+        (0.0, 50_000, False, "Analyzing x.json ...\n"),
+        (2.0, 50_000, True, ""),
+        (0.0, 10, False, ""),
+    ],
 )
-def test_a_file_that_took_long_to_read_is_said_to_be_analyzed(
-    seconds: float, is_quiet: bool, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_a_file_that_takes_long_is_said_to_be_analyzed(
+    seconds: float,
+    events: int,
+    is_quiet: bool,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    progress.analyzing("a/x.json", time.monotonic() - seconds, quiet=is_quiet)
+    progress.analyzing("a/x.json", time.monotonic() - seconds, events, quiet=is_quiet)
     assert capsys.readouterr().err == said

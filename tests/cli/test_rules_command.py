@@ -98,14 +98,14 @@ def test_the_list_in_other_languages(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_the_page_of_a_rule_has_its_head_in_other_languages() -> None:
     shown = call("rules", "dataloader-bound", "--lang", "zh").out
-    assert shown.startswith("dataloader-bound: 训练步在等 DataLoader\n")
+    assert shown.startswith("dataloader-bound: 训练 step 在等 DataLoader\n")
     assert "阈值" in shown
     assert "The program waits for its DataLoader while the GPU does nothing." in shown
 
 
 def test_severities_are_words_of_the_language() -> None:
     listed = call("rules", "--lang", "zh").out
-    assert "dataloader-bound              低到严重    训练步在等 DataLoader\n" in listed
+    assert "dataloader-bound              低到严重    训练 step 在等 DataLoader\n" in listed
     assert "memory-headroom               提示" in listed
     assert "严重程度：低到严重。" in call("rules", "dataloader-bound", "--lang", "zh").out
     assert "dataloader-bound              low to critical     Steps wait" in call("rules").out

@@ -172,9 +172,11 @@ def test_an_unknown_suffix_lists_every_one_of_the_command() -> None:
 def test_a_picture_and_a_folder_are_no_formats(tmp_path: Path) -> None:
     line = assert_one_line(call("report", TRAINING, "-o", "x.png"))
     assert "a report is no picture; report, diff and render draw one of it with --card x.png" in line
-    for folder in (str(tmp_path), f"{tmp_path}/new/"):
-        line = assert_one_line(call("report", TRAINING, "-o", folder))
-        assert f"is a folder; name a file in it, such as {Path(folder) / 'report.md'}" in line
+    line = assert_one_line(call("report", TRAINING, "-o", str(tmp_path)))
+    assert f"is a folder; name a file in it, such as {tmp_path / 'report.md'}" in line
+    line = assert_one_line(call("report", TRAINING, "-o", f"{tmp_path}/new/"))
+    assert f"there is no such folder; mkdir -p {tmp_path}/new/, then name a file in it" in line
+    assert f"-o {tmp_path / 'new' / 'report.md'}" in line
 
 
 def test_help_lists_the_same_suffixes() -> None:

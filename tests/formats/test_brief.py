@@ -80,7 +80,7 @@ def test_what_a_brief_says_of_a_training() -> None:
     assert "no shorter" in first["refuted_if"]
     undecided = next(each for each in document["findings"] if each["id"] == "dataloader-bound")
     assert (undecided["saves_ns"][0], undecided["likely_ns"]) == (0, None)
-    assert undecided["decided_by"] == "a trace with workers shows whether cores are free for them"
+    assert undecided["decided_by"] == "it takes free CPU cores; try it, then compare with traceanalyzer diff"
 
 
 def test_there_are_at_most_three_rows_of_evidence_and_the_others_are_counted() -> None:

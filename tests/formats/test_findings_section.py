@@ -9,14 +9,16 @@ import pytest
 from msgspec.structs import replace
 
 from tests.builders import TraceBuilder
-from tests.formats.html.advised import advised
+from tests.formats.html.advised import advised, saving, say
 from tests.formats.html.pages import as_read
 from tests.formats.samples import TRAINING, report_of
 from tests.rules.judging import report, table
 from traceanalyzer.formats import language, render
-from traceanalyzer.report.model import Report
+from traceanalyzer.report.message import Message
+from traceanalyzer.report.model import Relief, Report
 from traceanalyzer.rules.engine.selection import builtin
 from traceanalyzer.sections import several_runs
+from traceanalyzer.sections.findings import outcome
 
 ROW = {"Name": "aten::mm", "Self CPU": "98.000ms", "Self CUDA": "10.000ms", "# of Calls": 100}
 RULE = "gpu-underutilized"
@@ -102,14 +104,93 @@ def test_rules_that_could_not_judge_are_counted(form: str, code: str, says: str)
     assert "No rule found anything to change" not in text
 
 
-def test_the_most_frequent_reason_comes_first() -> None:
+@pytest.mark.parametrize("form", ["terminal", "markdown", "html"])
+def test_without_a_finding_there_is_what_to_do_next(form: str) -> None:
+    """What another recording would bring, and no other reason: who reads it can change nothing of these."""
     found = quiet()
     modules = {rule.id for rule in builtin()}
-    reasons = [entry.reason.text for entry in found.skipped if entry.id in modules]
-    most = max(map(reasons.count, reasons))
-    text = " ".join(render(found, "markdown").split())
-    assert f"but {len(reasons)} rules could not be applied" in text
-    assert f"reasons: {most} rules: " in text
+    unable = [entry for entry in found.skipped if entry.id in modules]
+    text = opening(found, form)
+    assert f"but {len(unable)} rules could not be applied to this trace." in text
+    assert "What to do next" in text
+    assert re.search(r"Record with (?:record_shapes|with_stack|profile_memory)=True: \d+ more checks\.", text)
+    assert "nothing ran on a GPU, or it was not recorded" not in text
+
+
+def test_where_nothing_is_missing_a_comparison_is_next() -> None:
+    found = replace(quiet(), skipped=())
+    assert "No rule found anything to change." in opening(found, "terminal")
+    assert "another version of the program: traceanalyzer diff trace.json OTHER." in opening(found, "terminal")
+
+
+def opening(found: Report, form: str) -> str:
+    """What a format shows at first, without its marks."""
+    begin, end = {
+        "html": ('id="summary"', "</section>"),
+        "markdown": ("#", "<details>"),
+        "terminal": ("", "\nStep time"),
+    }[form]
+    text = render(found, form)
+    text = re.sub("<[^>]*>", "", text[text.index(begin) :].partition(end)[0]).replace("\\", "")
+    return " ".join(text.replace("\N{NO-BREAK SPACE}", " ").split())
+
+
+@pytest.mark.parametrize("form", ["terminal", "markdown", "html"])
+def test_of_one_rank_the_next_step_is_to_compare_all(form: str) -> None:
+    found = quiet()
+    qualifier = Message("detail-one-rank", {}, "The trace of one rank does not show how much of that is waiting.")
+    found = replace(found, headlines=(replace(found.headlines[0], qualifier=qualifier),))
+    assert "compare them: traceanalyzer ranks FOLDER" in opening(found, form)
+
+
+def counted(extra: int) -> Report:
+    """A report whose fixes are the three of its cards and some more, the last of which saves nothing yet."""
+    found = advised(report_of(TRAINING))
+    sure, latent = found.findings[0], found.findings[1]
+    more = [replace(sure, action=say(f"Fix {number}"), saving=saving(2e6, 4e6)) for number in range(extra)]
+    last = replace(latent, action=say("Fix later"), after_fixes_ns_per_step=(1e6, 3e6, 4e6))
+    findings = (*(replace(sure, title=say(f"Card {number}")) for number in range(3)), *more, last)
+    fixes = tuple(Relief(finding.rule, number, (0, 30e6)) for number, finding in enumerate(findings))
+    (headline,) = found.headlines
+    assert headline.combined is not None
+    combined = replace(headline.combined, fixes=fixes, point_ns_per_step=110e6)
+    return replace(found, findings=findings, headlines=(replace(headline, combined=combined),))
+
+
+@pytest.mark.parametrize("form", ["terminal", "markdown", "html"])
+def test_fixes_that_are_counted_and_have_no_card_are_named_with_their_price(form: str) -> None:
+    text = opening(counted(2), form).replace("4.0 ms", "4 ms").replace("3.0 ms", "3 ms")
+    assert "with all 6 fixes" in text
+    assert "Counted, too: Fix 0 (up to 4 ms), Fix 1 (up to 4 ms), Fix later (3 ms after these)." in text
+
+
+def test_all_fixes_with_cards_need_no_further_line() -> None:
+    report = advised(report_of(TRAINING))
+    assert "Counted, too" not in render(report, "html")
+
+
+@pytest.mark.parametrize(
+    ("points", "says"),
+    [
+        ((100e6, 40e6), "with both fixes, which overlap"),
+        ((109e6, 40e6), "with both fixes, nearly all by the first"),
+        ((70e6, 40e6), "with both fixes."),
+    ],
+)
+def test_what_the_first_of_both_fixes_saves_is_said_where_it_is_nearly_all(
+    points: tuple[float, float], says: str
+) -> None:
+    found = counted(0)
+    (headline,) = found.headlines
+    assert headline.combined is not None
+    findings = tuple(
+        replace(finding, saving=replace(saving(1e6, 130e6), point_ns_per_step=point))
+        for finding, point in zip(found.findings, points, strict=False)
+    )
+    combined = replace(headline.combined, fixes=headline.combined.fixes[:2], next_bottleneck="loader")
+    said = outcome(replace(headline, combined=combined), findings)
+    assert said is not None
+    assert says in said.text
 
 
 def bounded(now: str, after: str) -> Report:
@@ -127,7 +208,7 @@ def bounded(now: str, after: str) -> Report:
 def test_the_same_bottleneck_is_not_the_next(now: str, after: str) -> None:
     report = bounded(now, after)
     screen = " ".join(render(report, "terminal").split())
-    assert "with all fixes" in screen
+    assert " with the fix." in screen
     assert " is the limit." not in screen
     assert "What limits the step after that" not in render(report, "html")
 

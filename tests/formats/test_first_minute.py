@@ -15,6 +15,7 @@ import pytest
 from msgspec.structs import replace
 
 import traceanalyzer as ta
+from tests import corpus_files
 from tests.builders import TraceBuilder
 from tests.formats.html.pages import VOID
 from tests.rules.judging import report as judged
@@ -27,17 +28,20 @@ from traceanalyzer.formats.html.summary import step_ns
 from traceanalyzer.report import units
 from traceanalyzer.report.model import Report
 from traceanalyzer.rules.engine.headlines.step_bound import MOST_WORDS
-from traceanalyzer.sections.findings import outcome
+from traceanalyzer.sections.findings import first, outcome
 
 CORPUS = os.environ.get("TRACEANALYZER_CORPUS")
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 LANGUAGES = ("en", "ru", "zh")
 OWN = sorted((FIXTURES / "synthetic").glob("*.json*"))
 REAL = sorted(Path(CORPUS, "corpus").glob("*.json.gz")) if CORPUS else []
-FOLDERS = ("pairs", "second", "serving", "ranks") if CORPUS else ()
-FIELD = [path for folder in FOLDERS for path in sorted(Path(CORPUS or "", "field", folder).glob("*.json.gz"))]
+FIELD = corpus_files.field()
 FULL = os.environ.get("TRACEANALYZER_FULL") == "1"
 EVERY = [*OWN, *(pytest.param(path, marks=pytest.mark.corpus) for path in (*REAL, *FIELD[:: 1 if FULL else 5]))]
+
+LARGEST = sorted((*REAL, *FIELD), key=lambda path: path.stat().st_size)[0 if FULL else -4 :]
+PAGE = 1_500_000
+"""Most bytes of a page, which people attach to messages."""
 
 
 @cache
@@ -53,6 +57,12 @@ def ids(path: object) -> str:
 def test_a_headline_is_one_sentence_of_at_most_20_words(path: Path) -> None:
     said = [headline.message.text for headline in report_of(path).headlines]
     assert [text for text in said if len(text.split()) > MOST_WORDS or ". " in text] == []
+
+
+@pytest.mark.corpus
+@pytest.mark.parametrize("path", LARGEST, ids=ids)
+def test_a_page_has_at_most_one_and_a_half_megabytes(path: Path) -> None:
+    assert 0 < len(html.render(report_of(path)).encode("utf-8", "replace")) <= PAGE
 
 
 @pytest.mark.parametrize("path", EVERY, ids=ids)
@@ -171,7 +181,7 @@ def test_two_values_of_one_thing_are_found() -> None:
 def test_the_first_three_findings_have_their_fix(path: Path) -> None:
     report = report_of(path)
     text = "".join(terminal.render(report, width=100).split())
-    for finding in cards.first(report.findings, 3):
+    for finding in first(report.findings):
         card = cards.card(finding, language.ENGLISH)
         assert "".join(card.action.split()) in text
         assert "".join(card.fix.split())[:60] in text
@@ -211,7 +221,7 @@ def test_the_outcome_tells_fixes_that_may_save_nothing() -> None:
     both = replace(headline.combined, fixes=(fix, replace(fix, finding=1)))
     said = outcome(replace(headline, combined=both), (finding, sure))
     assert said is not None
-    assert said.text.endswith(" with all fixes (2), of which 1 may save nothing.")
+    assert said.text.endswith(" with both fixes, of which 1 may save nothing.")
 
 
 def test_shares_of_a_whole_add_up() -> None:

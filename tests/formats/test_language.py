@@ -155,7 +155,7 @@ _STEPS = Text("overview-mean", "{count:count} steps, {mean:ns}, {median:ns}", on
 def test_plural_forms(count: int, ru: str) -> None:
     message = _STEPS(count=count, mean=1_000_000, median=1_000_000)
     assert f"({ru})" in RU.say(message)
-    assert f"共 {count:,} 步" in ZH.say(message)
+    assert f"共 {count:,} 个 step" in ZH.say(message)
 
 
 def test_the_english_singular() -> None:
@@ -191,8 +191,8 @@ def test_a_message_that_does_not_fit_is_said_in_english(params: dict[str, Any]) 
 
 def test_messages_in_messages_are_translated() -> None:
     inner = Text("value-unknown", "unknown")()
-    outer = Text("findings-reason", "{rules:count} rules: {reason}.")(rules=2, reason=inner)
-    said = ("2 rules: unknown.", "2 правила: неизвестно.", "2 条规则：未知。")
+    outer = Text("outcome-fixes-overlap-2", "{fixes}, which overlap")(fixes=inner)
+    said = ("unknown, which overlap", "неизвестно, они пересекаются", "未知（效果有重叠）")
     assert (outer.text, RU.say(outer), ZH.say(outer)) == said
     again = msgspec.json.decode(msgspec.json.encode(outer), type=Message)
     assert again == outer

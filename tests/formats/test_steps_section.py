@@ -49,7 +49,7 @@ def test_program_and_framework_are_shown(layout: str) -> None:
 def test_a_mean_over_typical_steps_says_how_many_they_are(layout: str) -> None:
     text = " ".join(as_read(render(serving(slow=2), layout)).split())
     length = "1,000 us" if layout == "html" else "1.0 ms"  # the page has whole times
-    assert f"A typical step takes {length}: the mean over 4 of 5 steps, by the marks of SGLang" in text
+    assert f"{length} per step: the mean of 4 of 5 steps by the marks of SGLang, without the unusual ones." in text
     assert "none is marked" not in text
     assert "by the marks of SGLang" in text
 

@@ -17,11 +17,12 @@ from tests.formats.samples import HOSTILE, TRAINING, names, report_of
 from tests.formats.test_hostile_names import controls
 from tests.formats.test_markdown_limit import grown
 from traceanalyzer import sections
-from traceanalyzer.formats import cards, language, render, terminal
+from traceanalyzer.formats import language, render, terminal
 from traceanalyzer.formats.terminal.elements import LEVELS, LINES, attempts, cut, paragraph, wrap
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report
 from traceanalyzer.report.section import Fact, Section, SectionColumn, SectionTable
+from traceanalyzer.sections.findings import first
 
 EN = language.of("en")
 
@@ -49,7 +50,7 @@ def test_traces_of_the_corpus_fit(corpus: Path, corpus_name: str, code: str) -> 
     report = corpus_files.report_of(corpus / "corpus" / f"{corpus_name}.json.gz")
     text = render(report, "terminal", None, language.of(code))
     check(text)
-    for finding_ in cards.first(report.findings, 3):
+    for finding_ in first(report.findings):
         assert language.of(code).say(finding_.action or finding_.title)[:20] in text.replace("\n", "")
 
 

@@ -23,7 +23,7 @@ def sentence(situation: object) -> str:
 
 def test_a_part_of_the_gpus_work_is_named_beside_its_kind() -> None:
     assert sentence(model(attention(16, 2048, 2048, 64))).endswith(
-        "mostly matrix multiplications, all 5.6 ms of each step; attention in pieces 4.0 ms."
+        "mostly matrix multiplications, all 5.6 ms of each step; unfused attention 4.0 ms."
     )
     assert sentence(converts()).endswith("; layout conversions 2.0 ms.")
 
@@ -58,4 +58,4 @@ def test_a_part_for_which_the_gpu_waits_replaces_python_code() -> None:
 
 
 def test_a_printed_table_keeps_its_sentence() -> None:
-    assert "attention in pieces" not in sentence(fires_in_a_table())
+    assert "unfused attention" not in sentence(fires_in_a_table())

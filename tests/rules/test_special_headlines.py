@@ -100,7 +100,7 @@ def test_work_from_before_in_a_marked_step_is_told_from_a_fifth_on(before: int, 
     trace.launch_kernel(KERNEL, 9_990, 5, at=9_980, stream=8)
     (headline,) = report(trace).headlines
     assert (headline.message.id == "headline-typical-earlier-work-2") is told
-    assert ("21 % finishing earlier work" in headline.text) is told
+    assert ("21 % on work launched earlier" in headline.text) is told
     assert "is idle" not in headline.text
 
 

@@ -13,6 +13,8 @@ import click
 from traceanalyzer.cli import one_line
 
 PATIENCE_S = 1.0
+MANY_EVENTS = 40_000
+"""Events whose analysis takes about two seconds."""
 
 
 @contextmanager
@@ -28,15 +30,17 @@ def reading(path: str, *, quiet: bool) -> Iterator[Callable[[int], None]]:
         bar.close()
 
 
-def analyzing(path: str, started: float, *, quiet: bool) -> None:
-    """Say on a terminal that a file is analyzed, where reading it took long: its analysis takes longer.
+def analyzing(path: str, started: float, events: int, *, quiet: bool) -> None:
+    """Say on a terminal that a file is analyzed, where that takes long.
 
     Args:
         path: The file.
-        started: When reading it began, as `time.monotonic` tells.
+        started: When reading it began, as `time.monotonic` tells: what took long to read takes longer to analyze.
+        events: How many events it has; 0 if it is no trace.
         quiet: Whether nobody wants to know.
     """
-    if not quiet and sys.stderr.isatty() and time.monotonic() - started > PATIENCE_S:
+    takes_long = events >= MANY_EVENTS or time.monotonic() - started > PATIENCE_S
+    if takes_long and not quiet and sys.stderr.isatty():
         click.echo(f"Analyzing {one_line(Path(path).name)} ...", err=True)
 
 

@@ -27,7 +27,7 @@ from traceanalyzer.trace.document import TableDocument
 from traceanalyzer.trace.flight_recorder import FlightDump, LoggedHang
 from traceanalyzer.trace.graph_stacks import GraphStacks
 from traceanalyzer.trace.memory_snapshot import MemorySnapshot
-from traceanalyzer.trace.model import Trace
+from traceanalyzer.trace.model import Trace, all_tables
 
 _NEXT = Text("report-next", "Next: {command}", note="command is what the user may type next")
 
@@ -272,7 +272,8 @@ def _of_one_file(file: str, captures: tuple[str, ...], asked: ReportRequest, *, 
             return _of_merged(content, file, asked)
         if isinstance(content, Report) and asked.settings.options:
             raise UsageError(f"{file}: is a saved report, whose rules were chosen when it was made; name the trace")
-    analyzing(file, started, quiet=quiet)
+    events = sum(map(len, all_tables(content).values())) if isinstance(content, Trace) else 0
+    analyzing(file, started, events, quiet=quiet)
     # When the analyses share their work with other processes, no thread draws a bar any more.
     report = report_on(content, file, asked.steps, asked.settings, side, asked.jobs, for_screen=asked.for_screen)
     return MadeReport(report, content, file)

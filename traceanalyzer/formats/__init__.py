@@ -130,6 +130,8 @@ def format_of(path: str, formats: Mapping[str, Sequence[str]] = EVERY) -> str:
         raise UsageError(f"{path}: a report is no picture; report, diff and render draw one of it with --card {path}")
     if path.endswith("/") or Path(path).is_dir():
         example = PurePath(path) / f"report{suffixes(formats)[0]}"
+        if not Path(path).is_dir():
+            raise UsageError(f"{path}: there is no such folder; mkdir -p {path}, then name a file in it: -o {example}")
         raise UsageError(f"{path}: is a folder; name a file in it, such as {example}")
     found = f"no format here has the suffix {suffix}" if suffix else "has no suffix that says the format"
     raise UsageError(f"{path}: {found}; use one of {', '.join(suffixes(formats))}, or --format")

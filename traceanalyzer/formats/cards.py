@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from urllib.parse import urlsplit
 
 import msgspec
@@ -51,12 +50,6 @@ _SUM = Text(
 )
 _SUM_OF_MOST = Text("advice-sum-max", "{minuend} \u2212 max({subtrahends}) = {result}")
 _OPERAND = Text("advice-operand", "{value} {name}", "a time with its unit, and what takes it")
-
-
-def first(findings: Sequence[Finding], most: int) -> Sequence[Finding]:
-    """The first findings, without those that save nothing yet or only inform, unless there are no others."""
-    saving_now = [finding for finding in findings if not finding.latent and finding.severity != "info"]
-    return (saving_now or findings)[:most]
 
 
 def confidence(finding: Finding, language: Language) -> str:
@@ -122,6 +115,10 @@ _CROSSED = Text(
 )
 _STARTING = Text("card-starting-at", "at {start:exact_ns}", note="since the first event")
 
+_WIDE_STOP = "\u3002"
+"""The full stop of Chinese, after which there is no blank."""
+SUMMARY_AND_REASON = "finding-summary-and-reason"
+"""Id of a summary that ends with why more is saved than the time of what was found."""
 WHAT_TO_DO = Text("card-advice", "What to do")
 NOT_WHEN = Text("card-not-when", "When it does not apply")
 ESTIMATE = Text("card-estimate", "How the saving is estimated")
@@ -197,6 +194,8 @@ class Card(msgspec.Struct, frozen=True):
     question: str | None
     """The same sentence where it is no price, but says what would decide the saving; else None."""
     summary: str
+    reason: str | None
+    """The sentence of the summary that says why more is saved than the time of what was found; None without one."""
     advice: str
     not_when: str
     basis: str | None
@@ -233,6 +232,7 @@ def card(finding: Finding, language: Language) -> Card:
         saves=price.question or price.saves or price.latent or prices.once(finding, language),
         question=price.question,
         summary=language.say(finding.summary),
+        reason=_reason(finding, language),
         advice=advice,
         not_when=language.say(finding.not_when),
         basis=language.sentence(language.say(saving.basis)) if saving else None,
@@ -243,6 +243,20 @@ def card(finding: Finding, language: Language) -> Card:
         links=finding.links,
         evidence=tuple(_proof(evidence, language) for evidence in finding.evidence),
     )
+
+
+def _reason(finding: Finding, language: Language) -> str | None:
+    """Why more is saved than the time of what was found."""
+    said = finding.summary.params.get("reason") if finding.summary.id == SUMMARY_AND_REASON else None
+    return language.quantity(said, "") if said is not None else None
+
+
+def seen(shown: Card) -> str:
+    """What was seen in one sentence, with why more is saved than it takes."""
+    said = names.first_sentence(shown.summary)
+    if shown.reason is None:
+        return said
+    return f"{said}{'' if said.endswith(_WIDE_STOP) else ' '}{shown.reason}"
 
 
 def first_line(code: str | None) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
@@ -11,9 +10,9 @@ from traceanalyzer import analyzers, simulation
 from traceanalyzer.analyzers.tables.parts import PrintedFigures
 from traceanalyzer.report import units
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.report.model import Combined, Finding, Headline, Report, Saving
+from traceanalyzer.report.model import Combined, Finding, Headline, Relief, Report, Saving
 from traceanalyzer.report.section import Section, Term, Topic
-from traceanalyzer.sections import several_runs
+from traceanalyzer.sections import several_runs, trust
 from traceanalyzer.simulation.critical_path import CriticalPath
 
 _HEADLINE = Text("findings-headline", "What bounds it")
@@ -23,22 +22,33 @@ _RUN = Text(
 )
 _NO_GAIN = Text("no-gain", "What will not help")
 _KERNELS = Text(
-    "no-gain-kernels-3",
-    "Faster kernels alone: no gain, the step waits for only {share:percent} of the GPU's work.",
+    "no-gain-kernels-4",
+    "Faster kernels alone: no gain, they run while the step waits for something else.",
     note="in a list of what would not make a step shorter",
 )
-_KERNELS_NONE = Text(
-    "no-gain-kernels-none",
-    "Faster kernels alone: no gain, the step waits for none of the GPU's work.",
-    note="in a list of what would not make a step shorter",
-)
+_KERNELS_BESIDE = {
+    "host": Text(
+        "no-gain-kernels-cpu",
+        "Faster kernels alone: no gain, they run while the step waits for the CPU.",
+        note="in a list of what would not make a step shorter",
+    ),
+    "loader": Text(
+        "no-gain-kernels-loader",
+        "Faster kernels alone: no gain, they run while the step waits for the DataLoader.",
+        note="in a list of what would not make a step shorter",
+    ),
+    "communication": Text(
+        "no-gain-kernels-communication",
+        "Faster kernels alone: no gain, they run while the step waits for communication.",
+        note="in a list of what would not make a step shorter",
+    ),
+}
+"""Why faster kernels do not help, by the resource that takes most of the rest of the critical path."""
 _CPU = Text(
     "no-gain-cpu-2",
     "Faster Python, launches or loading: no gain, the step waits for the GPU {share:percent} of the time.",
     note="in a list of what would not make a step shorter",
 )
-_A_PERCENT = 0.005
-"""Least share that is a percent when it is rounded."""
 _OFF_PATH = 0.8
 """Share of the GPU's work off the critical path from which on faster kernels are said not to help (own choice)."""
 _ON_PATH = 0.95
@@ -61,17 +71,40 @@ _AT_BEST = Text(
 _PER_STEP = Text("outcome-per-step", "per step", note="within a phrase: 152 \u2192 93 ms per step (1.6x)")
 IN_ALL = Text("outcome-in-all", "in all", note="of a whole run; within a phrase: 152 \u2192 93 s in all (1.6x)")
 _ALL_FIXES = Text(
-    "outcome-all-fixes-2", "with all fixes ({count:count})", note="ends a phrase: 152 \u2192 93 ms per step (1.6x)"
+    "outcome-all-fixes-3", "with all {count:count} fixes", note="ends a phrase: 152 \u2192 93 ms per step (1.6x)"
 )
+_BOTH_FIXES = Text("outcome-both-fixes", "with both fixes", note="ends a phrase: 152 \u2192 93 ms per step (1.6x)")
 _OVERLAP = Text(
-    "outcome-fixes-overlap",
-    "with all fixes ({count:count}), which overlap",
-    note="ends a phrase: 152 \u2192 93 ms per step (1.6x); together they save less than their sum",
+    "outcome-fixes-overlap-2",
+    "{fixes}, which overlap",
+    note="fixes: with all 3 fixes; together they save less than their sum",
+)
+_OF_THE_FIRST = Text(
+    "outcome-fixes-first",
+    "{fixes}, nearly all by the first",
+    note="fixes: with all 3 fixes; what is saved is saved by the first of them",
 )
 _SOME_MAY = Text(
-    "outcome-fixes-questions",
-    "with all fixes ({count:number}), of which {questions:number} may save nothing",
-    note="ends a phrase: 152 \u2192 93 ms per step (1.6x); a fix may save nothing where something unknown decides",
+    "outcome-fixes-questions-2",
+    "{fixes}, of which {questions:number} may save nothing",
+    note="fixes: with all 3 fixes; a fix may save nothing where something unknown decides",
+)
+_ALSO = Text(
+    "outcome-also",
+    "Counted, too: {fixes}.",
+    note="after the first three fixes; fixes is a list such as: Drop gradients (2 ms)",
+)
+_PRICE = Text("outcome-also-saves-2", "{fix} ({time:rounded_ns})", note="fix is what to do, with what that saves")
+_MOST = Text(
+    "outcome-also-saves-most", "{fix} (up to {time:rounded_ns})", note="fix is what to do, with what that saves"
+)
+_LATER = Text(
+    "outcome-also-saves-later-2", "{fix} ({time:rounded_ns} after these)", note="these: other fixes, which come first"
+)
+_LATER_MOST = Text(
+    "outcome-also-saves-later-most",
+    "{fix} (up to {time:rounded_ns} after these)",
+    note="these: other fixes, which come first",
 )
 _ONE_FIX = Text("outcome-one-fix", "with the fix", note="ends a phrase: 152 \u2192 93 ms per step (1.6x)")
 _END = Text("outcome-end", "{outcome}.", note="outcome: 152 \u2192 93 ms per step (1.6x) with all fixes")
@@ -103,27 +136,36 @@ _UNJUDGED = Text(
     "Nothing was judged: rules need the times of operators, kernels or parts of a program, and the text has none.",
 )
 _FEW_JUDGED = Text(
-    "findings-few-judged",
-    "No findings, but {rules:count} rules could not be applied. The reasons:",
-    one="No findings, but {rules:count} rule could not be applied. The reason:",
+    "findings-few-judged-2",
+    "No findings, but {rules:count} rules could not be applied to this trace.",
+    one="No findings, but {rules:count} rule could not be applied to this trace.",
 )
-_REASON = Text(
-    "findings-reason",
-    "{rules:count} rules: {reason}.",
-    note="reason is a clause without a full stop",
-    one="{rules:count} rule: {reason}.",
+NEXT = Text("findings-next", "What to do next")
+_NEXT_RANKS = Text(
+    "findings-next-ranks",
+    "Put the traces of all ranks into one folder and compare them: {command}.",
+    note="command is code",
 )
-_OTHERS = Text(
-    "findings-other-reasons", "Other reasons: {rules:count} rules.", one="Another reason: {rules:count} rule."
+_NEXT_GRAPHS = Text(
+    "findings-next-graphs", "Report on a trace that launches these graphs: {command}.", note="command is code"
 )
+_NEXT_DIFF = Text(
+    "findings-next-diff", "Compare it with a trace of another version of the program: {command}.", "command is code"
+)
+_ONE_RANK = "detail-one-rank"
+"""Id of the qualifier of a headline that only all ranks can answer."""
 _WORTH_SAYING = 0.01
 """Share of a step by which all fixes make it shorter before that is said (own choice: less is noise)."""
 _OVERLAPS = 1.05
 """How much more than together fixes save one by one, from which on that is said (own choice: less is rounding)."""
+_ADDS = 0.01
+"""Share of what all fixes save that a fix adds to others before it counts (own choice: less is noise)."""
 _PRECISE = 1.1
 """Factor from which on two digits tell enough."""
-_REASONS = 3
-"""Number of reasons shown (own choice: the first cover most rules; the list of skipped rules has all)."""
+_NEARLY_ALL = 0.95
+"""Share of what all fixes save from which on the first is said to save nearly all of it (own choice)."""
+FIRST = 3
+"""Number of findings that a first screen shows as cards."""
 _TERMS = (
     Term(
         Text("define-saving", "Saving"),
@@ -160,10 +202,11 @@ def build(report: Report, top: int) -> Iterator[Section]:
     shown = tuple(
         replace(each, run=runs.get(each.run or "", each.run)) for each in several_runs.findings(report).findings
     )
+    said = tuple(others(report) if shown else silence(report))
     yield Section(
         "findings",
-        _TITLE,
-        messages=() if shown else tuple(silence(report)),
+        NEXT if not shown and len(said) > 1 else _TITLE,
+        messages=said,
         findings=shown,
         topic=Topic.SUMMARY,
         terms=_TERMS if shown else (),
@@ -185,11 +228,16 @@ def _useless(report: Report, shown: Sequence[Finding]) -> Iterator[Message]:
     helps = _helps(shown)
     slack, work = path.device_slack_ns_per_step or 0.0, path.device_ns_per_step or 0.0
     if work and slack >= _OFF_PATH * work and "gpu" not in helps:
-        waits = 1 - slack / work
-        yield _KERNELS(share=waits) if waits >= _A_PERCENT else _KERNELS_NONE()
+        yield _KERNELS_BESIDE.get(_mostly_beside(path), _KERNELS)()
     on_path = units.total(part.ns_per_step for part in path.parts if part.resource in _OF_GPU)
     if on_path >= _ON_PATH * path.step_ns and not helps & {"host", "loader"}:
         yield _CPU(share=on_path / path.step_ns)
+
+
+def _mostly_beside(path: CriticalPath) -> str:
+    """What takes most of the critical path besides the GPU's work."""
+    beside = (part for part in path.parts if part.resource not in _OF_GPU)
+    return max(beside, key=lambda part: part.ns_per_step).resource
 
 
 def _helps(shown: Sequence[Finding]) -> set[str]:
@@ -225,6 +273,7 @@ def outcome(headline: Headline, findings: Sequence[Finding]) -> Message | None:
     combined = headline.combined
     if combined is None or not combined.fixes:
         return None
+    combined = replace(combined, fixes=_that_count(combined))
     savings = [findings[fix.finding].saving for fix in combined.fixes if fix.finding < len(findings)]
     questions = sum(saving is not None and saving.decided_by is not None for saving in savings)
     if questions == len(combined.fixes):
@@ -234,6 +283,14 @@ def outcome(headline: Headline, findings: Sequence[Finding]) -> Message | None:
         return None
     fixes = _fixes(combined, savings, saved, questions)
     return _THEN.get(next_bottleneck(headline) or "", _END)(outcome=_after(combined, savings, (before, saved), fixes))
+
+
+def _that_count(combined: Combined) -> tuple[Relief, ...]:
+    """The fixes without the last ones, if these hardly add anything to those before them."""
+    fixes, least = combined.fixes, _ADDS * combined.wall_ns_per_step[1]
+    while len(fixes) > 1 and fixes[-1].wall_ns_per_step[1] < least:
+        fixes = fixes[:-1]
+    return fixes
 
 
 def _after(combined: Combined, savings: Sequence[Saving | None], times: tuple[float, float], fixes: Message) -> Message:
@@ -270,13 +327,48 @@ def _fixes(combined: Combined, savings: Sequence[Saving | None], saved: float, q
     count = len(combined.fixes)
     if count == 1:
         return _ONE_FIX()
+    fixes = _BOTH_FIXES() if count == 2 else _ALL_FIXES(count=count)
     if questions:
-        return _SOME_MAY(count=count, questions=questions)
+        return _SOME_MAY(fixes=fixes, questions=questions)
     is_likely = bool(combined.point_ns_per_step)
-    alone = units.total(
-        (each.point_ns_per_step or 0.0) if is_likely else each.wall_ns_per_step[1] for each in savings if each
-    )
-    return (_OVERLAP if alone > _OVERLAPS * saved else _ALL_FIXES)(count=count)
+    alone = [(each.point_ns_per_step or 0.0) if is_likely else each.wall_ns_per_step[1] for each in savings if each]
+    if combined.fixes[0].finding == min(fix.finding for fix in combined.fixes) and alone[0] >= _NEARLY_ALL * saved:
+        return _OF_THE_FIRST(fixes=fixes)
+    return _OVERLAP(fixes=fixes) if units.total(alone) > _OVERLAPS * saved else fixes
+
+
+def first(findings: Sequence[Finding], most: int = FIRST) -> Sequence[Finding]:
+    """The first findings, without those that save nothing yet or only inform, unless there are no others."""
+    saving_now = [finding for finding in findings if not finding.latent and finding.severity != "info"]
+    return (saving_now or findings)[:most]
+
+
+def others(report: Report) -> Iterator[Message]:
+    """The fixes that all fixes together count and no card of a first screen shows, each with what it saves.
+
+    Nothing for several runs, whose fixes are counted each by itself.
+    """
+    if len(report.headlines) != 1 or (combined := report.headlines[0].combined) is None:
+        return
+    carded = first(report.findings)
+    counted = (report.findings[fix.finding] for fix in _that_count(combined) if fix.finding < len(report.findings))
+    rest = [_with_price(finding) for finding in counted if not any(finding is each for each in carded)]
+    if rest and outcome(report.headlines[0], report.findings) is not None:
+        yield _ALSO(fixes=rest)
+
+
+def _with_price(finding: Finding) -> Message:
+    """What to do, and what that saves most likely, or at most; of what saves nothing yet, after the fixes before it."""
+    fix = finding.action or finding.title
+    later, saving = finding.after_fixes_ns_per_step, finding.saving
+    if finding.latent and later is not None:
+        _, point, high = later
+        return _LATER(fix=fix, time=point) if point else _LATER_MOST(fix=fix, time=high)
+    if saving is None or finding.latent:
+        return fix
+    if saving.point_ns_per_step and saving.decided_by is None:
+        return _PRICE(fix=fix, time=saving.point_ns_per_step)
+    return _MOST(fix=fix, time=saving.wall_ns_per_step[1])
 
 
 def _before(headline: Headline, combined: Combined) -> float | None:
@@ -294,21 +386,25 @@ def _is_unjudged(report: Report) -> bool:
 
 
 def silence(report: Report) -> Iterator[Message]:
-    """Sentences for a report without findings, the most frequent reasons first."""
+    """Sentences for a report without findings: how much was judged, and what to do next."""
     keys = {*analyzers.RESULTS, *(analyzer.key for analyzer in simulation.ANALYSES)}
-    by_reason: defaultdict[str, list[Message]] = defaultdict(list)
-    for skipped in report.skipped:
-        if skipped.id not in keys:
-            by_reason[skipped.reason.text].append(skipped.reason)
-    if not by_reason:
+    unable = sum(skipped.id not in keys for skipped in report.skipped)
+    if unable:
+        yield _FEW_JUDGED(rules=unable)
+    else:
         yield _UNJUDGED() if _is_unjudged(report) else _NOTHING()
-        return
-    ordered = sorted(by_reason.values(), key=lambda same: (-len(same), same[0].text))
-    yield _FEW_JUDGED(rules=sum(map(len, ordered)))
-    for same in ordered[:_REASONS]:
-        yield _REASON(rules=len(same), reason=same[0])
-    if len(ordered) > _REASONS:
-        yield _OTHERS(rules=sum(map(len, ordered[_REASONS:])))
+    if report.trace is not None:
+        yield from _next(report)
+
+
+def _next(report: Report) -> Iterator[Message]:
+    """What to do next with a trace without findings; at least one thing."""
+    found = [*trust.remedies(report)]
+    if any(headline.qualifier is not None and headline.qualifier.id == _ONE_RANK for headline in report.headlines):
+        found.insert(0, _NEXT_RANKS(command="traceanalyzer ranks FOLDER"))
+    if any(headline.bound == "capture" for headline in report.headlines):
+        found.insert(0, _NEXT_GRAPHS(command=f"traceanalyzer report TRACE --graph-capture {report.source.name}"))
+    yield from found or (_NEXT_DIFF(command=f"traceanalyzer diff {report.source.name} OTHER"),)
 
 
 def next_bottleneck(headline: Headline) -> str | None:

@@ -25,8 +25,8 @@ _MEAN = Text(
 _SINGLE = Text("overview-single", "The one step takes {mean:ns}.")
 _TYPICAL = Text(
     "overview-typical",
-    "A typical step takes {mean:ns}: the mean over {count:count} of {total:count} steps.",
-    one="A typical step takes {mean:ns}: {count:count} of {total:count} steps.",
+    "{mean:ns} per step: the mean of {count:count} of {total:count} steps, without the unusual ones.",
+    one="{mean:ns} per step: {count:count} of {total:count} steps, without the unusual ones.",
 )
 _BY_MARK = Text(
     "overview-by-mark",
@@ -36,9 +36,10 @@ _BY_MARK = Text(
 )
 _TYPICAL_BY_MARK = Text(
     "overview-typical-by-mark",
-    "A typical step takes {mean:ns}: the mean over {count:count} of {total:count} steps, by the marks of {mark}.",
+    "{mean:ns} per step: the mean of {count:count} of {total:count} steps by the marks of {mark}, without the unusual "
+    "ones.",
     note="mark is the name of an event or a framework",
-    one="A typical step takes {mean:ns}: {count:count} of {total:count} steps, by the marks of {mark}.",
+    one="{mean:ns} per step: {count:count} of {total:count} steps by the marks of {mark}, without the unusual ones.",
 )
 _REPEATED = {
     repetition.OPERATORS: Text(

@@ -128,25 +128,31 @@ def build(report: Report, top: int) -> Iterator[Section]:
 
 
 def _skipped(report: Report) -> Iterator[Message]:
-    """What can be had by recording more, each with its number of checks, then the number of all others.
+    """What can be had by recording more, each with its number of checks, then the number of all others."""
+    yield from remedies(report)
+    others = sum(option is None for option in _options_needed(report))
+    if others:
+        yield _SKIPPED_REST(checks=others)
+
+
+def remedies(report: Report) -> Iterator[Message]:
+    """What can be had by recording more, each with its number of checks."""
+    needed = Counter(option for option in _options_needed(report) if option is not None)
+    for name, checks in needed.most_common():
+        yield _SKIPPED_REMEDY(option=name, checks=checks)
+
+
+def _options_needed(report: Report) -> Iterator[str | None]:
+    """The option without which each check was not made; None for what no option brings.
 
     An analysis and the rule that is about it have one name, and are one check.
     """
     rules = {skipped.id for skipped in report.skipped if "_" not in skipped.id}
-    remedies: Counter[str] = Counter()
-    others = 0
     for skipped in report.skipped:
         if "_" in skipped.id and skipped.id.replace("_", "-") in rules:
             continue
         option = _OPTION.search(skipped.reason.text)
-        if option and not _was_on(report, option[0]):
-            remedies[option[0]] += 1
-        else:
-            others += 1
-    for name, checks in remedies.most_common():
-        yield _SKIPPED_REMEDY(option=name, checks=checks)
-    if others:
-        yield _SKIPPED_REST(checks=others)
+        yield option[0] if option and not _was_on(report, option[0]) else None
 
 
 def _was_on(report: Report, option: str) -> bool:

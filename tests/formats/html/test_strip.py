@@ -58,8 +58,24 @@ def test_idle_time_has_its_cause_its_time_and_its_finding() -> None:
     assert largest.ns == 400_000
     assert largest.label == "400 us: Waiting for the DataLoader"
     assert largest.finding == "finding-dataloader-bound"
-    assert found.says == ("Step 0, one of 4 typical steps. Idle times below are their mean.")
-    assert found.reasons[0].text == "Waiting for the DataLoader"
+    assert found.says == "Step 0, one of 4 typical steps."
+    assert found.idle_title == "The GPU is idle per step, on average:"
+
+
+def test_the_scale_has_round_times_and_none_of_them_is_the_length_of_the_step() -> None:
+    """The length of the one that is drawn is another one than that of the mean, which the headline says."""
+    trace = TraceBuilder()
+    start = 0
+    for number, length in enumerate((1043, 1080, 1043, 1083)):
+        trace.step(number, start, length)
+        trace.op("aten::mm", start, 80)
+        trace.launch_kernel("ampere_sgemm_128x64_nn", start + 10, 700, at=start + 5, call_dur=3)
+        start += length
+    found = strip_of(analyze(read_built(trace)))
+    assert found is not None
+    assert [tick.text for tick in found.ticks] == ["0", "500 us", "1 ms"]
+    shown_ns = 1000e3 / float(found.ticks[2].x) * 100
+    assert shown_ns == pytest.approx(1043e3, rel=0.05)
 
 
 def test_a_strip_without_named_idle_times_does_not_speak_of_them() -> None:
@@ -111,6 +127,36 @@ def test_modules_that_follow_each_other_are_one_with_their_number() -> None:
     assert found is not None
     lane = next(lane for lane in found.lanes if lane.label == "Modules")
     assert [text.text for text in lane.texts] == ["Layer x4"]
+
+
+def test_a_name_without_room_is_shown_by_its_last_part() -> None:
+    trace = TraceBuilder()
+    for number in range(3):
+        start = 1000 * number
+        trace.step(number, start, 1000)
+        trace.annotation("Optimizer.zero_grad#SGD.zero_grad", start, 150)
+        trace.annotation("Optimizer.step#SGD.step", start + 150, 850)
+        trace.op("aten::mm", start, 980)
+        trace.launch_kernel("ampere_sgemm_128x64_nn", start + 10, 500, at=start + 5, call_dur=3)
+    found = strip_of(analyze(read_built(trace)))
+    assert found is not None
+    lane = next(lane for lane in found.lanes if lane.label == "Phases")
+    assert [text.text for text in lane.texts] == ["zero_grad", "Optimizer.step"]
+
+
+def test_a_thread_that_waits_in_a_call_is_in_no_operator() -> None:
+    trace = TraceBuilder()
+    for number in range(3):
+        start = 1000 * number
+        trace.step(number, start, 1000)
+        trace.op("aten::mm", start, 80)
+        trace.launch_kernel("ampere_sgemm_128x64_nn", start + 10, 900, at=start + 5, call_dur=3)
+        trace.launch("cudaDeviceSynchronize", start + 100, 830)
+    found = strip_of(analyze(read_built(trace)))
+    assert found is not None
+    lane = next(lane for lane in found.lanes if lane.label == "CPU, Main")
+    assert "runtime" in [area.tone for area in lane.areas]
+    assert dict(found.tones)["cpu_exec"] == "Operator, CPU"
 
 
 def test_between_marks_autograd_shows_forward_and_backward() -> None:

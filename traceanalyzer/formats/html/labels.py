@@ -6,7 +6,7 @@ from traceanalyzer.formats import cards
 from traceanalyzer.formats.language import Language
 from traceanalyzer.report.message import Text
 from traceanalyzer.sections import modules
-from traceanalyzer.sections.findings import IN_ALL
+from traceanalyzer.sections.findings import IN_ALL, NEXT
 
 _LABELS = {
     "skip": Text("html-skip", "Skip to the report"),
@@ -18,6 +18,10 @@ _LABELS = {
     "overlap": Text("html-overlap", "At the same time, so these do not add up."),
     "more_about_step": Text("html-more-about-step", "More about the step"),
     "best": Text("html-fix-first", "What to fix first"),
+    "best_how": Text(
+        "html-fix-first-how", "Saved by each fix alone: most likely (at least-at most)", "beside What to fix first"
+    ),
+    "next_step": NEXT,
     "or_nothing": Text("html-or-nothing", "or nothing", "after a time that may be saved"),
     "not_yet": Text("html-not-yet", "No saving yet", "something else bounds the step"),
     "per_step": Text("html-per-step", "per step", "after a time"),
@@ -27,7 +31,6 @@ _LABELS = {
     "advice": cards.WHAT_TO_DO,
     "not_when": cards.NOT_WHEN,
     "estimate": cards.ESTIMATE,
-    "own": Text("html-own", "On its own resource:", "followed by a time, and the resource in brackets"),
     "evidence": cards.EVIDENCE,
     "measured": Text("html-measured", "Measured"),
     "observed": Text("html-observed", "Observed"),
@@ -52,7 +55,6 @@ _LABELS = {
     "next": Text("html-next", "Next"),
     "shows": Text("html-shows", "Show in the timeline"),
     "open_timeline": Text("html-open-timeline", "Open the timeline"),
-    "why_idle": Text("html-why-idle", "Idle because", "before causes of idle time"),
     "waterfall_help": Text(
         "html-timeline-help-2",
         "Dragging selects a range and says what is in it; so do M for the chosen slice, and [ and ] for the beginning "

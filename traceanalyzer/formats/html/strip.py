@@ -7,17 +7,16 @@ those of the mean over the typical steps, as everywhere on the page.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
-from math import fsum
 
 from traceanalyzer.analyzers.steps.slices import RecordedSlices, SliceTime
 from traceanalyzer.formats.html import strip_lanes
 from traceanalyzer.formats.html.figures import FigureLanguage
 from traceanalyzer.formats.html.strip_lanes import COLUMNS, StripText, TypicalLane, short
 from traceanalyzer.formats.html.timeline_data import TimelineTimes, idle_findings
-from traceanalyzer.formats.html.waterfall import TONES
+from traceanalyzer.formats.html.waterfall import PATH_LABELS, TONES
 from traceanalyzer.formats.language import Language
 from traceanalyzer.report import units
 from traceanalyzer.report.message import Text
@@ -27,11 +26,6 @@ from traceanalyzer.sections.idle import CAUSE_LABELS
 from traceanalyzer.structure.recording import Recording, TypicalStep
 
 _SAYS = Text("strip-says-3", "{step}.", note="step is such as: Step 8")
-_SAYS_MEAN = Text(
-    "strip-says-mean-2",
-    "{step}, one of {count:count} typical steps. Idle times below are their mean.",
-    note="step is such as: Step 8",
-)
 _SAYS_ONE_OF = Text("strip-says-one-of", "{step}, one of {count:count} typical steps.", note="step is such as: Step 8")
 _SAYS_BUSY = Text("strip-says-busy-2", "{step}. The GPU is never idle.", "step is such as: Step 8")
 _SAYS_HOST = Text("strip-says-host", "{step}. {parts}.", note="parts is a list of parts of the program")
@@ -39,12 +33,17 @@ _PART = Text("strip-part", "{name}", "name is that of a part of the program")
 _STEP = Text("strip-step-3", "Step {name}")
 _WHOLE = Text("strip-whole", "The whole trace")
 _IDLE = Text("strip-idle", "{time:ns}: {cause}", "cause is why the GPU is idle")
+_IDLE_MEAN = Text("strip-idle-mean", "The GPU is idle per step, on average:", "followed by times with their causes")
+_IDLE_ONE = Text("strip-idle-one", "The GPU is idle:", "followed by times with their causes")
 
-_BOLD = 1.5
-"""Width of a bold character in percent of the strip."""
-_MOST_CAUSES, _MOST_PARTS = 5, 4
-_ASIDE = 20
-"""How far, in percent of the strip, a cause may stand to the right of its idle time."""
+_LABELS = {**TONES, "cpu_exec": PATH_LABELS["cpu_exec"]}
+"""Meanings of colours: lanes of the CPU show functions, too."""
+_MOST_PARTS = 4
+_ROUND = (1, 2, 5)
+"""First digits of the distance of times of the scale."""
+_MOST_TICKS = 5
+_LAST = 97
+"""Where, in percent of the strip, the last time of the scale has room."""
 _LEAST = 0.01
 """Least share of the step of a cause or part that is named."""
 
@@ -63,8 +62,6 @@ class IdleArea:
     drawn_ns: int
     """Time in the step that is shown."""
     path: str
-    longest: tuple[float, float]
-    """First and last column of its longest area."""
     finding: str | None
     """Anchor of the finding that is about most of it."""
     is_named: bool
@@ -77,8 +74,8 @@ class Strip:
 
     says: str
     lanes: tuple[TypicalLane, ...]
-    reasons: tuple[StripText, ...]
-    """The largest causes of idle time, below the lanes."""
+    idle_title: str
+    """Words before the causes of idle time."""
     idle: tuple[IdleArea, ...]
     tones: tuple[tuple[str, str], ...]
     ticks: tuple[StripText, ...]
@@ -95,21 +92,25 @@ def build(report: Report, shown: TimelineTimes | None, language: FigureLanguage)
     mean = _mean(recording, slices)
     idle = _idle(shown, one, mean, language)
     lanes = strip_lanes.lanes(slices, one, language)
-    reasons = tuple(_reasons(idle))
-    if not reasons and not any(lane.texts for lane in lanes):
+    if not any(area.is_named and area.path for area in idle) and not any(lane.texts for lane in lanes):
         return None
-    used = {area.tone for lane in lanes for area in lane.areas}
     marked = len(slices.times) > 1 or (report.trace is not None and report.trace.steps_from == "ProfilerStep")
     step = language.text(_STEP, name=clean(one.name or "")) if marked else language.text(_WHOLE)
     return Strip(
         _sentence(slices, one, mean, step, language),
         tuple(lanes),
-        reasons,
+        language.text(_IDLE_MEAN if mean is not None and mean.steps > 1 else _IDLE_ONE),
         tuple(idle),
-        tuple((tone, language.text(label)) for tone, label in TONES.items() if tone in used),
+        _legend(lanes, language),
         tuple(_ticks(one.duration_ns, language)),
         shown.address(0, 0, one.duration_ns),
     )
+
+
+def _legend(lanes: Iterable[TypicalLane], language: Language) -> tuple[tuple[str, str], ...]:
+    """The colours of the lanes with their meanings."""
+    used = {area.tone for lane in lanes for area in lane.areas}
+    return tuple((tone, language.text(_LABELS[tone])) for tone in TONES if tone in used)
 
 
 def _mean(recording: Recording | None, slices: RecordedSlices) -> TypicalStep | None:
@@ -119,10 +120,12 @@ def _mean(recording: Recording | None, slices: RecordedSlices) -> TypicalStep | 
 
 
 def _ticks(duration_ns: int, language: Language) -> Iterator[StripText]:
-    """A time at each quarter."""
-    for quarter, anchor in enumerate(("start", "middle", "middle", "middle", "end")):
-        at = duration_ns * quarter // 4
-        yield StripText(str(25 * quarter), language.quantity(at, "ns") if quarter else "0", anchor)
+    """Round times: a scale says nothing of the length of the step, which is another one than that of the mean."""
+    distances = (digit * 10**power for power in range(len(str(duration_ns))) for digit in _ROUND)
+    distance = next((each for each in distances if duration_ns <= _MOST_TICKS * each), duration_ns)
+    yield StripText("0", "0", "start")
+    for at in range(distance, duration_ns * _LAST // 100 + 1, distance):
+        yield StripText(strip_lanes.percent(COLUMNS * at / duration_ns), language.quantity(at, "ns"), "middle")
 
 
 def _sentence(slices: RecordedSlices, one: SliceTime, mean: TypicalStep | None, step: str, language: Language) -> str:
@@ -136,8 +139,7 @@ def _sentence(slices: RecordedSlices, one: SliceTime, mean: TypicalStep | None, 
         return language.text(_SAYS_BUSY, step=step)
     if mean is None or mean.steps == 1:
         return language.text(_SAYS, step=step)
-    is_named = any(cause.ns_per_step >= _LEAST * mean.parts.duration_ns for cause in mean.idle)
-    return language.text(_SAYS_MEAN if is_named else _SAYS_ONE_OF, step=step, count=mean.steps)
+    return language.text(_SAYS_ONE_OF, step=step, count=mean.steps)
 
 
 def _of_program(slices: RecordedSlices, one: SliceTime, step: str, language: Language) -> str:
@@ -185,14 +187,13 @@ def _area(
 ) -> IdleArea:
     """The idle times of a cause, given by start, length and finding; those less than a column apart are one area."""
     spans = _joined_spans(rows, one.duration_ns)
-    first, last = max(spans, key=lambda span: span[1] - span[0], default=[0.0, 0.0])
     path = "".join(f"M{begin:.1f} 0H{max(end, begin + 0.4):.1f}V1H{begin:.1f}Z" for begin, end in spans)
     label = language.text(CAUSE_LABELS.get(cause, CAUSE_LABELS["unknown"]))
     drawn_ns = sum(length for _, length, _ in rows)
     ns, whole = time
     text = language.text(_IDLE, time=ns, cause=label)
     finding = _anchor(shown, rows, drawn_ns) if rows else None
-    return IdleArea(cause, label, text, ns, drawn_ns, path, (first, last), finding, ns >= _LEAST * whole)
+    return IdleArea(cause, label, text, ns, drawn_ns, path, finding, ns >= _LEAST * whole)
 
 
 def _joined_spans(rows: list[tuple[int, int, int]], duration: int) -> list[list[float]]:
@@ -215,21 +216,3 @@ def _anchor(shown: TimelineTimes, rows: Iterable[tuple[int, int, int]], idle_ns:
         claimed[finding] += length
     main, ns = claimed.most_common(1)[0]
     return shown.findings[main][0] if main >= 0 and 2 * ns >= idle_ns else None
-
-
-def _reasons(idle: Sequence[IdleArea]) -> Iterator[StripText]:
-    """The largest causes, each below its longest idle time, as far as they do not overlap."""
-    taken: list[tuple[float, float]] = []
-    for area in idle[:_MOST_CAUSES]:
-        if not area.is_named or not area.path:
-            continue
-        middle = fsum(area.longest) / 20
-        width = len(area.name) * _BOLD
-        low = wanted = min(max(0.0, middle - width / 2), 100 - width)
-        for begin, end in sorted(taken):
-            if begin < low + width + 2 and low < end + 2:  # move behind a label that is there
-                low = end + 2
-        if low < 0 or low + width > 100 or low > wanted + _ASIDE:
-            continue
-        taken.append((low, low + width))
-        yield StripText(f"{low:.2f}", area.name)

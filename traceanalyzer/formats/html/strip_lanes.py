@@ -34,6 +34,8 @@ _FUNCTION = re.compile(r"(?:.*/)?([^/]+\.py)\(\d+\): (.+)")
 _MODULE = re.compile(r"nn\.Module: (.+?)(?:_\d+)?$")
 _NOISE = re.compile(r"^[#\s]*(?:Call |torch::autograd::|aten::)?|[#\s]+$")
 """What frameworks add to names."""
+_DOTTED = re.compile(r"[A-Za-z_]\w*\.(?!py$)[a-z_]\w*")
+"""A class or module and one of its functions."""
 _MOST_DEVICES = 8
 _COVERS = 0.9
 """A mark that covers so much of the step is the step itself, not a phase."""
@@ -330,10 +332,15 @@ def _lane(label: str, pieces: Iterable[_Piece], *, shows_idle: bool = False) -> 
 
 
 def _names(pieces: Iterable[_Piece]) -> Iterator[StripText]:
-    """The names of the pieces with room for at least some characters, cut where they are longer."""
+    """The names of the pieces with room for at least some characters, cut where they are longer.
+
+    Of `Optimizer.zero_grad` the last part says most.
+    """
     for begin, end, _, full in pieces:
         name = short(full)
         room = (end - begin - 6) / 10 / CHARACTER
+        if len(name) > room and _DOTTED.fullmatch(name):
+            name = name.rpartition(".")[2]
         if name and room >= min(len(name), 6):
             yield StripText(percent(begin + 3), name if len(name) <= room else f"{name[: int(room) - 1]}…")
 

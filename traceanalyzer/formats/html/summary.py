@@ -28,7 +28,7 @@ from traceanalyzer.report.model import Combined, Finding, Headline, Relief, Repo
 from traceanalyzer.report.names import clean, clean_code, clipped, code_parts, shorten
 from traceanalyzer.report.section import Section
 from traceanalyzer.sections import several_runs, story_headline
-from traceanalyzer.sections.findings import next_bottleneck
+from traceanalyzer.sections.findings import FIRST, next_bottleneck
 from traceanalyzer.sections.several_runs import MergedFindings
 
 _MORE = Text(
@@ -36,6 +36,7 @@ _MORE = Text(
     "{hidden:count} more findings; all are in the JSON report:",
     one="{hidden:count} more finding; all are in the JSON report:",
 )
+_OWN = Text("html-own-2", "{resource} time alone: {time} less", "resource is GPU, CPU, DataLoader or communication")
 _RUN = Text("html-run", "{id}: {title}", "id is run-1; title is a heading in a text")
 _WORD = re.compile(r"[^a-z0-9-]+")
 _INLINE = Markup("<code>{}</code>")
@@ -140,10 +141,11 @@ def _word(text: str) -> str:
 def _card(finding: Finding, id_: str, runs: dict[str, str], language: Language) -> HtmlCard:
     said = card(finding, language.about(id_, finding.run))
     resource = where_time_goes.resource_label(finding.saving.resource, language) if finding.saving else None
-    said = replace(said, resource=resource)
+    said = replace(said, resource=resource, severity=language.unmarked.labelled(cards.SEVERITY, said.severity.lower()))
     time, share, own, saves, question = (
         each and changed(each, unbroken) for each in (said.time, said.share, said.own, said.saves, said.question)
     )
+    own = own and language.text(_OWN, resource=resource, time=own)
     said = replace(said, time=time, share=share, own=own, saves=saves, question=question)
     links = tuple(_links(finding.links))
     return HtmlCard(id_, _word(finding.severity), runs.get(finding.run or ""), said, links, finding)
@@ -195,8 +197,7 @@ def _together(
     )
 
 
-_DOUBTS = Text("html-doubts", "Warnings: {count:count}")
-_BEST = 3
+_DOUBTS = Text("html-doubts-2", "{count:count} warnings about this trace", one="{count:count} warning about this trace")
 _FIX = 300
 """Most characters of a fix on a card of the first screen."""
 
@@ -210,8 +211,12 @@ class FirstCard:
     """What to do in a few words."""
     observed: Markup | None
     """What was found in a few words, where that is something else."""
+    reason: Markup | None
+    """Why it saves more than the time of what was found."""
     time: str | None
     """The price, without decimals."""
+    is_range: bool
+    """Whether the price is what is most likely, with an interval."""
     code: str | None
     """The first line of the code."""
     advice: Markup | None
@@ -240,9 +245,14 @@ class Summary:
     doubts: str | None
     pictures: tuple[WhereTimeGoes, ...]
     best: tuple[FirstCard, ...]
+    also: tuple[Markup, ...]
+    """The fixes that all fixes together count and no card shows."""
     no_gain: tuple[Markup, ...]
     """What will not help."""
-    no_findings: Markup | None
+    judged: Markup | None
+    """Without a finding: how much was judged."""
+    next: tuple[Markup, ...]
+    """Without a finding: what to do next."""
 
 
 def build_summary(report: Report, shown: Iterable[Section], findings: Findings, language: FigureLanguage) -> Summary:
@@ -255,12 +265,13 @@ def build_summary(report: Report, shown: Iterable[Section], findings: Findings, 
         language: The reader's language.
     """
     by_id = {section.id: section for section in shown}
-    overview, advice = by_id.get("overview"), by_id.get("findings")
+    overview = by_id.get("overview")
     headlines = tuple(several_runs.headlines(report))
     runs = run_titles(report, language)
     brief = language.whole(step_ns(report))
     says = tuple(prose(brief.say(m)) for m in (*_said("headline_details", by_id), *_said("overview", by_id)))
     values = tuple(facts(overview, brief)) if overview else ()
+    said_of_fixes = tuple(prose(brief.say(message)) for message in _said("findings", by_id))
     return Summary(
         captured=tuple(prose(brief.say(message)) for message in _said("captured_step", by_id)),
         headlines=tuple(_openings(report, headlines, by_id, runs, brief)),
@@ -269,8 +280,10 @@ def build_summary(report: Report, shown: Iterable[Section], findings: Findings, 
         if report.result("ranks", Ranks) is not None
         else tuple(where_time_goes.pictures(report, headlines, by_id, says, values, runs, brief)),
         best=tuple(_first_card(card, brief) for card in _best(findings.cards)),
+        also=said_of_fixes if findings.cards else (),
         no_gain=tuple(prose(brief.say(message)) for message in _said("no_gain", by_id)),
-        no_findings=_silence(advice, language) if advice and not advice.findings else None,
+        judged=None if findings.cards else next(iter(said_of_fixes), None),
+        next=() if findings.cards else said_of_fixes[1:],
     )
 
 
@@ -287,26 +300,24 @@ def _said(id_: str, by_id: Mapping[str, Section]) -> tuple[Message, ...]:
 
 def _best(shown: tuple[HtmlCard, ...]) -> tuple[HtmlCard, ...]:
     """The first cards, without those that save nothing yet or only inform, unless there are no others."""
-    return (tuple(each for each in shown if not each.card.latent and each.tone != "info") or shown)[:_BEST]
+    return (tuple(each for each in shown if not each.card.latent and each.tone != "info") or shown)[:FIRST]
 
 
 def _first_card(shown: HtmlCard, language: FigureLanguage) -> FirstCard:
     """A card for the first screen."""
     said = card(shown.finding, language.about(shown.id, shown.finding.run))
+    saving = None if said.question else shown.finding.saving
     return FirstCard(
         shown=shown,
         action=prose(said.action),
         observed=prose(said.title) if said.action != said.title else None,
+        reason=prose(said.reason) if said.reason else None,
         time=said.time and changed(said.time, unbroken),
+        is_range=bool(said.time and saving and saving.point_ns_per_step),
         code=clipped(clean_code(said.fix), _FIX) if said.is_code else None,
         advice=None if said.is_code else prose(clipped(said.fix, _FIX)),
         line=next(iter(said.lines), None),
     )
-
-
-def _silence(advice: Section, language: Language) -> Markup:
-    """Why there is no finding, as one paragraph."""
-    return Markup(" ").join(prose(language.say(message)) for message in advice.messages)
 
 
 def verdict(report: Report, language: Language) -> str:

@@ -79,6 +79,7 @@ _TASK_TONES = {
 _NAMESPACES = re.compile(r"^void (?=\w)|\bat::native::|\(anonymous namespace\)::")
 _COPY = re.compile(r"^(memcpy|copy(host|device|buffer))", re.IGNORECASE)
 _FILL = re.compile(r"^(memset|fill(buffer)?\b)", re.IGNORECASE)
+_CALL = re.compile(r"(?:cuda|hip)[A-Z]")
 _OPERATOR = re.compile(r"^\w+::|^autograd::|Backward\d*$")
 _COLLECTIVE = re.compile(r"^(nccl|gloo|c10d|mpi|ucc)::?|^record_param_comms$")
 
@@ -161,7 +162,8 @@ def tone_of(kind: str, name: str | None) -> str:
     if kind == "launches":
         return "runtime"
     if kind == "owners":
-        return "dataloader" if marks.is_dataloader(name or "") else "cpu_exec"
+        is_call = _CALL.match(name or "") is not None
+        return "dataloader" if marks.is_dataloader(name or "") else "runtime" if is_call else "cpu_exec"
     if kind == "device":
         return _device_tone(name or "")
     if kind == "accelerator":

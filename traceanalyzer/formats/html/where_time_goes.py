@@ -29,7 +29,7 @@ _MOST_GPUS = 8
 _LEAST = 0.01
 """Least share of a part that has a place in the legend, and of a resource that is shown."""
 _WHOLE = 1.005
-"""Share from which on the work of a resource is more than what the step has room for."""
+"""Share from which on work is more than what the step has room for."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,14 @@ class Meter:
 
     label: str
     share: str
-    percent: str
+    of_step: float
+    """The share of the step, from 0 to 1."""
     tone: str
+
+    @property
+    def percent(self) -> str:
+        """The length of the bar, as a CSS length."""
+        return percent(self.of_step)
 
 
 @dataclass(frozen=True)
@@ -65,6 +71,8 @@ class WhereTimeGoes:
     says: tuple[Markup, ...]
     parts: tuple[Piece, ...]
     meters: tuple[Meter, ...]
+    do_overlap: bool
+    """Whether the bars add up to more than the step."""
     more_gpus: str | None
     details: tuple[tuple[str, str], ...]
     """Labelled values, which are folded."""
@@ -94,9 +102,11 @@ def pictures(
     parts = tuple(pieces(overview.parts, language)) if overview else ()
     gpus = tuple(_gpus(gpu.tables[0], report, language)) if gpu else ()
     values = (*details, *(_rest(gpu.tables[0], language) if gpu else ()))
-    first = WhereTimeGoes(None, None, says, parts, (), None, values)
+    first = WhereTimeGoes(None, None, says, parts, (), do_overlap=False, more_gpus=None, details=values)
     for headline in headlines or (None,):
-        shown = replace(first, meters=tuple(_meters(headline, gpus, language)), more_gpus=_more(gpus, language))
+        meters = tuple(_meters(headline, gpus, language))
+        overlaps = fsum(meter.of_step for meter in meters) >= _WHOLE
+        shown = replace(first, meters=meters, do_overlap=overlaps, more_gpus=_more(gpus, language))
         if headline is not None:
             step = None if overview else _step(headline, language)
             shown = replace(shown, run=runs.get(headline.run or ""), step=step)
@@ -160,7 +170,7 @@ def _resources(headline: Headline, language: FigureLanguage) -> Iterator[Meter]:
     for key, _, share in cards.resources(headline.resources) if headline.resources else ():
         if _LEAST <= share < _WHOLE:
             label = resource_label(key, language)
-            yield Meter(label, language.quantity(share, "share", f"resource-{key}-share"), percent(share), _TONES[key])
+            yield Meter(label, language.quantity(share, "share", f"resource-{key}-share"), share, _TONES[key])
 
 
 def _gpus(table: SectionTable, report: Report, language: FigureLanguage) -> Iterator[Meter]:
@@ -173,7 +183,7 @@ def _gpus(table: SectionTable, report: Report, language: FigureLanguage) -> Iter
         told = language.about(f"device-{row[0]}")
         label = told.text(_NAMED, device=row[0], name=name) if name else told.text(_DEVICE, device=row[0])
         share = told.quantity(row[bar], "share", f"{_id(table.columns[bar])}.value")
-        yield Meter(label, share, percent(row[bar]), "kernel")
+        yield Meter(label, share, row[bar], "kernel")
 
 
 def _rest(table: SectionTable, language: FigureLanguage) -> Iterator[tuple[str, str]]:

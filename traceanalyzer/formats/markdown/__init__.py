@@ -27,6 +27,7 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Generator, Report
 from traceanalyzer.report.names import clipped, first_sentence
 from traceanalyzer.report.section import Section, Topic
+from traceanalyzer.sections.findings import FIRST
 
 __all__ = ["MARK", "TOP", "DocumentPicture", "Origin", "code", "escape", "fitted", "render"]
 
@@ -73,7 +74,7 @@ def render(
         pictures: Charts in files, which replace text bars.
         origin: Where the comment leads to.
     """
-    first = tuple(sections.build(report, comment.SHOWN))
+    first = tuple(sections.build(report, FIRST))
     shown = rounded(language, step_ns(report))
     opening = tuple(comment.of_report(report, first, shown, pictures, origin))
     is_told = len(report.headlines) == 1
@@ -81,7 +82,8 @@ def render(
 
     def build(rows: int) -> Iterator[Section]:
         for section in sections.build(report, rows):
-            if section.id != "headline" or not is_told:
+            is_said = section.id == "findings" and not section.findings  # what to do next
+            if not is_said and (section.id != "headline" or not is_told):
                 yield section
 
     return fitted(MARK, report.generator, title, build, language, top, pictures, opening)

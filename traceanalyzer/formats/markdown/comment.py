@@ -20,11 +20,9 @@ from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Finding, Report
 from traceanalyzer.report.names import clipped, first_sentence
 from traceanalyzer.report.section import Section
-from traceanalyzer.sections.findings import outcome
+from traceanalyzer.sections.findings import FIRST, first, outcome
 from traceanalyzer.structure.recording import Recording
 
-SHOWN = 3
-"""Number of findings before anything is folded."""
 _CELLS = 60
 """Blocks of a strip: with its label it fits into the 900 pixels of a comment."""
 _HOST = Text("comment-strip-host", "CPU", "a row of blocks that shows what the CPU does in a step")
@@ -150,10 +148,18 @@ def link(language: Language, page_url: str) -> str:
 
 
 def _advice(section: Section, language: Language) -> Iterator[str]:
-    """The first findings: what to do, what that saves, how and where it begins, and what was seen."""
-    shown = [_card(finding, language) for finding in cards.first(section.findings, SHOWN)]
+    """The first findings: what to do, what that saves, how and where it begins, and what was seen.
+
+    Then the other fixes that were counted; without a finding, what to do next.
+    """
+    shown = [_card(finding, language) for finding in first(section.findings)]
+    said = [prose(_said(message, language)) for message in section.messages]
     if shown:
-        yield "\n".join(f"{number}. {text}" for number, text in enumerate(shown, 1))
+        yield "\n".join(f"{number}. {text}" for number, text in enumerate((*shown, *said), 1))
+        return
+    yield from said[:1]
+    if said[1:]:
+        yield "\\\n".join((f"**{prose(language.text(section.title))}**", *said[1:]))
 
 
 def _card(finding: Finding, language: Language) -> str:
@@ -165,7 +171,7 @@ def _card(finding: Finding, language: Language) -> str:
     lines.append(code(clipped(card.fix, _TITLE)) if card.is_code else prose(clipped(card.fix, _TITLE)))
     for file, line in sarif.lines(finding)[:1]:
         lines[-1] += f" ({code(clipped(f'{file}:{line}', _PLACE))})"
-    lines.append(prose(clipped(first_sentence(card.summary), _SEEN)))
+    lines.append(prose(clipped(cards.seen(card), _SEEN)))
     return "\\\n   ".join(lines)
 
 
@@ -236,7 +242,7 @@ def _cause(difference: Difference) -> Iterator[Message]:
 
 def _fixed(difference: Difference, language: Language) -> Iterator[str]:
     """What was fixed, with the change of its time."""
-    fixed = [change for change in difference.findings if change.status == "fixed"][:SHOWN]
+    fixed = [change for change in difference.findings if change.status == "fixed"][:FIRST]
     if fixed:
         yield language.text(_FIXED, titles=language.list(_with_change(change, language) for change in fixed))
 
@@ -256,7 +262,7 @@ def _first(changes: Sequence[FindingChange]) -> Sequence[FindingChange]:
     """
     there = [change for change in changes if change.status not in ("fixed", "base-only")]
     worth = [c for c in there if c.severity != "info" and c.predicted_wall_ns and round(c.predicted_wall_ns[1])]
-    return (worth or there)[:SHOWN]
+    return (worth or there)[:FIRST]
 
 
 def _next(change: FindingChange, statuses: Mapping[str, Text], language: Language) -> str:
@@ -265,8 +271,8 @@ def _next(change: FindingChange, statuses: Mapping[str, Text], language: Languag
     low, high = change.predicted_wall_ns or (0.0, 0.0)
     if round(high):
         lines[0] += f" {prose(language.text(_SAVES if round(low) else _MAY_SAVE, price=(low, None, high)))}"
-    if first := cards.first_line(change.code and code_comments.translated(change.code, language)):
-        lines.append(code(clipped(first, _TITLE)))
+    if line := cards.first_line(change.code and code_comments.translated(change.code, language)):
+        lines.append(code(clipped(line, _TITLE)))
     elif change.advice is not None:
         lines.append(prose(clipped(first_sentence(language.say(change.advice)), _TITLE)))
     status = cards.word(dict(statuses), change.status, language)

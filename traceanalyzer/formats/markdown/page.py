@@ -305,9 +305,10 @@ class Page:
 
     def section(self, section: Section) -> str:
         """Lay out a section with its title."""
-        messages = [self._say(message) for message in section.messages[: self.detail.messages]]
-        if len(section.messages) > len(messages):
-            messages.append(self._say(_MORE_MESSAGES(hidden=len(section.messages) - len(messages))))
+        said = () if section.findings else section.messages  # what stands below the first findings is of them
+        messages = [self._say(message) for message in said[: self.detail.messages]]
+        if len(said) > len(messages):
+            messages.append(self._say(_MORE_MESSAGES(hidden=len(said) - len(messages))))
         return (
             environment()
             .get_template("section.md.j2")

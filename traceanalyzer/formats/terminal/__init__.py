@@ -226,8 +226,9 @@ def _section(section: Section, level: Level, console: Console, language: Languag
     shown = cut(section, level)
     yield _title(shown, console.width, language, len(section.messages) - len(shown.messages))
     lines = _SENTENCE if section.topic is Topic.SUMMARY and level.lines else level.lines
-    for message in shown.messages:
-        yield paragraph(language.say(message), console.width, _INDENT, lines=lines)
+    said = [paragraph(language.say(message), console.width, _INDENT, lines=lines) for message in shown.messages]
+    if not shown.findings:
+        yield from said
     if shown.parts:
         yield elements.bars(shown.parts, console.width, language, is_ascii=console.options.ascii_only)
     for fact in shown.facts:
@@ -236,6 +237,8 @@ def _section(section: Section, level: Level, console: Console, language: Languag
     for table in shown.tables:
         yield from elements.table(table, console.width, language)
     yield from elements.findings(shown.findings, console.width, language, level)
+    if shown.findings:
+        yield from said
 
 
 def _title(shown: Section, width: int, language: Language, hidden: int) -> RichText:

@@ -19,15 +19,15 @@ from rich.padding import Padding
 from rich.table import Table as RichTable
 from rich.text import Text as RichText
 
-from traceanalyzer.formats import cards
-from traceanalyzer.formats.cards import Card, card
+from traceanalyzer.formats.cards import Card, card, seen
 from traceanalyzer.formats.language import Language, unbroken
 from traceanalyzer.knowledge.first_match import AnyOf
 from traceanalyzer.report import units
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Finding
-from traceanalyzer.report.names import clean, clipped, first_sentence, shorten
+from traceanalyzer.report.names import clean, clipped, shorten
 from traceanalyzer.report.section import Section, SectionColumn, SectionPart, SectionTable
+from traceanalyzer.sections.findings import first as first_findings
 
 _WIDE = "\u2e80-\u303f\u3041-\u33ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef"
 _CLOSING = "、。〉》」』】〕〗〙〛，．：；！？）］｝"
@@ -84,9 +84,6 @@ NOISE = re.compile(r"^void |\(anonymous namespace\)::")
 
 _LONGEST = 2000
 """Most characters of a paragraph (own choice: one screen)."""
-
-SHOWN = 3
-"""Number of findings on the screen; other formats show all."""
 
 _MORE_FINDINGS = Text(
     "terminal-more-findings",
@@ -268,7 +265,7 @@ def findings(found: tuple[Finding, ...], width: int, language: Language, level: 
         level: Level of detail. A brief one shows only the saving, a line of code or sentence of advice, and, where
             there is room, two lines of what was seen.
     """
-    shown = cards.first(found, SHOWN)
+    shown = first_findings(found)
     for number, finding in enumerate(shown, 1):
         yield from _card(number, card(finding, language), _STYLES.get(finding.severity, ""), width, level)
     hidden = len(found) - len(shown)
@@ -288,7 +285,7 @@ def _card(number: int, shown: Card, style: str, width: int, level: Level) -> Ite
         for line in shown.lines[:1]:
             yield paragraph(line, width, 5, style="dim", lines=1)
         if level.has_observations:
-            yield paragraph(first_sentence(shown.summary), width, 5, style="dim", lines=2)
+            yield paragraph(seen(shown), width, 5, style="dim", lines=3 if shown.reason else 2)
         return
     yield paragraph(shown.summary, width, 5)
     yield paragraph(shown.advice, width, 5)

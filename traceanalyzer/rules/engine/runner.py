@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 from msgspec.structs import replace
@@ -53,7 +52,7 @@ _QUESTION_SHARE = 0.05
 """Share of a step: a saving between nothing and more than this is a question, not a price (own choice)."""
 _OTHER_RANKS = Text(
     "saving-decided-by-ranks",
-    "the traces of all ranks (traceanalyzer ranks) show how much of this time is waiting for a late one",
+    "the traces of all ranks (traceanalyzer ranks FOLDER) show how much of this time is waiting for a late one",
     note="ends the sentence: may save up to 3 ms, or nothing: ...",
 )
 _NEEDED_WAITS = Text(
@@ -63,12 +62,12 @@ _NEEDED_WAITS = Text(
 )
 _FREE_CORES = Text(
     "saving-decided-by-workers",
-    "a trace with workers shows whether cores are free for them",
+    "it takes free CPU cores; try it, then compare with traceanalyzer diff",
     note="ends the sentence: may save up to 3 ms, or nothing: ...",
 )
 _ANOTHER_RECORDING = Text(
     "saving-decided-by-recording",
-    "only a trace with this change shows it",
+    "try it, then compare with traceanalyzer diff",
     note="ends the sentence: may save up to 3 ms, or nothing: ...",
 )
 _STEPS_OF_SEVERITY = ((0.20, "critical"), (0.10, "high"), (0.03, "medium"), (0.01, "low"))

@@ -48,10 +48,15 @@ SPANS = 200
 """Most times of a finding in a report (own choice: more than a timeline shows)."""
 _BEYOND = 1.1
 """A saving of so many times the time that its sentence says needs a reason (own choice)."""
-_LATER = Text(
-    "finding-later-launches",
-    "{summary} The CPU is held up by them, too: without them it launches what follows {later:ns} earlier.",
+_WITH_REASON = Text(
+    "finding-summary-and-reason",
+    "{summary} {reason}",
     note="summary is a sentence about events of the GPU, such as copies, and what they take per step",
+)
+_LATER = Text(
+    "finding-later-launches-2",
+    "The CPU is held up by them, too: without them it launches what follows {later:ns} earlier.",
+    note="them: events of the GPU, such as copies",
 )
 
 
@@ -104,7 +109,7 @@ def explained(summary: Message, saving: Saving | None, found: Sequence[Selection
     later = saving.point_ns_per_step - taken
     if later <= (_BEYOND - 1) * taken:
         return summary
-    said = _LATER(summary=summary, later=later)
+    said = _WITH_REASON(summary=summary, reason=_LATER(later=later), later=later)
     return replace(said, params={**summary.params, **said.params})  # programs read the figures of the first sentence
 
 

@@ -26,24 +26,24 @@ _SHOWN = 5
 
 _FREE = Text(
     "loader-basis-free",
-    "at most the waiting in which nothing else runs; at least what one worker saves, less {slowdown:share} of the time "
-    "that it loads, because it shares memory and cores with the program, and {fetch:ns} to fetch a batch from it",
+    "at most the wait in which nothing else runs; at least what one worker saves, which loads {slowdown:share} slower "
+    "because it shares memory and cores with the program, and takes {fetch:ns} to hand over a batch",
 )
 _BUSY = Text(
     "loader-basis-busy",
-    "at most the waiting in which nothing else runs; at least nothing: of {cores:count} hardware threads the program "
-    "keeps {threads:count} busy, so workers take time from it",
+    "at most the wait in which nothing else runs; at least nothing: the program keeps {threads:count} of "
+    "{cores:count} hardware threads busy, so workers take time from it",
 )
 _UNKNOWN = Text(
     "loader-basis-unknown",
-    "at most the waiting in which nothing else runs; at least nothing, because the program computes on the CPU and may "
+    "at most the wait in which nothing else runs; at least nothing, because the program computes on the CPU and may "
     "keep all cores busy",
 )
 _ASLEEP = Text(
     "loader-basis-side-by-side",
-    "at most the waiting in which nothing else runs; at least what {workers:count} workers save, which wait side by "
-    "side: {share:share} of the waiting is for files, a network or a clock and needs no core; less {slowdown:share} of "
-    "the rest, because a worker shares memory and cores with the program, and {fetch:ns} to fetch a batch from it",
+    "at most the wait in which nothing else runs; at least what {workers:count} workers save, which wait side by side: "
+    "{share:share} of it is for files, a network or a clock and needs no core; the rest is {slowdown:share} slower in "
+    "a worker, which shares memory and cores with the program, and takes {fetch:ns} to hand over a batch",
 )
 
 

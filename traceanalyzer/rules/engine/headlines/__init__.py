@@ -67,7 +67,7 @@ _READ = Text(
 )
 _ONE_RANK = Text(
     "detail-one-rank",
-    "The trace of one rank does not show how much of that is waiting: compare all ranks (traceanalyzer ranks).",
+    "The trace of one rank does not show how much of that is waiting: compare all ranks (traceanalyzer ranks FOLDER).",
 )
 _ASLEEP = Text(
     "detail-asleep",

@@ -72,18 +72,18 @@ _BECAUSE = Text(
     "outside-because", "because of {reason}", note="reason is a noun, such as: allocation of memory; ends a sentence"
 )
 _HOST_IN = Text(
-    "outside-cpu",
-    "for {part:rounded_ns} of it the CPU is in {owner}",
+    "outside-cpu-2",
+    "in which the CPU is longest in {owner}",
     note="after a time; owner is a function, mark, module or operator; ends a sentence",
 )
 _HOST_WAITS = Text(
-    "outside-cpu-waits",
-    "for {part:rounded_ns} of it the CPU is in {owner}, while the GPU waits",
+    "outside-cpu-waits-2",
+    "in which the CPU is longest in {owner}, while the GPU waits",
     note="after a time; owner is a function, mark, module or operator; ends a sentence",
 )
 _HOST_WORKS = Text(
-    "outside-cpu-works",
-    "for {part:rounded_ns} of it the CPU is in {owner}, and the GPU works {busy:percent}",
+    "outside-cpu-works-2",
+    "in which the CPU is longest in {owner}, and the GPU works {busy:percent}",
     note="after a time; owner is a function, mark, module or operator; busy is a share of the time; ends a sentence",
 )
 _GPU_WAITS = Text("outside-gpu-waits", "in which the GPU waits", note="after a time; ends a sentence")
@@ -206,7 +206,7 @@ def _what(part: Outside) -> Message | None:
     busy = None if part.device_busy_ns is None else part.device_busy_ns / part.duration_ns
     if part.owner is None and part.host_ns >= _HARDLY_ANY * part.duration_ns:
         return None if busy is None else _GPU_WAITS() if busy < _WAITS else _GPU_WORKS(busy=busy)
-    said = {} if part.owner is None else {"owner": host_owners.name(part.owner), "part": part.owner.time_ns}
+    said = {} if part.owner is None else {"owner": host_owners.name(part.owner)}
     if busy is None:
         return _HOST_IN(**said) if said else _SILENT()
     if busy < _WAITS:

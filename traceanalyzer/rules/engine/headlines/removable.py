@@ -29,26 +29,26 @@ _WORTH_ALONE = 1 / 3
 """Share of a step from which on a part is named in place of what else takes long on a CPU (own choice)."""
 _LEAST = SEVERITIES.index("medium")
 
-_PART = Text("headline-part", "{cause} {time:ns}", note="part of a sentence: attention in pieces 82 ms")
+_PART = Text("headline-part", "{cause} {time:ns}", note="part of a sentence: unfused attention 82 ms")
 _COMPUTE = Text(
     "headline-typical-gpu-compute-and",
     "Limited by GPU compute: mostly {work}, {part:part} of {unit}; {also}.",
-    note="unit is in the genitive: each step; work: matrix multiplications; also: attention in pieces 82 ms",
+    note="unit is in the genitive: each step; work: matrix multiplications; also: unfused attention 82 ms",
 )
 _MEMORY = Text(
     "headline-typical-gpu-memory-and",
     "Limited by GPU memory bandwidth: mostly {work}, {part:part} of {unit}; {also}.",
-    note="unit is in the genitive: each step; work: elementwise kernels; also: attention in pieces 82 ms",
+    note="unit is in the genitive: each step; work: elementwise kernels; also: unfused attention 82 ms",
 )
 _COMPUTE_ALONE = Text(
     "headline-typical-gpu-compute-and-short",
     "Limited by GPU compute, {part:part} of {unit}; {also}.",
-    note="unit is in the genitive: each step; also: attention in pieces 82 ms",
+    note="unit is in the genitive: each step; also: unfused attention 82 ms",
 )
 _MEMORY_ALONE = Text(
     "headline-typical-gpu-memory-and-short",
     "Limited by GPU memory bandwidth, {part:part} of {unit}; {also}.",
-    note="unit is in the genitive: each step; also: attention in pieces 82 ms",
+    note="unit is in the genitive: each step; also: unfused attention 82 ms",
 )
 _KIND = Text(
     "headline-cpu-kind-and",

@@ -60,8 +60,8 @@ _COPIES = Text("headline-share-copies", "{share:percent} copying", note="part of
 _COMMUNICATES = Text("headline-share-communicates", "{share:percent} communicating", note="part of a list")
 _EARLIER_SHARE = Text(
     "headline-share-earlier",
-    "{share:percent} finishing earlier work",
-    note="part of a list: GPU: ...; work that was launched before the recording began",
+    "{share:percent} on work launched earlier",
+    note="part of a list: GPU: ...; launched before the step began",
 )
 _IDLE = Text("headline-share-idle", "{share:percent} idle", note="part of a list: GPU: 16 % idle")
 _DEVICE = Text("detail-device", "GPU: {doing}.", note="a sentence; doing is a list: 65 % computing, 35 % idle")
