@@ -80,14 +80,14 @@ class StepChange(msgspec.Struct, frozen=True):
         return self.claims
 
 
-class LoaderShorter(StepChange):
+class LoaderShorter(StepChange, frozen=True):
     """All waits for the loader become shorter by the same share."""
 
     resource: ClassVar[str] = "loader"
     is_unstretched: ClassVar[bool] = True
 
 
-class DeviceWork(StepChange):
+class DeviceWork(StepChange, frozen=True):
     """Work of the device takes less time: the claimed operators, kernels and copies, in proportion to their claims.
 
     Without such claims, all that runs on the device does, by the same share. The calls of claimed copies no longer
@@ -105,14 +105,14 @@ class DeviceWork(StepChange):
     resource: ClassVar[str] = "gpu"
 
 
-class StartsEarlier(StepChange):
+class StartsEarlier(StepChange, frozen=True):
     """Kernels that start late on a free device (`structure.late_starts`) start sooner, each by the same share."""
 
     resource: ClassVar[str] = "gpu"
     is_unstretched: ClassVar[bool] = True
 
 
-class HostTime(StepChange):
+class HostTime(StepChange, frozen=True):
     """Host time gets shorter, by the same share everywhere.
 
     It is that of `within`, else that of the claimed operators and owners, else the time before each launch that came
@@ -147,7 +147,7 @@ class HostTime(StepChange):
         return {events: max(self.removed) / len(self.shares) for events in self.shares} or self.claims
 
 
-class WaitsGone(StepChange):
+class WaitsGone(StepChange, frozen=True):
     """Waits of the host for the device are removed, however long they are.
 
     These are the waits for claimed copies, else those in claimed operators, else those for a whole device (`WAITS`).
@@ -169,13 +169,13 @@ class WaitsGone(StepChange):
         return min(self.removed) == 0 < max(self.removed)
 
 
-class ProcessesReady(HostTime):
+class ProcessesReady(HostTime, frozen=True):
     """The host no longer waits for a process to start."""
 
     is_unstretched: ClassVar[bool] = True
 
 
-class CollectivesShorter(StepChange):
+class CollectivesShorter(StepChange, frozen=True):
     """Exposed parts of collectives become shorter, by the same share."""
 
     resource: ClassVar[str] = "communication"
@@ -189,7 +189,7 @@ class CollectivesShorter(StepChange):
         return self.exposed or self.direct
 
 
-class RanksTogether(CollectivesShorter):
+class RanksTogether(CollectivesShorter, frozen=True):
     """No rank is later than the others: `direct` comes from a replay of all ranks, so that nothing else limits it."""
 
 

@@ -142,7 +142,7 @@ class Rule(msgspec.Struct, frozen=True):
     """The same by the id of the advice, for findings with other advice."""
     cause: Text | None = None
     """What a finding is about, as a noun that a headline can name, filled as the summary; None if none should."""
-    causes: Mapping[str, Text] = field(default_factory=dict)
+    causes: Mapping[str, Text] = {}
     """The same by the id of the summary, for findings with another summary."""
     code: str | None = None
     """A line of code to begin with; empty if there is none."""
