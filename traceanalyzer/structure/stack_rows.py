@@ -34,7 +34,12 @@ class _Node(Generic[T]):
 
     def size(self) -> int:
         """The number of frames in it, this one included."""
-        return 1 + sum(node.size() for node in self.inner.values())
+        found = 0
+        left = [self]  # without recursion, as stacks may be thousands deep
+        while left:
+            found += 1
+            left += left.pop().inner.values()
+        return found
 
 
 def stack_rows(stacks: Iterable[tuple[Sequence[T], int]], frames: dict[T, int], most: int) -> tuple[StackRow, ...]:

@@ -390,18 +390,18 @@ def _launched(context: Context, critical: Critical, threads: tuple[int, ...]) ->
 def _drawn(quantity: str, thread: str | None, rows: Iterable[tuple[HostStack, int, int]]) -> FlameGraph:
     """A flame graph of stacks, each with when it is first seen and its time; equal stacks are one."""
     time: dict[HostStack, int] = {}
-    rank: dict[tuple[Owner, ...], int] = {}
+    ranks: dict[tuple[int, Owner], int] = {}  # by the rank of what is above a frame: stacks may be thousands deep
+    place: dict[HostStack, list[int]] = {}
     for stack, _, weight in sorted(rows, key=itemgetter(1)):
         if weight <= 0:
             continue
         time[stack] = time.get(stack, 0) + weight
-        for depth in range(1, len(stack.frames) + 1):
-            rank.setdefault(stack.frames[:depth], len(rank))
-
-    def place(stack: HostStack) -> list[int]:
-        return [rank[stack.frames[:depth]] for depth in range(1, len(stack.frames) + 1)]
-
-    order = sorted(time, key=lambda stack: (place(stack), stack.owners))
+        if stack not in place:
+            path = [-1]
+            for frame in stack.frames:
+                path.append(ranks.setdefault((path[-1], frame), len(ranks)))
+            place[stack] = path
+    order = sorted(time, key=lambda stack: (place[stack], stack.owners))
     return FlameGraph(
         quantity,
         thread,
