@@ -106,7 +106,7 @@ def part_amounts(value: Sequence[float]) -> tuple[str, str, str]:
     unit = next(factor for factor, each in _TIME if each == symbol)
     in_unit, in_all = time / unit, whole / unit
     digits = 2 if 0 < in_unit < 0.95 else 1 if 0 < in_unit < 9.95 and symbol != "ns" else 0
-    shown = f"{in_unit * (_UP if digits else 1):,.{digits}f}"
+    shown = _fixed(in_unit, digits)
     if digits == 1 and in_all < _FINE:
         number = f"{in_all * _UP:,.1f}"
     if shown == number and time < _NEARLY_ALL * whole and symbol != "ns":
@@ -114,6 +114,10 @@ def part_amounts(value: Sequence[float]) -> tuple[str, str, str]:
         digits = 1 if digits == 0 and f"{in_unit:.1f}" != f"{in_full:.1f}" else 2
         return f"{in_unit:,.{digits}f}", f"{in_full:,.{digits}f}", symbol
     return "< 0.01" if in_unit > 0 and is_zero(shown) else shown, number, symbol
+
+
+def _fixed(number: float, digits: int) -> str:
+    return f"{number * _UP if digits else number:,.{digits}f}"
 
 
 def plain_time(value: float) -> str:

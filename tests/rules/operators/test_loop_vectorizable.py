@@ -79,6 +79,11 @@ def fires_on_spectra() -> TraceBuilder:
     return iterating(64, ("aten::slice", "aten::mul", "aten::fft_rfft", "aten::abs", "aten::matmul", "aten::log"))
 
 
+def trap_simulation() -> TraceBuilder:
+    """Each turn transforms the state forth and back, and needs that of the one before."""
+    return iterating(64, ("aten::slice", "aten::fft_rfft", "aten::mul", "aten::fft_irfft", "aten::cat"))
+
+
 def trap_a_model_of_many_operators() -> TraceBuilder:
     """More operators a turn than a loop over pieces has."""
     return iterating(64, ("aten::select", *("aten::relu", "aten::mul") * 10))

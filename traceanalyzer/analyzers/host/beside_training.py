@@ -259,23 +259,23 @@ def _copies(context: Context, calls: _Calls) -> _Work | None:
 
 def _averages(context: Context, calls: _Calls) -> _Work | None:
     """Tensors that are multiplied and added one after another behind an update, for no gradient."""
-    names = [context.trace.names[name] for name in context.host.name[calls.node].tolist()]
-    mixing = np.array([name in _MIXING for name in names], np.bool_)
-    mixes = _named(context, calls, _MIXES)
-    since = context.cached(optimizer_starts)[0], context.cached(backward).start_ns, context.steps.start_ns
-    update, *others = (take_or(each, np.searchsorted(each, calls.start_ns) - 1, -1) for each in since)
-    behind = update > np.maximum(*others)
+    mixing = context.trace.names.where(_MIXING.__contains__)[context.host.name[calls.node]]
+    mixes = np.cumsum(_named(context, calls, _MIXES))
+    used = np.searchsorted(_used_by_gradients(context), np.stack((calls.start_ns, calls.end_ns)))
     runs = [
         (first, last)
-        for first, last in _runs(calls, mixing)
-        if int(mixes[first : last + 1].sum()) >= FEWEST and behind[first]
+        for first, last in _runs(calls, mixing & _behind_updates(context, calls))
+        if mixes[last] - mixes[first] >= FEWEST - 1 and used[0, first] == used[1, last]
     ]
-    used = _used_by_gradients(context)
-    starts = np.array([calls.start_ns[first] for first, _ in runs], np.int64)
-    ends = np.array([calls.end_ns[last] for _, last in runs], np.int64)
-    is_used = np.searchsorted(used, ends) > np.searchsorted(used, starts)
-    runs = [run for run, used_later in zip(runs, is_used.tolist(), strict=True) if not used_later]
     return _of_runs(context, calls, runs, runs[0][0]) if runs else None
+
+
+def _behind_updates(context: Context, calls: _Calls) -> Bool:
+    """Which calls come after an update, and before the next backward pass and the next marked step."""
+    since = context.cached(optimizer_starts)[0], context.cached(backward).start_ns, context.steps.start_ns
+    update, *others = (take_or(each, np.searchsorted(each, calls.start_ns) - 1, -1) for each in since)
+    behind: Bool = update > np.maximum(*others)
+    return behind
 
 
 def _frozen(context: Context, calls: _Calls) -> _Work | None:

@@ -53,6 +53,7 @@ _COMPARES = frozenset({"aten::le", "aten::lt", "aten::ge", "aten::gt", "aten::no
 _MODEL = re.compile(r"^aten::(\w*(mm|matmul|bmm|linear|conv\w*|norm|embedding))$")
 """Operators of models, one of which runs in each turn of a loop over images."""
 _TRANSFORM = re.compile(r"^aten::(fft_r?fft|stft|_fft_r2c)$")
+_INVERSE = re.compile(r"^aten::(fft_ih?r?fft\w*|istft|_fft_c2r)$")
 _SLICES = frozenset({"aten::slice", "aten::select", "aten::narrow", "aten::index", "aten::unbind"})
 _SHOWN = 20
 
@@ -253,6 +254,8 @@ def _kind(operators: Sequence[str]) -> str | None:
     overlaps = all(not named.isdisjoint(names) for names in (_LARGER, _SMALLER, _CLAMPS, _COMPARES, _BY_INDEX))
     if overlaps and not any(map(_MODEL.match, operators)):
         return "boxes"
+    if any(map(_INVERSE.match, operators)):  # of a simulation, whose turns follow from one another
+        return None
     return "frames" if any(map(_TRANSFORM.match, operators)) and not named.isdisjoint(_SLICES) else None
 
 

@@ -116,11 +116,13 @@ def _not_folded_on_cpu(facts: Facts, limits: Limits) -> Drafts:
     if trains or counts_batches or not norms or norms > pairs or work.share <= limits["host_share"]:
         return
     subject = _NOT_FOLDED.text("subject-cpu")()
-    evidence = _NOT_FOLDED.evidence(limits, "host_share", work.share, work.places, subject=subject)
-    change = work.shorter(_FOLDED_ON_CPU, _NOT_FOLDED.text("basis-cpu")(least=_FOLDED_ON_CPU[0]))
-    params = {**work.figures(), "calls": round(facts.per_step(norms))}
-    summary, advice = _NOT_FOLDED.text("summary-cpu"), _NOT_FOLDED.text("advice-cpu")
-    yield Draft((evidence,), change, params, summary=summary, advice=advice)
+    yield Draft(
+        (_NOT_FOLDED.evidence(limits, "host_share", work.share, work.places, subject=subject),),
+        work.shorter(_FOLDED_ON_CPU, _NOT_FOLDED.text("basis-cpu")(least=_FOLDED_ON_CPU[0])),
+        {**work.figures(), "calls": round(facts.per_step(norms))},
+        summary=_NOT_FOLDED.text("summary-cpu"),
+        advice=_NOT_FOLDED.text("advice-cpu"),
+    )
 
 
 def _norms(facts: Facts) -> _Norms | None:

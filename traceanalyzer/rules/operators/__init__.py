@@ -338,9 +338,7 @@ def _beside_peer(facts: Facts, limits: Limits, gap: _Gap, peer: Peer, work: Even
     evidence = _GAP.evidence(limits, "ratio", gap.ratio, where, subject=_GAP.text("subject-peer")())
     least, most = map(facts.on_device, gap.saved_ns)
     change = DeviceWork((least, most), basis, claims=dict.fromkeys(work.ns, most))
-    return Draft(
-        (evidence,), change, _gap_figures(gap, work), code=contractions.swapped(gap.name, gap.shapes, peer.input_shapes)
-    )
+    return Draft((evidence,), change, _gap_figures(gap, work), code=_swapped(gap, peer))
 
 
 def _beside_roof(facts: Facts, limits: Limits, gap: _Gap, work: EventTimes) -> Draft:
@@ -373,6 +371,14 @@ def _gap_figures(gap: _Gap, work: EventTimes) -> dict[str, object]:
 def _is_aligned(gap: _Gap) -> bool:
     """Whether the last axis of every tensor has a length that vectors of any type divide."""
     return all(shape[-1] % 8 == 0 for shape in Inputs(gap.shapes).tensors)
+
+
+def _swapped(gap: _Gap, peer: Peer) -> str:
+    """Code with the operands in the order of the faster call; empty where that is not the difference."""
+    base, slow = gap.name.removeprefix("aten::"), Inputs(gap.shapes).shapes or ()
+    fast = Inputs(peer.input_shapes).shapes or ()
+    is_swapped = base in ("mul", "add") and len(slow) >= 2 and slow[:2] == fast[1::-1] != fast[:2]
+    return f"y = torch.{base}(b, a)  # instead of torch.{base}(a, b)" if is_swapped else ""
 
 
 def _recorded_gaps(facts: Facts, limits: Limits) -> Iterator[_Gap]:

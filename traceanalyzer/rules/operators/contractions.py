@@ -1,11 +1,10 @@
-"""Code in place of operators: of a sum over a huge broadcast tensor, of a loop, of operands in another order."""
+"""Code in place of operators: of a sum over a huge broadcast tensor, and of a loop."""
 
 from __future__ import annotations
 
 import string
 from collections.abc import Iterable
 
-from traceanalyzer.knowledge.inputs import Inputs
 from traceanalyzer.rules.engine.facts import OperatorFact
 
 OF_LOOPS = {
@@ -14,7 +13,6 @@ OF_LOOPS = {
     "frames": "torch.stft(signals, n_fft, hop, window=window, center=False, return_complex=True)  # all frames at once",
 }
 """One call that does all of a loop, by what that computes."""
-_COMMUTATIVE = frozenset({"mul", "add"})
 
 _SQUARES = frozenset({"aten::pow", "aten::pow_", "aten::square", "aten::mul", "aten::mul_", "aten::abs", "aten::norm"})
 """What follows a difference that is part of a distance."""
@@ -56,11 +54,3 @@ def _einsum(root: OperatorFact) -> str | None:
     letters = string.ascii_lowercase[: len(operands[0])]
     left = letters.replace(letters[shared[0]], "")
     return f'y = torch.einsum("{letters},{letters}->{left}", a, b)  # instead of (a * b).sum({shared[0]})'
-
-
-def swapped(name: str, slow: str, fast: str) -> str:
-    """Code with operands in the order of a faster call, by the shapes of both; empty if they differ otherwise."""
-    base = name.removeprefix("aten::")
-    given, other = Inputs(slow).shapes or (), Inputs(fast).shapes or ()
-    is_swapped = base in _COMMUTATIVE and len(given) >= 2 and given[:2] == other[1::-1] != other[:2]
-    return f"y = torch.{base}(b, a)  # instead of torch.{base}(a, b)" if is_swapped else ""

@@ -267,10 +267,12 @@ def _with_calls(facts: Facts, path: CriticalPath, found: StepBound, said: Mappin
     calls = facts.per_step(sum(row.calls for row in rows))
     lost = sum(stalled.values()) + (pauses.time_ns if pauses else 0)
     time = facts.step_ns - facts.per_step(lost)  # of operators and calling them
-    own = [(row.host_self_ns - stalled.get(row.name, 0), row.calls) for row in rows]
-    longest = facts.per_step(max((ns for ns, _ in own), default=0))
-    long = facts.per_step(sum(ns for ns, count in own if ns > _LONG_CALL_NS * count))
-    if calls < _LEAST_CALLS or time > _TINY_NS * calls or max(longest, long) >= _DOMINATES * facts.step_ns:
+    longest, long = _long_times([(row.host_self_ns - stalled.get(row.name, 0), row.calls) for row in rows])
+    if (
+        calls < _LEAST_CALLS
+        or time > _TINY_NS * calls
+        or facts.per_step(max(longest, long)) >= _DOMINATES * facts.step_ns
+    ):
         return found
     if time < _PAUSED * facts.step_ns:
         return found
@@ -281,6 +283,12 @@ def _with_calls(facts: Facts, path: CriticalPath, found: StepBound, said: Mappin
         told = dict(said) | ({"part": (part, facts.step_ns)} if outside else {})
         found = replace(found, message=_MANY(**told, calls=round(calls), each=min(time, part) / calls))
     return found.qualified(_CALLS_COST)
+
+
+def _long_times(own: list[tuple[int, int]]) -> tuple[int, int]:
+    """Of operators, by their time in ns and their calls, the longest time, and the sum of those whose calls compute."""
+    longest = max((ns for ns, _ in own), default=0)
+    return longest, sum(ns for ns, count in own if ns > _LONG_CALL_NS * count)
 
 
 def _stalled(facts: Facts) -> dict[str, int]:
