@@ -441,16 +441,28 @@ def test_what_is_most_of_a_recording_comes_first_where_its_reason_is_known() -> 
 
 def test_times_outside_of_the_steps_in_which_the_host_does_the_same_are_added_up() -> None:
     """A program computes advantages for 2 ms before each of two rounds of steps, and once something else for 3 ms."""
+    assert " in 2 stretches, in which the CPU is longest in `advantages`." in said(rounds(2000))
+
+
+def test_what_comes_again_outside_of_the_steps_and_is_most_of_a_recording_comes_first() -> None:
+    """Each of two rounds of four steps of 1 ms begins with something that takes 20 ms, or 7; the step that it is in counts with it."""
+    sentence = "Most of the trace, 42 of the 51 ms, is outside typical steps, longest in `advantages`. A typical step: "
+    assert said(rounds(20_000)).startswith(sentence)
+    assert "Not counted" in said(rounds(7000))
+
+
+def rounds(before: int) -> TraceBuilder:
+    """Two rounds of four steps, before each of which something else takes some us, and another thing at the end."""
     trace, at = TraceBuilder(devices=()), 0
     for _ in range(2):
-        trace.annotation("advantages", at, 2000)
-        at += 2000
+        trace.annotation("advantages", at, before)
+        at += before
         for _ in range(4):
             trace.annotation("Optimizer.step#SGD.step", at + 900, 90)
             trace.op("aten::mm", at, 800)
             at += 1000
     trace.annotation("export", at, 3000)
-    assert " in 2 stretches, in which the CPU is longest in `advantages`." in said(trace)
+    return trace
 
 
 def test_a_device_that_does_earlier_work_outside_of_the_steps_does_not_wait() -> None:

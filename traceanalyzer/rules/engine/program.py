@@ -304,10 +304,17 @@ def share_of_recording(facts: Facts, share: float) -> float:
 
 
 def copies_weights(facts: Facts) -> bool:
-    """Whether most of what copies bring has the shapes of weights of layers: a model that is kept on the CPU."""
+    """Whether most of what copies bring has the sizes of weights of layers: a model that is kept on the CPU.
+
+    The weights of a layer may lie in one flat tensor, so that their numbers of elements count, not their shapes.
+    """
     shaped = if_known(lambda: facts.shaped)
-    weights = {row.inputs.shape(1) for row in shaped if row.name in _WITH_WEIGHTS} - {None}
-    copied = [(row.device_self_ns, row.inputs.shape(0) in weights) for row in shaped if row.name == "aten::copy_"]
+    weights = {prod(row.inputs.shape(1) or (0,)) for row in shaped if row.name in _WITH_WEIGHTS} - {0}
+    copied = [
+        (row.device_self_ns, prod(row.inputs.shape(0) or (0,)) in weights)
+        for row in shaped
+        if row.name == "aten::copy_"
+    ]
     of_weights = sum(ns for ns, is_weight in copied if is_weight)
     return 2 * of_weights > sum(ns for ns, _ in copied)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
+from math import fsum
+from typing import NamedTuple
 
 from traceanalyzer.analyzers.operators import operators_at
 from traceanalyzer.report.message import Text
@@ -25,6 +27,18 @@ _OF_USED_ROW = 3.0
 sorted, gathered and scattered; the page has the measured ratio)."""
 _Table = tuple[int, int]
 """Rows and width of a matrix."""
+
+
+class _Lookup(NamedTuple):
+    """An embedding of which a step uses few rows."""
+
+    table: _Table
+    used: float
+    """Rows that a step looks up at most."""
+    time_ns: float
+    """Time of operators on the whole matrix in the typical steps."""
+
+
 _SHAPE = re.compile(r"\[\d+(?:, ?\d+)*\]")
 _LOOKUPS = re.compile(r"^aten::(?:embedding|_embedding_bag)$")
 """Operators that take rows; `aten::embedding_bag` calls the second one, so that each lookup counts once."""
@@ -43,24 +57,49 @@ _ON_ONE_HOT = _MULTIPLIES | {
 
 
 def _dense(facts: Facts, limits: Limits) -> Drafts:
-    """One finding for each embedding of which a step uses few rows, and whose gradient has all of them."""
+    """One finding for all embeddings of which a step uses few rows, and whose gradients have all of them."""
     processor = Processor.of(facts)
     rows = [row for row in facts.shaped if row.calls and row.shapes]
     gradients = [row for row in rows if _DENSE_GRADIENT.match(row.name)]
+    found: list[_Lookup] = []
+    parts: dict[OperatorFact, float] = {}
     for table, used in _lookups(facts, rows, limits):
         own = {row: 1.0 for row in gradients if _shape_of(row, 0)[-1:] == table[1:]}
+        if not own or _is_multiplied(rows, table):
+            continue
         times = own | _on_table(rows, table)
-        work = EventTimes.of(processor, ((row.events, processor.self_ns(row) * part) for row, part in times.items()))
-        if own and not _is_multiplied(rows, table) and work.share > processor.limit(limits):
-            yield _table(work.longest_first, list(times), table, used, limits)
+        found.append(_Lookup(table, used, fsum(processor.self_ns(row) * part for row, part in times.items())))
+        for row, part in times.items():  # gradients of equal width are of one table or another
+            parts[row] = min(1.0, parts.get(row, 0.0) + part)
+    work = EventTimes.of(processor, ((row.events, processor.self_ns(row) * part) for row, part in parts.items()))
+    if found and work.share > processor.limit(limits):
+        yield _tables(work.longest_first, list(parts), found, limits)
 
 
-def _table(work: EventTimes, rows: Sequence[OperatorFact], table: _Table, used: float, limits: Limits) -> Draft:
-    params = {"rows": table[0], "used": used, "width": table[1], **work.figures()}
-    evidence = _DENSE.evidence(limits, "rows_per_used", table[0] / used, work.places[:5])
+def _tables(work: EventTimes, rows: Sequence[OperatorFact], found: Sequence[_Lookup], limits: Limits) -> Draft:
+    """The finding about some embeddings, which names the one that takes most."""
+    largest = max(found, key=lambda one: one.time_ns)
+    (size, width), used = largest.table, largest.used
+    params = {"count": len(found), "rows": size, "used": used, "width": width, **work.figures()}
+    evidence = _DENSE.evidence(limits, "rows_per_used", size / used, work.places[:5])
+    time_ns = fsum(one.time_ns for one in found)
+    least, most = (
+        (
+            fsum(part * one.time_ns for part, one in zip(parts, found, strict=True)) / time_ns
+            for parts in zip(*map(_gone_of, found), strict=True)
+        )
+        if time_ns
+        else _OF_TABLE
+    )
+    summary = _DENSE.text("summary-several") if len(found) > 1 else None
+    return Draft((evidence,), _gone(work, rows, (least, most), _DENSE.text("basis")), params, summary=summary)
+
+
+def _gone_of(one: _Lookup) -> Interval:
+    """Least and most that goes away of the time on a matrix of which some rows are used."""
     least, most = _OF_TABLE
-    parts = min(least, 1 - _OF_USED_ROW * used / table[0]), most - used / table[0]
-    return Draft((evidence,), _gone(work, rows, parts, _DENSE.text("basis")), params)
+    share = one.used / one.table[0]
+    return min(least, 1 - _OF_USED_ROW * share), most - share
 
 
 def _on_table(rows: Sequence[OperatorFact], table: _Table) -> dict[OperatorFact, float]:

@@ -24,6 +24,8 @@ _WORTH_OUTSIDE = 0.2
 """Share of the recording from which on the headline mentions what lies outside of the typical steps."""
 _WAITS = 0.05
 """The device waits if it works for less than this share of the time (own choice: copies of results remain)."""
+_NEARLY_ALL = 2 / 3
+"""Share of the recording from which on what the host does outside of the typical steps comes first (own choice)."""
 _HARDLY_ANY = 0.1
 """Share of a time below which the host was hardly recorded in it (own choice)."""
 _NO_REASON = frozenset({NO_STEP, OTHER_PHASE, UNKNOWN})
@@ -42,6 +44,11 @@ _MOSTLY_OUTSIDE = Text(
     "headline-mostly-outside",
     "Most of the trace, {part:part}, is outside typical steps: {reason}.",
     note="part reads: 26 of the 27 s; reason is a noun, such as: loading or compilation of code",
+)
+_MOSTLY_OUTSIDE_IN = Text(
+    "headline-mostly-outside-in",
+    "Most of the trace, {part:part}, is outside typical steps, longest in {owner}.",
+    note="part reads: 26 of the 27 s; owner is a function, mark, module or operator",
 )
 _TYPICAL = Text("detail-typical-steps", "A typical step: {headline}", note="headline is a sentence")
 _BETWEEN_REQUESTS = Text(
@@ -129,15 +136,27 @@ def _with_largest(recording: Recording, found: StepBound, worth: Iterable[Outsid
     """Add what takes most of some times outside of the typical steps, first of all if it is most of the recording."""
     parts = max(_by_what(worth), key=lambda parts: fsum(part.duration_ns for part in parts))
     whole = _together(parts)
-    is_said = found.bound == "start-up"
-    if not is_said and whole.reason not in _NO_REASON and whole.duration_ns >= MOST * span_ns:
-        message = _MOSTLY_OUTSIDE(part=(whole.duration_ns, span_ns), reason=STEP_REASONS[whole.reason]())
+    message = _mostly_outside(whole, span_ns, len(parts))
+    if message is not None and found.bound != "start-up":
         others = () if found.qualifier is None else (found.qualifier,)
         found = replace(found, message=message, qualifier=_TYPICAL(headline=found.message))
         return replace(found, details=(*others, *found.details))
     said = {"time": whole.duration_ns, "when": _when(recording, parts)}
     what = _what(whole)
     return found.qualified(_OUTSIDE_TIME, **said) if what is None else found.qualified(_ALSO_OUTSIDE, **said, what=what)
+
+
+def _mostly_outside(whole: Outside, span_ns: int, stretches: int) -> Message | None:
+    """The sentence about a time outside of the typical steps that is most of the recording; None if none leads there.
+
+    Without a reason it counts where it comes again: a single stretch may be a set-up, or wait for earlier work.
+    """
+    part = (whole.duration_ns, span_ns)
+    if whole.reason not in _NO_REASON:
+        return _MOSTLY_OUTSIDE(part=part, reason=STEP_REASONS[whole.reason]()) if part[0] >= MOST * span_ns else None
+    if stretches == 1 or whole.owner is None or part[0] < _NEARLY_ALL * span_ns:
+        return None
+    return _MOSTLY_OUTSIDE_IN(part=part, owner=host_owners.name(whole.owner))
 
 
 def _by_what(outside: Iterable[Outside]) -> Iterable[Sequence[Outside]]:
