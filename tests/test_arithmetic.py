@@ -21,6 +21,7 @@ import pytest
 from scripts import house
 
 BOUNDED = {
+    "rules/engine/claim_edits.py:number": "devices of a process, which are a few",
     "readers/kineto/values.py:form": "forms of a number, which are fewer than 256",
     "readers/kineto/details.py:code": "kinds of copies and fills, a few directions of a few memories",
     "analyzers/kernels/clocks.py:code": "counters of a device, a dozen",

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import asdict
 
 from tests.builders.memory_snapshot import FORWARD, MIB, TRAIN, MemoryRecorder, read
 from traceanalyzer.analyzers.memory import snapshots
@@ -35,7 +36,7 @@ def same(one: MemorySnapshot, other: MemorySnapshot) -> None:
     assert one.stacks == other.stacks
     for a, b in zip(one.devices, other.devices, strict=True):
         for part in ("segments", "blocks", "history"):
-            for name, column in vars(getattr(a, part)).items():
+            for name, column in asdict(getattr(a, part)).items():
                 assert np.array_equal(column, getattr(getattr(b, part), name)), name
 
 

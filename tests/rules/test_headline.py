@@ -445,7 +445,7 @@ def test_times_outside_of_the_steps_in_which_the_host_does_the_same_are_added_up
 
 
 def test_what_comes_again_outside_of_the_steps_and_is_most_of_a_recording_comes_first() -> None:
-    """Each of two rounds of four steps of 1 ms begins with something that takes 20 ms, or 7; the step that it is in counts with it."""
+    """Before each of two rounds of steps something takes 20 ms, or 7; the step that it is in counts with it."""
     sentence = "Most of the trace, 42 of the 51 ms, is outside typical steps, longest in `advantages`. A typical step: "
     assert said(rounds(20_000)).startswith(sentence)
     assert "Not counted" in said(rounds(7000))

@@ -121,7 +121,7 @@ def _only_set_up(
         (_IN_STEP.evidence(limits, "only_share", share, _places(rows), subject=_IN_STEP.text("only")()),),
         params={"time": code_ns, "share": share, "calls": sum(row.calls for row in rows), "what": rows[0].name},
         confidence=_confidence(rows),
-        summary=_IN_STEP.text("summary-apart" if is_apart else "summary-only"),
+        summary=_IN_STEP.text("summary-apart") if is_apart else _IN_STEP.text("summary-only"),
         advice=_IN_STEP.text("advice-only"),
         code=_SCHEDULE,
         severity="info" if is_apart else "low",

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from tests import corpus_files
 from traceanalyzer.analyzers import idle
@@ -90,7 +91,7 @@ def test_idle_time_of_streams_equals_that_of_hta_by_cause(corpus: Path, corpus_n
     rows, window = compared(context, corpus_name)
     if corpus_name in ONLY_LAUNCHED:
         trace = context.trace
-        context = Context(Trace(**{**vars(trace), "device": trace.device.take(rows)}))
+        context = Context(replace(trace, device=trace.device.take(rows)))
     wanted: dict[int, dict[str, float]] = {}
     for row in hta["idle_time_breakdown"]["per_stream"]:
         wanted.setdefault(row["stream"], {})[row["idle_category"]] = row["idle_time"]

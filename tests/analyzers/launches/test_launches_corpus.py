@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from tests import corpus_files
 from traceanalyzer.analyzers import launches
@@ -25,7 +26,7 @@ TIES = 0.001
 def without(trace: Trace, names: tuple[str, ...]) -> Trace:
     """The trace without some functions of the runtime."""
     kept = ~np.isin(trace.launches.name, [trace.names.code(name) for name in names])
-    return Trace(**{**vars(trace), "launches": trace.launches.take(kept)})
+    return replace(trace, launches=trace.launches.take(kept))
 
 
 def test_queue_lengths_equal_those_of_hta(corpus: Path, corpus_name: str) -> None:

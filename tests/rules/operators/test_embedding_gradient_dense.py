@@ -106,6 +106,17 @@ def test_the_share_of_lists_counts() -> None:
     assert finding.saving.direct_ns_per_step[0] == pytest.approx(0.8 * 3_400_000, rel=0.001)
 
 
+def test_several_tables_are_one_finding() -> None:
+    """A second table of half as many rows, whose gradient is filled in 1 ms; the backward passes count once."""
+    second = [50_000, 64]
+    lookup = Call("aten::embedding", 50, [second, [16, 64], [], [], []])
+    (finding,) = findings(training(100_000, lookup, Call("aten::fill_", 1000, [second, []])), RULE)
+    assert finding.summary.params["count"] == 2
+    assert finding.summary.params["rows"] == 100_000
+    assert finding.summary.params["time"] == pytest.approx(3_500_000)
+    assert finding.summary.text.startswith("A step looks up few rows of 2 embeddings (of one at most 1,024 of 100,000")
+
+
 def test_edge_host_share() -> None:
     share = 2500 / (2500 + 1050 + 3)
     assert findings(fires(), RULE, {"host_share": share - 0.01})

@@ -83,13 +83,13 @@ class Repeat(msgspec.Struct, frozen=True):
     """Part of both times in ns in which no device worked; null where no device activity was recorded."""
     is_carrying: bool
     """Whether it has operators that are typical of loops that carry a state from turn to turn."""
-    kind: str | None
-    """What it computes, if one call of a library does all of it: `boxes`, of which each turn keeps one and drops those
-    that overlap it, or `frames` of a signal, of each of which it takes the spectrum; else null."""
     longest_start_ns: int
     """Start of the longest run in ns since the first event."""
     exposed: tuple[IdleTime, ...] = ()
     """How much earlier the device could have gone on if the runs took no time, by cause."""
+    kind: str | None = None
+    """What it computes, if one call of a library does all of it: `boxes`, of which each turn keeps one and drops those
+    that overlap it, or `frames` of a signal, of each of which it takes the spectrum; else null."""
 
 
 class Repeats(msgspec.Struct, frozen=True):

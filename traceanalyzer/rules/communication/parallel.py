@@ -180,8 +180,15 @@ def _turns(facts: Facts, limits: Limits) -> Drafts:
     place = CodePlace("time", "pending", None, time, "ns", label=_BUBBLE.text("waits")())
     evidence = _BUBBLE.evidence(limits, "waiting_share", share, (place,), subject=_BUBBLE.text("subject-turns")())
     params = {"time": time, "share": share, "step": facts.step_ns, "busy": facts.resources.gpu_ns or 0.0}
-    title, summary, advice = (_BUBBLE.text(f"{name}-turns") for name in ("title", "summary", "advice"))
-    yield Draft((evidence,), None, params, severity="high", title=title, summary=summary, advice=advice)
+    yield Draft(
+        (evidence,),
+        None,
+        params,
+        severity="high",
+        title=_BUBBLE.text("title-turns"),
+        summary=_BUBBLE.text("summary-turns"),
+        advice=_BUBBLE.text("advice-turns"),
+    )
 
 
 def _shorter_bubble(facts: Facts, pipeline: exchanges.Pipeline, time: float) -> HostTime | CollectivesShorter:

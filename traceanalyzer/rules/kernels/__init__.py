@@ -179,11 +179,17 @@ def _sorts(facts: Facts, limits: Limits) -> Drafts:
     work = EventTimes.on_device(facts, ((row.events, row.device_self_ns) for row in rows))
     if work.share <= limits["gpu_share"] or facts.busy_share <= limits["busy_share"]:
         return
-    title, summary, advice = (_DOMINATES.text(f"{name}-sort") for name in ("title", "summary", "advice"))
     evidence = _DOMINATES.evidence(limits, "gpu_share", work.share, work.places, subject=_DOMINATES.text("sorting")())
     change = work.shorter((0.0, _MOST_SORTED), _DOMINATES.text("basis-sort")(most=_MOST_SORTED))
-    figures = work.figures()
-    yield Draft((evidence,), change, figures, confidence="C", title=title, summary=summary, advice=advice)
+    yield Draft(
+        (evidence,),
+        change,
+        work.figures(),
+        confidence="C",
+        title=_DOMINATES.text("title-sort"),
+        summary=_DOMINATES.text("summary-sort"),
+        advice=_DOMINATES.text("advice-sort"),
+    )
 
 
 def _configuration(facts: Facts, kernel: str) -> dict[str, str]:

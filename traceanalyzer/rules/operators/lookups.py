@@ -35,8 +35,10 @@ class _Lookup(NamedTuple):
     table: _Table
     used: float
     """Rows that a step looks up at most."""
+    parts: dict[OperatorFact, float]
+    """Operators on the whole matrix, each with the share of its time that is about it."""
     time_ns: float
-    """Time of operators on the whole matrix in the typical steps."""
+    """Time of these in the typical steps."""
 
 
 _SHAPE = re.compile(r"\[\d+(?:, ?\d+)*\]")
@@ -60,20 +62,24 @@ def _dense(facts: Facts, limits: Limits) -> Drafts:
     """One finding for all embeddings of which a step uses few rows, and whose gradients have all of them."""
     processor = Processor.of(facts)
     rows = [row for row in facts.shaped if row.calls and row.shapes]
-    gradients = [row for row in rows if _DENSE_GRADIENT.match(row.name)]
-    found: list[_Lookup] = []
+    found = list(_costly(facts, rows, limits))
     parts: dict[OperatorFact, float] = {}
-    for table, used in _lookups(facts, rows, limits):
-        own = {row: 1.0 for row in gradients if _shape_of(row, 0)[-1:] == table[1:]}
-        if not own or _is_multiplied(rows, table):
-            continue
-        times = own | _on_table(rows, table)
-        found.append(_Lookup(table, used, fsum(processor.self_ns(row) * part for row, part in times.items())))
-        for row, part in times.items():  # gradients of equal width are of one table or another
-            parts[row] = min(1.0, parts.get(row, 0.0) + part)
+    for row, part in (item for one in found for item in one.parts.items()):
+        parts[row] = min(1.0, parts.get(row, 0.0) + part)  # gradients of equal width are of one table or another
     work = EventTimes.of(processor, ((row.events, processor.self_ns(row) * part) for row, part in parts.items()))
     if found and work.share > processor.limit(limits):
         yield _tables(work.longest_first, list(parts), found, limits)
+
+
+def _costly(facts: Facts, rows: list[OperatorFact], limits: Limits) -> Iterator[_Lookup]:
+    """Embeddings of which a step uses few rows, whose gradients have all of them, with the work on all rows."""
+    processor = Processor.of(facts)
+    gradients = [row for row in rows if _DENSE_GRADIENT.match(row.name)]
+    for table, used in _lookups(facts, rows, limits):
+        own = {row: 1.0 for row in gradients if _shape_of(row, 0)[-1:] == table[1:]}
+        if own and not _is_multiplied(rows, table):
+            parts = own | _on_table(rows, table)
+            yield _Lookup(table, used, parts, fsum(processor.self_ns(row) * part for row, part in parts.items()))
 
 
 def _tables(work: EventTimes, rows: Sequence[OperatorFact], found: Sequence[_Lookup], limits: Limits) -> Draft:
@@ -82,24 +88,18 @@ def _tables(work: EventTimes, rows: Sequence[OperatorFact], found: Sequence[_Loo
     (size, width), used = largest.table, largest.used
     params = {"count": len(found), "rows": size, "used": used, "width": width, **work.figures()}
     evidence = _DENSE.evidence(limits, "rows_per_used", size / used, work.places[:5])
-    time_ns = fsum(one.time_ns for one in found)
-    least, most = (
-        (
-            fsum(part * one.time_ns for part, one in zip(parts, found, strict=True)) / time_ns
-            for parts in zip(*map(_gone_of, found), strict=True)
-        )
-        if time_ns
-        else _OF_TABLE
-    )
-    summary = _DENSE.text("summary-several") if len(found) > 1 else None
-    return Draft((evidence,), _gone(work, rows, (least, most), _DENSE.text("basis")), params, summary=summary)
+    change = _gone(work, rows, _parts_gone(found), _DENSE.text("basis"))
+    return Draft((evidence,), change, params, summary=_DENSE.text("summary-several") if len(found) > 1 else None)
 
 
-def _gone_of(one: _Lookup) -> Interval:
-    """Least and most that goes away of the time on a matrix of which some rows are used."""
+def _parts_gone(found: Sequence[_Lookup]) -> Interval:
+    """Least and most that goes away of the time on some matrices, by the rows of each that are used."""
     least, most = _OF_TABLE
-    share = one.used / one.table[0]
-    return min(least, 1 - _OF_USED_ROW * share), most - share
+    total = fsum(one.time_ns for one in found) or 1.0
+    used = [(one.time_ns / total, one.used / one.table[0]) for one in found]
+    return fsum(of * min(least, 1 - _OF_USED_ROW * share) for of, share in used), most - fsum(
+        of * share for of, share in used
+    )
 
 
 def _on_table(rows: Sequence[OperatorFact], table: _Table) -> dict[OperatorFact, float]:

@@ -37,7 +37,7 @@ _OF_A_PASS = {KernelClass.EMBEDDING, KernelClass.OPTIMIZER}
 """Kernels that a pass has and a layer has not."""
 
 
-class Passes(msgspec.Struct, frozen=True):
+class LaunchPasses(msgspec.Struct, frozen=True):
     """Passes of a program, one after another."""
 
     start_ns: I64
@@ -46,7 +46,7 @@ class Passes(msgspec.Struct, frozen=True):
     """When something else begins after the last one; None where nothing does."""
 
 
-def launched_passes(context: Context) -> Passes | None:
+def launched_passes(context: Context) -> LaunchPasses | None:
     """The passes of a recording without operators, by their launches; None where nothing repeats so.
 
     What repeats are kernels, copies and fills in the order of their launches, by name: of all threads, because a
@@ -72,7 +72,7 @@ def launched_passes(context: Context) -> Passes | None:
     return None
 
 
-def _of_kernels(context: Context) -> Passes | None:
+def _of_kernels(context: Context) -> LaunchPasses | None:
     """The passes of the stream that works most, where only what devices do was recorded."""
     device = context.trace.device
     if not len(device) or len(context.trace.launches):
@@ -84,7 +84,7 @@ def _of_kernels(context: Context) -> Passes | None:
     return _among(context, [], with_waits(context, [], kind, device.start_ns[rows], device.end_ns[rows]), rows)
 
 
-def _among(context: Context, threads: Sequence[int], items: Items, rows: I64) -> Passes | None:
+def _among(context: Context, threads: Sequence[int], items: Items, rows: I64) -> LaunchPasses | None:
     """The passes among launches of some threads, and waits between them; None where what repeats may be layers.
 
     Args:
@@ -101,7 +101,7 @@ def _among(context: Context, threads: Sequence[int], items: Items, rows: I64) ->
         return None
     begins_ns = items.start_ns[run.begins]
     if threads and pass_signs.waits_in_each(context, threads, begins_ns, int(items.start_ns[-1])):
-        return Passes(begins_ns)
+        return LaunchPasses(begins_ns)
     apart = run if is_all(items, run) else after_pauses(pauses_before(items), run)
     if apart is not None and _is_model(context, items, apart, rows):
         return _passes(items, apart)
@@ -124,7 +124,7 @@ def _without_some(items: Items, run: RepeatedRun | None) -> Iterator[Bool]:
         yield ~is_passing
 
 
-def _of_most(context: Context, items: Items, run: RepeatedRun | None, is_kept: Bool, rows: I64) -> Passes | None:
+def _of_most(context: Context, items: Items, run: RepeatedRun | None, is_kept: Bool, rows: I64) -> LaunchPasses | None:
     """The passes that repeat if some launches do not count; None where they may be layers.
 
     A model repeats its layers between little else, too, so each must update parameters, or embed tokens, or the host
@@ -146,17 +146,17 @@ def _of_most(context: Context, items: Items, run: RepeatedRun | None, is_kept: B
         return None  # all of it repeats
     names = _names_of_one(context, kept, usual, rows)
     if is_all(kept, usual) and any(kernel_class(name) in _OF_A_PASS for name in names):
-        return Passes(kept.start_ns[usual.begins])
+        return LaunchPasses(kept.start_ns[usual.begins])
     apart = after_pauses(pauses_before(items)[is_kept], usual)
     is_model = apart is not None and _is_model(context, kept, apart, rows)
-    return Passes(kept.start_ns[apart.begins]) if apart is not None and is_model else None
+    return LaunchPasses(kept.start_ns[apart.begins]) if apart is not None and is_model else None
 
 
-def _passes(items: Items, run: RepeatedRun) -> Passes:
+def _passes(items: Items, run: RepeatedRun) -> LaunchPasses:
     """The passes that repetitions are, and when something else begins."""
     after = int(2 * run.begins[-1] - run.begins[-2])
     others = after + np.flatnonzero(~items.is_wait[after:])
-    return Passes(items.start_ns[run.begins], int(items.start_ns[others[0]]) if len(others) else None)
+    return LaunchPasses(items.start_ns[run.begins], int(items.start_ns[others[0]]) if len(others) else None)
 
 
 def _after_updates(context: Context, items: Items, run: RepeatedRun, rows: I64) -> RepeatedRun | None:
