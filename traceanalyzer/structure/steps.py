@@ -143,7 +143,10 @@ def host_part(trace: Trace, steps: Steps) -> tuple[I64, I64]:
     whole = steps.start_ns, steps.end_ns
     if steps.mark_ns is not None or steps.found_by not in ("whole-trace", ON_DEVICE) or len(steps) != 1:
         return steps.mark_ns or whole
-    own, calls = np.isin(trace.host.category, (Category.OPERATOR, Category.PYTHON)), trace.launches
+    own, calls = (
+        np.isin(trace.host.category, (Category.OPERATOR, Category.PYTHON)),
+        trace.launches,
+    )
     start = np.concatenate((trace.host.start_ns[own], calls.start_ns))
     end = np.concatenate((trace.host.end_ns[own], calls.end_ns))
     by_device = trace.device.end_ns.max(initial=0) == steps.end_ns[0]
@@ -159,7 +162,10 @@ def infer(trace: Trace, kind: U8, links: Links) -> Steps | None:
 
     Step i lasts from start i to start i + 1, the last one until the last device event that it launched.
     """
-    for wanted, name in ((NodeKind.OPTIMIZER, "Optimizer.step"), (NodeKind.DATALOADER, "enumerate(DataLoader)")):
+    for wanted, name in (
+        (NodeKind.OPTIMIZER, "Optimizer.step"),
+        (NodeKind.DATALOADER, "enumerate(DataLoader)"),
+    ):
         rows = np.flatnonzero(kind == wanted)
         if len(rows) > 1:
             host = trace.host

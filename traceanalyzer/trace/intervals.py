@@ -83,7 +83,10 @@ class Intervals(msgspec.Struct, frozen=True):
         if (count != 1).any():
             rows = np.repeat(rows, count)
             first = np.repeat(first - np.cumsum(count) + count, count) + np.arange(len(rows))
-        low, high = np.maximum(self.start[rows], others.start[first]), np.minimum(self.end[rows], others.end[first])
+        low, high = (
+            np.maximum(self.start[rows], others.start[first]),
+            np.minimum(self.end[rows], others.end[first]),
+        )
         return Intervals(low, high)
 
     def clip(self, start: int, end: int) -> Intervals:

@@ -59,7 +59,11 @@ class Tree(msgspec.Struct, frozen=True):
         end = start_ns + dur_ns
         rows = _nesting_order(thread, start_ns, end)
         start, end, threads = start_ns[rows], end[rows], _slices_by_thread(thread[rows])
-        del start_ns, dur_ns, thread  # columns of a large trace fill memory; the caller may need these no longer
+        del (
+            start_ns,
+            dur_ns,
+            thread,
+        )  # columns of a large trace fill memory; the caller may need these no longer
         clock = _Clock.of(start, end)
         begins, ends = _on_clock(clock, threads, start, end)
         depth, parent, limit = _nest(begins, ends)
@@ -84,7 +88,8 @@ class Tree(msgspec.Struct, frozen=True):
     def thread(self) -> I32:
         """The thread of each slice."""
         return np.repeat(
-            np.array([*self.threads], np.int32), [part.stop - part.start for part in self.threads.values()]
+            np.array([*self.threads], np.int32),
+            [part.stop - part.start for part in self.threads.values()],
         )
 
     @property

@@ -138,7 +138,12 @@ def join(dumps: Mapping[int, FlightDump]) -> Run:
     for meeting in ordered:
         for rank in meeting.rows:
             edges[rank].update(meeting.absent, meeting.behind)
-    return Run(dumps, progress, tuple(ordered), {rank: frozenset(others) for rank, others in edges.items()})
+    return Run(
+        dumps,
+        progress,
+        tuple(ordered),
+        {rank: frozenset(others) for rank, others in edges.items()},
+    )
 
 
 def _identities(dumps: Mapping[int, FlightDump]) -> dict[int, tuple[RecordedGroup, ...]]:
@@ -171,7 +176,11 @@ def _progress(dump: FlightDump, code: int, *, is_mixed: bool) -> GroupProgress:
     counters = None if is_mixed else dump.counters.get(dump.groups[code].name)
     ends = [int(sequences.max())] if len(sequences) else []
     enqueued = max(
-        (*ends, *(() if counters is None or counters.enqueued is None else (counters.enqueued,))), default=None
+        (
+            *ends,
+            *(() if counters is None or counters.enqueued is None else (counters.enqueued,)),
+        ),
+        default=None,
     )
     if len(unfinished):
         first = int(unfinished.min())
@@ -236,7 +245,12 @@ def _of_peers(run: Run, identities: Mapping[int, tuple[RecordedGroup, ...]]) -> 
             elif dump.is_logged:
                 unknown[group, run.text(rank, row, "name")].setdefault(rank, row)
     for (group, _), rows in unknown.items():
-        yield Meeting(group, -1, rows, undumped=tuple(rank for rank in group.ranks if rank not in run.dumps))
+        yield Meeting(
+            group,
+            -1,
+            rows,
+            undumped=tuple(rank for rank in group.ranks if rank not in run.dumps),
+        )
     for (rank, group, way, peer), row in sorted(first.items(), key=lambda item: (item[0][0], item[0][3], item[0][2])):
         answer = (peer, group, "recv" if way == "send" else "send", rank)
         is_known = peer in run.dumps

@@ -196,7 +196,10 @@ def _parts(context: Context, critical: Critical) -> Sequence[tuple[HostEvents | 
     def near(table: HostEvents | Launches) -> Bool:
         return critical.near(table.start_ns, table.end_ns) & is_among(table.thread, critical.threads)
 
-    return (host, np.flatnonzero(is_operator & near(host))), (launches, np.flatnonzero(near(launches)))
+    return (host, np.flatnonzero(is_operator & near(host))), (
+        launches,
+        np.flatnonzero(near(launches)),
+    )
 
 
 def _nested(parts: Sequence[tuple[HostEvents | Launches, I64]]) -> tuple[Tree, I64]:
@@ -242,7 +245,10 @@ class FlameGraphs(msgspec.Struct, frozen=True):
 
     def of(self, quantity: str) -> FlameGraph | None:
         """The flame graph of the critical thread of a quantity; None without any time."""
-        return next((graph for graph in self.graphs if (graph.quantity, graph.thread) == (quantity, None)), None)
+        return next(
+            (graph for graph in self.graphs if (graph.quantity, graph.thread) == (quantity, None)),
+            None,
+        )
 
 
 def of_steps(context: Context, most_events: int | None = None) -> FlameGraphs:
@@ -288,7 +294,10 @@ def _graphs(context: Context, index: OwnerIndex, idle: Intervals | None) -> Iter
     ]
     for thread in found.others:
         name = context.trace.threads[thread].tid
-        drawn += [_of_thread(stacks, index, thread, name), _of_device(context, stacks, found, (thread,), name)]
+        drawn += [
+            _of_thread(stacks, index, thread, name),
+            _of_device(context, stacks, found, (thread,), name),
+        ]
     order = {quantity: rank for rank, quantity in enumerate(QUANTITIES)}
     drawn[:3] = sorted(drawn[:3], key=lambda graph: order[graph.quantity])
     yield from (graph for graph in drawn if graph.weights)
@@ -349,7 +358,11 @@ def _of_thread(stacks: HostStacks, index: OwnerIndex, thread: int, name: str) ->
 
 
 def _of_device(
-    context: Context, stacks: HostStacks, critical: Critical, threads: tuple[int, ...], name: str | None
+    context: Context,
+    stacks: HostStacks,
+    critical: Critical,
+    threads: tuple[int, ...],
+    name: str | None,
 ) -> FlameGraph:
     """Device time of the work that some threads launched in the steps that count, each event below its launch."""
     device = context.trace.device
@@ -361,7 +374,10 @@ def _of_device(
     drawn = []
     for row, weight in zip(first.tolist(), weights.tolist(), strict=True):
         event = context.trace.names[device.name[events[row]]]
-        captured = _captured(labels.paths[labels.of_event[events[row]]], lines.stacks[lines.of_event[events[row]]])
+        captured = _captured(
+            labels.paths[labels.of_event[events[row]]],
+            lines.stacks[lines.of_event[events[row]]],
+        )
         drawn.append((_with_event(stack(row), captured, event), int(start[row]), weight))
     return _drawn(DEVICE, name, drawn)
 
@@ -369,7 +385,10 @@ def _of_device(
 def _captured(path: tuple[str, ...], lines: tuple[StackFrame, ...]) -> tuple[Owner, ...]:
     """The modules and the functions in which a node of a graph was captured."""
     modules = (Owner("module", part, None) for part in path)
-    return (*modules, *(Owner("function", one.function, None, one.file, one.line) for one in lines))
+    return (
+        *modules,
+        *(Owner("function", one.function, None, one.file, one.line) for one in lines),
+    )
 
 
 def _with_event(above: HostStack, captured: tuple[Owner, ...], event: str) -> HostStack:

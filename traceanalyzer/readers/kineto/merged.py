@@ -96,7 +96,11 @@ def _crossing(trace: Trace) -> bool:
         part = slice(first, first + _AT_ONCE)
         rows = first + np.flatnonzero(is_torch[host.name[part]] & (host.category[part] == Category.OPERATOR))
         for own in _by_thread(host.thread[rows], rows):
-            thread, start, end = int(host.thread[own[0]]), host.start_ns[own], host.start_ns[own] + host.dur_ns[own]
+            thread, start, end = (
+                int(host.thread[own[0]]),
+                host.start_ns[own],
+                host.start_ns[own] + host.dur_ns[own],
+            )
             begun, ended = outermost.get(thread, (int(start[0]), -1))
             high = np.maximum.accumulate(np.append(ended, end))
             found = np.flatnonzero(end > high[:-1] + _ROUNDED_NS)
@@ -150,7 +154,10 @@ def of_recordings(trace: Trace, recordings: Sequence[Trace]) -> Trace:
 def with_further(trace: Trace, others: Sequence[Trace]) -> Trace:
     """The first trace of a file, with the ranks if all that follow are whole, and of other ranks by their headers."""
     size = trace.info.size_bytes
-    every = (trace, *(replace(other, info=replace(other.info, size_bytes=size)) for other in others))
+    every = (
+        trace,
+        *(replace(other, info=replace(other.info, size_bytes=size)) for other in others),
+    )
     numbers = [part.info.rank for part in every]
     known = [number for number in numbers if number is not None]
     is_told = len(set(known)) == len(every) and not any(part.ranks or part.is_cut for part in every)
@@ -291,7 +298,11 @@ def _parts(trace: Trace, owner: I64, process_of: Mapping[int, int]) -> list[Trac
 
 
 def _part(
-    trace: Trace, rank: int, own: Mapping[str, Any], of_file: tuple[int, int, int], losses: tuple[Loss, ...]
+    trace: Trace,
+    rank: int,
+    own: Mapping[str, Any],
+    of_file: tuple[int, int, int],
+    losses: tuple[Loss, ...],
 ) -> Trace:
     """The trace of a rank, from its first event on, with its share of the bytes of the file."""
     info = trace.info

@@ -98,7 +98,10 @@ class Resolver:
         if collectives is None:
             return ()
         rows = collectives.device
-        duration, exposed = self.context.trace.device.dur_ns[rows], np.zeros(len(rows), np.int64)
+        duration, exposed = (
+            self.context.trace.device.dur_ns[rows],
+            np.zeros(len(rows), np.int64),
+        )
         total = 0.0
         for own, alone in self._exposed_of_devices(rows):
             exposed[own] = alone
@@ -132,7 +135,10 @@ class Resolver:
         shorter: list[Edit] = []
         for events, work in claimed:
             recorded = self._device_ns(work.device) - gone.get(events, 0.0)
-            left = max(_left(ns * change.claims[events] / total, recorded), change.kept.get(events, 0.0))
+            left = max(
+                _left(ns * change.claims[events] / total, recorded),
+                change.kept.get(events, 0.0),
+            )
             shorter.append(edits.ScaleEdit(work.device, left))
             if change.host == ITS_OWN:
                 shorter.append(edits.HostEdit(*self._host_side(work), left))
@@ -166,7 +172,11 @@ class Resolver:
         spans = ((spans.start, spans.end) for spans in left.values())
         starts, ends = zip(*spans, strict=True) if left else ((), ())
         nothing = np.empty(0, np.int64)
-        return np.concatenate((nothing, *threads)), np.concatenate((nothing, *starts)), np.concatenate((nothing, *ends))
+        return (
+            np.concatenate((nothing, *threads)),
+            np.concatenate((nothing, *starts)),
+            np.concatenate((nothing, *ends)),
+        )
 
     @cached_property
     def _loading(self) -> dict[int, Intervals]:
@@ -187,7 +197,11 @@ class Resolver:
 
     def _times_of_calls(self, calls: I64) -> HostTimes:
         launches = self.context.trace.launches
-        return launches.thread[calls].astype(np.int64), launches.start_ns[calls], launches.end_ns[calls]
+        return (
+            launches.thread[calls].astype(np.int64),
+            launches.start_ns[calls],
+            launches.end_ns[calls],
+        )
 
     def _copies(self, change: StepChange) -> list[I64]:
         """The device events of copies that a change claims."""
@@ -349,7 +363,10 @@ class Resolver:
     def _device_ns(self, rows: I64) -> float:
         """Time of device events in ns per step; of devices, which work at the same time, that of the longest."""
         device = self.context.trace.device.device[rows]
-        return mean(float(max((self._counted[rows[own]].sum() for _, own in members(device)), default=0)), self._steps)
+        return mean(
+            float(max((self._counted[rows[own]].sum() for _, own in members(device)), default=0)),
+            self._steps,
+        )
 
     @cached_property
     def _working_ns(self) -> float:

@@ -46,7 +46,15 @@ _LOOKUPS = re.compile(r"^aten::(?:embedding|_embedding_bag)$")
 """Operators that take rows; `aten::embedding_bag` calls the second one, so that each lookup counts once."""
 _DENSE_GRADIENT = re.compile(r"^aten::_?embedding(?:_bag)?_dense_backward$")
 _PRODUCTS = frozenset({"aten::matmul", "aten::mm", "aten::addmm", "aten::linear", "aten::bmm", "aten::t"})
-_READING = frozenset({"aten::index_select", "aten::embedding", "aten::_embedding_bag", "aten::detach", "aten::view"})
+_READING = frozenset(
+    {
+        "aten::index_select",
+        "aten::embedding",
+        "aten::_embedding_bag",
+        "aten::detach",
+        "aten::view",
+    }
+)
 _MULTIPLIES = frozenset({"aten::matmul", "aten::mm", "aten::linear"})
 _ON_ONE_HOT = _MULTIPLIES | {
     f"aten::{name}"
@@ -79,7 +87,12 @@ def _costly(facts: Facts, rows: list[OperatorFact], limits: Limits) -> Iterator[
         own = {row: 1.0 for row in gradients if _shape_of(row, 0)[-1:] == table[1:]}
         if own and not _is_multiplied(rows, table):
             parts = own | _on_table(rows, table)
-            yield _Lookup(table, used, parts, fsum(processor.self_ns(row) * part for row, part in parts.items()))
+            yield _Lookup(
+                table,
+                used,
+                parts,
+                fsum(processor.self_ns(row) * part for row, part in parts.items()),
+            )
 
 
 def _tables(work: EventTimes, rows: Sequence[OperatorFact], found: Sequence[_Lookup], limits: Limits) -> Draft:
@@ -89,7 +102,12 @@ def _tables(work: EventTimes, rows: Sequence[OperatorFact], found: Sequence[_Loo
     params = {"count": len(found), "rows": size, "used": used, "width": width, **work.figures()}
     evidence = _DENSE.evidence(limits, "rows_per_used", size / used, work.places[:5])
     change = _gone(work, rows, _parts_gone(found), _DENSE.text("basis"))
-    return Draft((evidence,), change, params, summary=_DENSE.text("summary-several") if len(found) > 1 else None)
+    return Draft(
+        (evidence,),
+        change,
+        params,
+        summary=_DENSE.text("summary-several") if len(found) > 1 else None,
+    )
 
 
 def _parts_gone(found: Sequence[_Lookup]) -> Interval:
@@ -165,7 +183,9 @@ def _one_hot(facts: Facts, limits: Limits) -> Drafts:
             yield Draft((evidence,), _gone(work, members, _OF_ONE_HOT, _ONE_HOT.text("basis")), params)
 
 
-def _with_one_hot(rows: list[OperatorFact]) -> Iterator[tuple[OperatorFact, OperatorFact, tuple[int, int]]]:
+def _with_one_hot(
+    rows: list[OperatorFact],
+) -> Iterator[tuple[OperatorFact, OperatorFact, tuple[int, int]]]:
     """Calls of one_hot, the product with what they made, and its classes and width; once for each shape of indices."""
     for made in rows:
         if made.name == "aten::one_hot":

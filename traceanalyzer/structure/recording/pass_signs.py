@@ -24,14 +24,50 @@ _CLASSIFIERS = frozenset({"aten::linear", "aten::addmm", "aten::softmax", "aten:
 _RESULTS = _CLASSIFIERS | frozenset(
     f"aten::{name}"
     for name in (
-        *("slice", "select", "narrow", "topk", "sort", "argsort", "argmin", "max", "min", "unbind", "squeeze"),
-        *("resolve_conj", "resolve_neg", "detach", "to", "_to_copy", "clone", "round", "tolist"),
+        *(
+            "slice",
+            "select",
+            "narrow",
+            "topk",
+            "sort",
+            "argsort",
+            "argmin",
+            "max",
+            "min",
+            "unbind",
+            "squeeze",
+        ),
+        *(
+            "resolve_conj",
+            "resolve_neg",
+            "detach",
+            "to",
+            "_to_copy",
+            "clone",
+            "round",
+            "tolist",
+        ),
     )
 )
 """What ends a pass, too: a choice among results, or what gives them to the program; none adds an axis."""
-_READS = frozenset({"aten::item", "aten::_local_scalar_dense", "aten::is_nonzero", "aten::equal", "aten::allclose"})
+_READS = frozenset(
+    {
+        "aten::item",
+        "aten::_local_scalar_dense",
+        "aten::is_nonzero",
+        "aten::equal",
+        "aten::allclose",
+    }
+)
 _DRAWS = frozenset(
-    {"aten::randn", "aten::randn_like", "aten::rand", "aten::rand_like", "aten::randint", "aten::normal"}
+    {
+        "aten::randn",
+        "aten::randn_like",
+        "aten::rand",
+        "aten::rand_like",
+        "aten::randint",
+        "aten::normal",
+    }
 )
 """What draws random numbers into a new tensor: not dropout, and no weights, which are filled."""
 _CONVOLUTIONS = frozenset(f"aten::{name}{axes}d" for name in ("conv", "conv_transpose") for axes in (1, 2, 3)) | {
@@ -39,7 +75,16 @@ _CONVOLUTIONS = frozenset(f"aten::{name}{axes}d" for name in ("conv", "conv_tran
     "aten::_convolution",
 }
 _PRODUCTS = _CONVOLUTIONS | frozenset(
-    f"aten::{name}" for name in ("linear", "addmm", "matmul", "mm", "bmm", "einsum", "scaled_dot_product_attention")
+    f"aten::{name}"
+    for name in (
+        "linear",
+        "addmm",
+        "matmul",
+        "mm",
+        "bmm",
+        "einsum",
+        "scaled_dot_product_attention",
+    )
 )
 _MOST = 0.6
 """Least share of the time that repetitions take which only values or random numbers show (own choice)."""
@@ -118,7 +163,11 @@ def copies_in_each(context: Context, start_ns: I64, end_ns: int) -> bool:
 
 def waits_in_each(context: Context, threads: Sequence[int | None], start_ns: I64, end_ns: int) -> bool:
     """Whether threads wait for the device in each pass, the last of which may wait after its last operator."""
-    waits, host, rows = context.cached(host_activity.waits), context.trace.host, waits_for_mac(context)
+    waits, host, rows = (
+        context.cached(host_activity.waits),
+        context.trace.host,
+        waits_for_mac(context),
+    )
     of_mac = host.start_ns[rows[of_threads(host.thread[rows], threads)]]
     return _in_each(np.append(waits.start_ns[of_threads(waits.thread, threads)], of_mac), start_ns, end_ns)
 
@@ -162,7 +211,11 @@ def ends_each(context: Context, part: PassPart) -> bool:
 def _is_in_each(context: Context, part: PassPart, names: frozenset[str]) -> bool:
     """Whether one of some operators is called in each repetition, by no other operator."""
     host, rows = context.trace.host, part.rows[part.every]
-    return _in_each(host.start_ns[rows[_are(context, rows, names)]], part.start_ns, int(host.end_ns[rows].max()))
+    return _in_each(
+        host.start_ns[rows[_are(context, rows, names)]],
+        part.start_ns,
+        int(host.end_ns[rows].max()),
+    )
 
 
 def is_loop(context: Context, part: PassPart) -> bool:

@@ -176,7 +176,12 @@ def _with_compiling(context: Context, starts_ns: I64, compiling: I64, rows: I64)
 
 
 def _begins_of(
-    context: Context, thread: int | None, rows: I64, items: Items, run: RepeatedRun, has_shapes: bool
+    context: Context,
+    thread: int | None,
+    rows: I64,
+    items: Items,
+    run: RepeatedRun,
+    has_shapes: bool,
 ) -> I64 | None:
     """Where each repetition of operators begins, if they are passes; several repetitions may be one.
 
@@ -203,7 +208,11 @@ def _begins_of(
 
 
 def _of_layers_or_passes(
-    context: Context, thread: int | None, items: Items, run: RepeatedRun, part: pass_signs.PassPart
+    context: Context,
+    thread: int | None,
+    items: Items,
+    run: RepeatedRun,
+    part: pass_signs.PassPart,
 ) -> I64 | None:
     """The same where repetitions neither begin with what is a pass's alone, nor train."""
     end_ns = int(context.trace.host.end_ns[part.rows[part.every]].max())
