@@ -215,7 +215,8 @@ def test_ranks_of_a_run_have_one_report(tmp_path: Path) -> None:
     run = _reporting(tmp_path, *sorted(FIXTURES.glob("*/command_rank*.json.gz")))
     assert run.code == 5
     assert run.out.startswith("Limited by the CPU"), run.out + run.err
-    assert run.out.count("Limited by") == run.out.count("What to change") == 1, run.out
+    assert run.out.count("Limited by") == run.out.count("What to do next") == 1, run.out
+    assert "traceanalyzer diff FOLDER OTHER" in " ".join(run.out.split())
 
 
 def test_a_reader_of_the_report_that_has_gone_changes_no_exit_code(tmp_path: Path) -> None:

@@ -404,7 +404,8 @@ def _next(report: Report) -> Iterator[Message]:
         found.insert(0, _NEXT_RANKS(command="traceanalyzer ranks FOLDER"))
     if any(headline.bound == "capture" for headline in report.headlines):
         found.insert(0, _NEXT_GRAPHS(command=f"traceanalyzer report TRACE --graph-capture {report.source.name}"))
-    yield from found or (_NEXT_DIFF(command=f"traceanalyzer diff {report.source.name} OTHER"),)
+    measured = "FOLDER" if "ranks" in report.analyses else report.source.name
+    yield from found or (_NEXT_DIFF(command=f"traceanalyzer diff {measured} OTHER"),)
 
 
 def next_bottleneck(headline: Headline) -> str | None:
