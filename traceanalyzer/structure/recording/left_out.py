@@ -168,12 +168,23 @@ def _of_outliers(context: Context, steps: Steps, outliers: Sequence[int]) -> lis
         elif reason == UNKNOWN and _explains(_communication(context, steps), excess, step):
             reason = COMMUNICATION
         reasons[step] = reason
-    if reasons[1:].count(LOADER) > 1:  # workers start once in an epoch, but ones that are too slow deliver in bursts
-        starts_workers = {0, *_with_new_epochs(context, steps)}
-        for step in outliers:
-            if reasons[step] == LOADER and step not in starts_workers:
-                reasons[step] = None
-    return reasons
+    bursts = _bursts(context, steps, reasons)
+    return [None if step in bursts else reason for step, reason in enumerate(reasons)]
+
+
+def _bursts(context: Context, steps: Steps, reasons: Sequence[str | None]) -> set[int]:
+    """The steps whose waits for the loader are how the program runs: workers that are too slow deliver in bursts.
+
+    Workers start once in an epoch; but a first step that waits no longer than later ones shows no more than these.
+    """
+    late = [step for step, reason in enumerate(reasons) if reason == LOADER]
+    if len(late) - (reasons[0] == LOADER) < 2:
+        return set()
+    starting = {0, *_with_new_epochs(context, steps)}
+    bursts = [step for step in late if step not in starting]
+    duration = steps.end_ns - steps.start_ns
+    is_one = bool(bursts) and duration[0] <= (1 + _OUTLIER) * duration[bursts].max()
+    return {*bursts, *([0] if is_one else [])}
 
 
 def of_phases(reasons: Sequence[str | None], phases: Sequence[str | None]) -> tuple[str | None, ...]:
