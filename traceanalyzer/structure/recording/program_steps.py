@@ -260,8 +260,11 @@ def _repeated_annotation(context: Context) -> Steps | None:
     if longest is None:
         return None
     _, outer = longest
-    names = tuple(map(str, range(len(outer))))
-    return _of_marks(context, outer, names, trace.names[int(trace.host.name[outer[0]])])
+    turns = step_signs.turns_around(context, outer)
+    name = trace.names[int(trace.host.name[turns[0]])]
+    if turns is not outer:
+        return _from_starts(context, trace.host.start_ns[turns], int(trace.host.end_ns.max()), name)
+    return _of_marks(context, outer, tuple(map(str, range(len(outer)))), name)
 
 
 def _repeated(names: I32) -> Iterator[I64]:
