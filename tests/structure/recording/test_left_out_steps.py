@@ -124,6 +124,12 @@ def test_collectives_that_take_longer_explain_a_step() -> None:
     assert reasons(communicating(30, 30, 130, 30, 30, operators=(0, 0, 5, 0, 0)))[2] == "other-phase"
 
 
+def test_collectives_that_take_longer_in_steps_that_vary_by_them_are_no_exception() -> None:
+    """A step of 110 us, others of 92 to 128: what is up to twice as far away is what waits for ranks take."""
+    assert reasons(communicating(40, 22, 76, 40, 58)) == [None] * 5
+    assert reasons(communicating(40, 22, 77, 40, 58)) == [None, None, "communication", None, None]
+
+
 @pytest.mark.parametrize(("reduce", "reason"), [(3_000, "communication"), (100, "unknown")])
 def test_collectives_of_the_cpu_that_take_longer_explain_a_step(reduce: int, reason: str) -> None:
     loop = GlooTraining()
