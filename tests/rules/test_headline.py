@@ -485,6 +485,32 @@ def test_one_rank_does_not_tell_waiting_from_sending() -> None:
         assert ("The trace of one rank does not show how much" in text) is is_told
 
 
+def reducing(*, first: int, others: int) -> TraceBuilder:
+    """One of four ranks: a product of 300 us, and four all-reduces of one size after it, of which one may be longer."""
+    trace, at = TraceBuilder(distributed=distributed_info(0, 4)), 0
+    for number in range(3):
+        length = 350 + first + 3 * others
+        trace.step(number, at, length)
+        trace.launch_kernel("ampere_sgemm_128x64_nn", at + 20, 300, at=at + 1, call_dur=2)
+        for call in range(4):
+            start = at + 320 + (first + (call - 1) * others if call else 0)
+            trace.collective("all_reduce", start, others if call else first, at=at + 4 + call, host_dur=1, nelems=9)
+        at += length
+    return trace
+
+
+@pytest.mark.parametrize(
+    ("first", "others", "begin"),
+    [
+        (200, 10, "Waiting for another rank in `all_reduce`: 230 of the 580 us of each step. Calls of equal size take"),
+        (199, 10, "Limited by GPU compute"),
+        (100, 5, "Limited by GPU compute"),
+    ],
+)
+def test_one_call_that_takes_far_longer_than_equal_ones_waits_for_a_rank(first: int, others: int, begin: str) -> None:
+    assert said(reducing(first=first, others=others)).startswith(begin)
+
+
 @pytest.mark.parametrize(("host_us", "kernel_us"), [(200, 500), (500, 200)])
 def test_communication_is_as_long_as_the_shares_say(host_us: int, kernel_us: int) -> None:
     """While the host is in a collective the GPU is idle; it communicates only while a kernel of it runs."""
