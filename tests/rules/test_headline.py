@@ -262,6 +262,18 @@ def test_products_that_inductor_writes_as_sums_read_weights() -> None:
     assert text.startswith("Limited by the GPU: mostly matrix multiplications")
 
 
+@pytest.mark.parametrize(("vector", "expected"), [(1600, "gpu-memory"), (1400, "gpu-compute")])
+def test_products_with_a_vector_are_bound_by_reading_the_matrix(vector: int, expected: str) -> None:
+    """On any grid: blocks of one such kernel each read a part of the weights."""
+    gemm = "ampere_fp16_s16816gemm_fp16_64x64_sliced1x2_ldg8_f2f_stages_64x6_tn"
+    int4 = "void at::native::tinygemm_m16n8k16_chunk_kernel<at::native::ALayout_RM<3>, BLayout_TC_int4<2, 32>>"
+    gemv = "void gemv2T_kernel_val<int, int, __half, __half, __half, float, 128, 16, 4, 4, false>"
+    trace = running({int4: vector - 500, gemv: 500, gemm: 1500})
+    assert bound(trace) == expected
+    said_so = said(trace).startswith("Limited by GPU memory bandwidth: mostly reading weights in matrix multi")
+    assert said_so is (expected == "gpu-memory")
+
+
 def test_a_few_long_steps_are_told_with_the_median() -> None:
     """Nine steps of 1 ms and one of 11 ms by marks of the optimizer."""
 
@@ -604,7 +616,7 @@ def test_gaps_between_the_kernels_of_a_graph_are_the_devices() -> None:
         kernels = [("gemv_kernel", start + 20 + 4 * i, 3, {}) for i in range(245)]
         trace.graph_launch(start + 5, 10, kernels)
     (found,) = report(trace).headlines
-    assert found.bound == "gpu-compute"
+    assert found.bound == "gpu-memory"
 
 
 TEXTS = [text for unit in (headlines, printed, typical) for text in texts_of(vars(unit).values())]
