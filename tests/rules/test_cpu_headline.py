@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 import traceanalyzer
 from tests.builders import TraceBuilder
 from tests.builders.gloo import GlooTraining
@@ -148,6 +150,22 @@ def test_many_tiny_operators_are_named_as_what_takes_time() -> None:
     assert "it calls 200 tiny operators for 0.60 of the 1.2 ms of each step, one every 3.0 us." in said(_tiny(200, 3))
     assert "tiny operators" not in said(_tiny(200, 30))
     assert "tiny operators" not in said(_tiny(20, 3))
+
+
+@pytest.mark.parametrize(
+    ("length", "begin"),
+    [
+        (700, "Limited by the CPU, mostly in `sample`: 200 tiny operators for 0.60 of the 1.2 ms of each step"),
+        (500, "Limited by the CPU: it calls 200 tiny operators"),
+        (1200, "Limited by the CPU: it calls 200 tiny operators"),
+    ],
+)
+def test_the_part_of_the_program_that_calls_most_tiny_operators_is_named(length: int, begin: str) -> None:
+    """A mark around less than half of the time does not say where it is, nor does one around all of it."""
+    trace = _tiny(200, 3)
+    for number in range(3):
+        trace.annotation("sample", 1200 * number, length)
+    assert said(trace).startswith(begin)
 
 
 def test_tiny_operators_are_not_the_limit_of_a_step_that_mostly_pauses() -> None:

@@ -39,6 +39,8 @@ _MOSTLY_PAUSES = 0.8
 _TINY_NS, _LEAST_CALLS, _DOMINATES = 18_000, 100, 0.25
 """Operators are tiny if at least so many follow one another this quickly, and none of them takes this share of a step
 by itself (own choice: a call costs some microseconds in PyTorch, in Python and in the profiler, on any inputs)."""
+_ONE_PART = 0.9
+"""Share of a step from which on a part of the program is all of it, and its name shows nothing (own choice)."""
 _PAUSED = 0.5
 """Least share of a step without its long pauses that its tiny operators are the limit (own choice)."""
 _ROUNDED = 1.01
@@ -58,6 +60,12 @@ _MANY = Text(
     "headline-cpu-many-operators-2",
     "Limited by the CPU: it calls {calls:number} tiny operators for {part:part} of {unit}, one every {each:ns}.",
     note="unit is in the genitive: each step",
+)
+_MANY_IN = Text(
+    "headline-cpu-many-operators-in",
+    "Limited by the CPU, mostly in {name}: {calls:number} tiny operators for {part:part} of {unit}, one every "
+    "{each:ns}.",
+    note="unit is in the genitive: each step; name is a function or mark of the program",
 )
 _CALLS_COST = Text(
     "detail-cpu-calls-cost",
@@ -245,6 +253,13 @@ def _parts(path: CriticalPath) -> list[tuple[str, float]]:
     return [(name, time) for name, time in own if time >= WORTH_BESIDE * path.step_ns][:_SHOWN]
 
 
+def _one_part(path: CriticalPath) -> str | None:
+    """The mark or function of the program that takes most of a step by itself, if it is not all of the program."""
+    own = [row for row in path.owners if row.name not in host_owners.ANONYMOUS and row.kind in _PARTS]
+    most = (row for row in own if MOST * path.step_ns <= row.ns_per_step < _ONE_PART * path.step_ns)
+    return next((row.name for row in most), None)
+
+
 def _parts_for(facts: Facts, path: CriticalPath | None, own: list[tuple[str, float]]) -> list[tuple[str, float]]:
     """The parts of the program that take most of a step, where code outside of operators does; else what takes it."""
     if path is None or not own or own[0][0]:
@@ -277,12 +292,19 @@ def _with_calls(facts: Facts, path: CriticalPath, found: StepBound, said: Mappin
     if time < _PAUSED * facts.step_ns:
         return found
     if found.message.id == HOST.id:
-        outside = fsum(row.ns_per_step for row in path.operators if not row.operator)
-        outside = outside if outside >= _MUCH_OUTSIDE * facts.step_ns else 0.0
-        part = max(0.0, facts.step_ns - outside)
-        told = dict(said) | ({"part": (part, facts.step_ns)} if outside else {})
-        found = replace(found, message=_MANY(**told, calls=round(calls), each=min(time, part) / calls))
+        found = replace(found, message=_many(facts, path, said, time, calls))
     return found.qualified(_CALLS_COST)
+
+
+def _many(facts: Facts, path: CriticalPath, said: Mapping[str, Any], time: float, calls: float) -> Message:
+    """The sentence about calls of tiny operators, which take some time in ns per step, and the part that makes most."""
+    outside = fsum(row.ns_per_step for row in path.operators if not row.operator)
+    outside = outside if outside >= _MUCH_OUTSIDE * facts.step_ns else 0.0
+    part = max(0.0, facts.step_ns - outside)
+    told = dict(said) | ({"part": (part, facts.step_ns)} if outside else {})
+    told |= {"calls": round(calls), "each": min(time, part) / calls}
+    name = _one_part(path)
+    return _MANY_IN(**told, name=f"`{name}`") if name else _MANY(**told)
 
 
 def _long_times(own: list[tuple[int, int]]) -> tuple[int, int]:
