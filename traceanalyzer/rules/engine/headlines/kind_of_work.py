@@ -31,8 +31,9 @@ UNNAMED = "gpu"
 """The result if the names of the kernels do not decide what bounds a busy device."""
 _WORTH_SECOND = 0.1
 """Least share of the time of what computes from which on a second class is named (own choice)."""
+GEMM = Text("headline-work-gemm", "matrix multiplications", note="after: mostly")
 _WORK = {
-    "gemm": Text("headline-work-gemm", "matrix multiplications", note="after: mostly"),
+    "gemm": GEMM,
     "convolution": Text("headline-work-convolution", "convolutions", note="after: mostly"),
     "attention": Text("headline-work-attention", "attention", note="after: mostly"),
 }

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
+from itertools import chain
 from math import fsum
 from typing import Any
 
@@ -16,10 +18,11 @@ from traceanalyzer.analyzers.optimizer import Optimizers
 from traceanalyzer.analyzers.tables.kinds import RowKind
 from traceanalyzer.analyzers.tables.printed_times import is_waiting
 from traceanalyzer.knowledge import marks
+from traceanalyzer.knowledge.kernel_classes import KernelClass, operator_class
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.rules.engine import host_owners
 from traceanalyzer.rules.engine.facts import Facts, if_known
-from traceanalyzer.rules.engine.headlines.kind_of_work import MOST, longest_of_operators
+from traceanalyzer.rules.engine.headlines.kind_of_work import GEMM, MOST, longest_of_operators
 from traceanalyzer.rules.engine.headlines.step_bound import StepBound, first_short
 from traceanalyzer.rules.engine.headlines.typical import WORTH, WORTH_BESIDE
 from traceanalyzer.simulation.critical_path import CriticalPath
@@ -49,6 +52,11 @@ _MUCH_OUTSIDE = 0.3
 """Share of a step that is in no operator from which on that is not told as time of operators (own choice)."""
 _LONG_CALL_NS = 40_000
 """A call that takes longer by itself computes, rather than being called (own choice: several times a tiny one)."""
+_OF_CLASSES = frozenset({"aten::_log_softmax", "aten::nll_loss_forward", "aten::_ctc_loss", "aten::cross_entropy_loss"})
+"""Operators of a loss whose first input has a number for each class; softmax may be one of an attention."""
+_MANY_CLASSES, _NEARLY_ALL = 1000, 0.9
+"""Classes from which on, and share of the time of matrix multiplications with which, an output layer is named (own
+choice)."""
 _NO_CODE = frozenset({"communication", "asleep"})
 """Resources whose time on the path may be in no operator, but is no code of the program."""
 HOST = Text(
@@ -91,6 +99,11 @@ _MOST_OF_KIND = Text(
     "headline-cpu-most-of-kind",
     "Limited by the CPU for {part:part} of {unit}, most of all {work} ({time:ns}).",
     note="unit is in the genitive: each step; work: matrix multiplications",
+)
+_OUTPUT_LAYER = Text(
+    "headline-work-output-layer",
+    "the output layer of {classes:number} classes",
+    note="after: most of all; part of a model; it multiplies matrices",
 )
 _AND_COMMUNICATION = Text(
     "headline-cpu-and-communication",
@@ -218,9 +231,24 @@ def _of_kind(
     work, time = found[0], min(found[1], facts.step_ns)
     if time < max(WORTH * facts.step_ns, *(ns for _, ns in own), 0.0):
         return None
+    if work.id == GEMM.id and (layer := _output_layer(facts)) is not None:
+        work, time = layer[0], min(facts.per_step(layer[1]), time)
     if time >= MOST * facts.step_ns:
         return OF_KIND(work=work, part=(time, facts.step_ns), unit=said["unit"])
     return _MOST_OF_KIND(**said, work=work, time=time)
+
+
+def _output_layer(facts: Facts) -> tuple[Message, int] | None:
+    """An output layer that takes nearly all time of matrix multiplications, and that time in ns; None without one."""
+    rows = [(row, shapes) for row in if_known(lambda: facts.shaped) if (shapes := row.inputs.tensors)]
+    classes = {shapes[0][-1] for row, shapes in rows if row.name in _OF_CLASSES and shapes[0]}
+    times: Counter[int] = Counter()
+    for row, shapes in rows:
+        if operator_class(row.name) is KernelClass.GEMM:
+            times.update(dict.fromkeys(classes.intersection(chain.from_iterable(shapes)), row.host_self_ns))
+            times[0] += row.host_self_ns
+    large = [size for size in classes if size >= _MANY_CLASSES and times[size] >= _NEARLY_ALL * times[0] > 0]
+    return (_OUTPUT_LAYER(classes=max(large)), times[max(large)]) if large else None
 
 
 def _with_owners(path: CriticalPath, own: list[tuple[str, float]], found: StepBound) -> StepBound:
