@@ -231,15 +231,15 @@ def _of_kind(
     work, time = found[0], min(found[1], facts.step_ns)
     if time < max(WORTH * facts.step_ns, *(ns for _, ns in own), 0.0):
         return None
-    if work.id == GEMM.id and (layer := _output_layer(facts)) is not None:
-        work, time = layer[0], min(facts.per_step(layer[1]), time)
+    if work.id == GEMM.id:
+        work, time = _output_layer(facts) or (work, time)
     if time >= MOST * facts.step_ns:
         return OF_KIND(work=work, part=(time, facts.step_ns), unit=said["unit"])
     return _MOST_OF_KIND(**said, work=work, time=time)
 
 
-def _output_layer(facts: Facts) -> tuple[Message, int] | None:
-    """An output layer that takes nearly all time of matrix multiplications, and that time in ns; None without one."""
+def _output_layer(facts: Facts) -> tuple[Message, float] | None:
+    """An output layer that takes nearly all time of matrix multiplications, and its ns per step; None without one."""
     rows = [(row, shapes) for row in if_known(lambda: facts.shaped) if (shapes := row.inputs.tensors)]
     classes = {shapes[0][-1] for row, shapes in rows if row.name in _OF_CLASSES and shapes[0]}
     times: Counter[int] = Counter()
@@ -248,7 +248,7 @@ def _output_layer(facts: Facts) -> tuple[Message, int] | None:
             times.update(dict.fromkeys(classes.intersection(chain.from_iterable(shapes)), row.host_self_ns))
             times[0] += row.host_self_ns
     large = [size for size in classes if size >= _MANY_CLASSES and times[size] >= _NEARLY_ALL * times[0] > 0]
-    return (_OUTPUT_LAYER(classes=max(large)), times[max(large)]) if large else None
+    return (_OUTPUT_LAYER(classes=max(large)), facts.per_step(times[max(large)])) if large else None
 
 
 def _with_owners(path: CriticalPath, own: list[tuple[str, float]], found: StepBound) -> StepBound:
