@@ -117,24 +117,6 @@ def test_a_starved_gpu_is_the_hosts_fault() -> None:
     assert bound(steps(host=5000, kernel="ampere_sgemm_128x64_nn", gpu=500)) == "host"
 
 
-def test_the_part_in_which_the_host_waits_for_the_gpu_is_named() -> None:
-    """The longest of the causes leaves room for a name."""
-    trace = TraceBuilder()
-    thread, stream = Host(trace, at=10), Stream()
-    for number in range(3):
-        with thread.annotation(f"ProfilerStep#{number}"):
-            with thread.annotation("augment"):
-                for _ in range(60):
-                    with thread.op("aten::mul", 4, 2):
-                        thread.launch(Work(ELEMENTWISE, 3), stream)
-                    thread.wait(stream)
-            with thread.op("aten::mm", 4, 2):
-                thread.launch(Work("ampere_sgemm_128x64_nn", 500), stream)
-            thread.wait(stream)
-    begin = "Limited by the CPU in `augment`: it waits for the GPU between launches, so the GPU idles"
-    assert said(finish(trace)).startswith(begin)
-
-
 def test_waiting_for_input() -> None:
     assert bound(training(4000, 3000)) == "input"
 

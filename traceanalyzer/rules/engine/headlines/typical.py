@@ -424,8 +424,7 @@ def _with_owners(facts: Facts, found: StepBound, said: dict[str, Any], step_ns: 
     if row is not None and (row.idle_ns_per_step or 0.0) >= WORTH_BESIDE * step_ns:
         if 2 * (row.idle_ns_per_step or 0.0) >= (found.share or 0.0) * step_ns:  # which the sentence is about then
             named = _HOST_IN(part=found.message.params["part"], owner=host_owners.name(row), cause=said["cause"])
-            most = MOST_WORDS + 2 - 2 * facts.is_cut  # a name is worth the two words that it takes
-            found = replace(found, message=first_short((named, found.message), most))
+            found = replace(found, message=first_short((named, found.message), MOST_WORDS - 2 * facts.is_cut))
         found = _named(owners, row, found, step_ns)
     elif fsum(row.idle_self_ns_per_step or 0.0 for row in owners.rows if row.kind in _BARE) >= WORTH * step_ns:
         found = found.and_says(_LEAVES)
