@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 import traceanalyzer
 from tests.builders import TraceBuilder
 from tests.builders.gloo import GlooTraining
@@ -143,11 +145,53 @@ def _tiny(operators: int, each: int, *, steps: int = 3, marked: bool = True) -> 
     return trace
 
 
+@pytest.mark.parametrize(
+    ("other", "loss", "told"),
+    [
+        (60, "aten::_log_softmax", "most of all the output layer of 6,000 classes (600 us)."),
+        (80, "aten::_log_softmax", "most of all matrix multiplications (680 us)."),
+        (60, "aten::_softmax", "most of all matrix multiplications (660 us)."),
+    ],
+)
+def test_an_output_layer_that_is_nearly_all_of_the_matrix_multiplications_is_named(
+    other: int, loss: str, told: str
+) -> None:
+    """A softmax alone may be that of an attention."""
+    trace, at = TraceBuilder(devices=()), 0
+    for number in range(3):
+        trace.step(number, at, 1400)
+        for name, dims, dur in (
+            ("aten::mm", [[1600, 256], [256, 6000]], 600),
+            ("aten::mm", [[1600, 256], [256, 256]], other),
+            (loss, [[1600, 6000], [], []], 500),
+        ):
+            trace.op(name, at, dur, args={"Input Dims": dims, "Input type": ["float"] * len(dims)})
+            at += dur
+        at += 1400 - 1100 - other
+    assert told in said(finish(trace))
+
+
 def test_many_tiny_operators_are_named_as_what_takes_time() -> None:
     """A small network on small batches: 200 operators of 3 us with 3 us between them."""
     assert "it calls 200 tiny operators for 0.60 of the 1.2 ms of each step, one every 3.0 us." in said(_tiny(200, 3))
     assert "tiny operators" not in said(_tiny(200, 30))
     assert "tiny operators" not in said(_tiny(20, 3))
+
+
+@pytest.mark.parametrize(
+    ("length", "begin"),
+    [
+        (700, "Limited by the CPU, mostly in `sample`: 200 tiny operators for 0.60 of the 1.2 ms of each step"),
+        (500, "Limited by the CPU: it calls 200 tiny operators"),
+        (1200, "Limited by the CPU: it calls 200 tiny operators"),
+    ],
+)
+def test_the_part_of_the_program_that_calls_most_tiny_operators_is_named(length: int, begin: str) -> None:
+    """A mark around less than half of the time does not say where it is, nor does one around all of it."""
+    trace = _tiny(200, 3)
+    for number in range(3):
+        trace.annotation("sample", 1200 * number, length)
+    assert said(trace).startswith(begin)
 
 
 def test_tiny_operators_are_not_the_limit_of_a_step_that_mostly_pauses() -> None:

@@ -262,6 +262,18 @@ def test_products_that_inductor_writes_as_sums_read_weights() -> None:
     assert text.startswith("Limited by the GPU: mostly matrix multiplications")
 
 
+@pytest.mark.parametrize(("vector", "expected"), [(1600, "gpu-memory"), (1400, "gpu-compute")])
+def test_products_with_a_vector_are_bound_by_reading_the_matrix(vector: int, expected: str) -> None:
+    """On any grid: blocks of one such kernel each read a part of the weights."""
+    gemm = "ampere_fp16_s16816gemm_fp16_64x64_sliced1x2_ldg8_f2f_stages_64x6_tn"
+    int4 = "void at::native::tinygemm_m16n8k16_chunk_kernel<at::native::ALayout_RM<3>, BLayout_TC_int4<2, 32>>"
+    gemv = "void gemv2T_kernel_val<int, int, __half, __half, __half, float, 128, 16, 4, 4, false>"
+    trace = running({int4: vector - 500, gemv: 500, gemm: 1500})
+    assert bound(trace) == expected
+    said_so = said(trace).startswith("Limited by GPU memory bandwidth: mostly reading weights in matrix multi")
+    assert said_so is (expected == "gpu-memory")
+
+
 def test_a_few_long_steps_are_told_with_the_median() -> None:
     """Nine steps of 1 ms and one of 11 ms by marks of the optimizer."""
 
@@ -497,6 +509,32 @@ def test_one_rank_does_not_tell_waiting_from_sending() -> None:
         assert ("The trace of one rank does not show how much" in text) is is_told
 
 
+def reducing(*, first: int, others: int) -> TraceBuilder:
+    """One of four ranks: a product of 300 us, and four all-reduces of one size after it, of which one may be longer."""
+    trace, at = TraceBuilder(distributed=distributed_info(0, 4)), 0
+    for number in range(3):
+        length = 350 + first + 3 * others
+        trace.step(number, at, length)
+        trace.launch_kernel("ampere_sgemm_128x64_nn", at + 20, 300, at=at + 1, call_dur=2)
+        for call in range(4):
+            start = at + 320 + (first + (call - 1) * others if call else 0)
+            trace.collective("all_reduce", start, others if call else first, at=at + 4 + call, host_dur=1, nelems=9)
+        at += length
+    return trace
+
+
+@pytest.mark.parametrize(
+    ("first", "others", "begin"),
+    [
+        (200, 10, "Waiting for another rank in `all_reduce`: 230 of the 580 us of each step. Calls of equal size take"),
+        (199, 10, "Limited by GPU compute"),
+        (100, 5, "Limited by GPU compute"),
+    ],
+)
+def test_one_call_that_takes_far_longer_than_equal_ones_waits_for_a_rank(first: int, others: int, begin: str) -> None:
+    assert said(reducing(first=first, others=others)).startswith(begin)
+
+
 @pytest.mark.parametrize(("host_us", "kernel_us"), [(200, 500), (500, 200)])
 def test_communication_is_as_long_as_the_shares_say(host_us: int, kernel_us: int) -> None:
     """While the host is in a collective the GPU is idle; it communicates only while a kernel of it runs."""
@@ -590,7 +628,7 @@ def test_gaps_between_the_kernels_of_a_graph_are_the_devices() -> None:
         kernels = [("gemv_kernel", start + 20 + 4 * i, 3, {}) for i in range(245)]
         trace.graph_launch(start + 5, 10, kernels)
     (found,) = report(trace).headlines
-    assert found.bound == "gpu-compute"
+    assert found.bound == "gpu-memory"
 
 
 TEXTS = [text for unit in (headlines, printed, typical) for text in texts_of(vars(unit).values())]

@@ -292,6 +292,11 @@ def is_product_of_a_row(kernel: Generated) -> bool:
     return kernel.kind == "reduction" and not _PRODUCTS.isdisjoint(kernel.operators)
 
 
+def reads_a_matrix_once(name: str) -> bool:
+    """Whether a kernel multiplies a matrix by one vector or a few: of each number that it reads it makes few sums."""
+    return _OF_VECTORS.search(name) is not None
+
+
 def _class_of_template(operators: tuple[str, ...]) -> KernelClass:
     text = " ".join(operators)
     if "attention" in text:
@@ -307,6 +312,8 @@ def _normalizes(operators: tuple[str, ...]) -> bool:
     return named or {"mean", "rsqrt"}.issubset(operators)
 
 
+_OF_VECTORS = re.compile(r"gemv|tinygemm_|mul_mat_vec|gemm_4bit_inference")
+"""Of BLAS libraries, PyTorch (weights of 4 or 8 bits), llama.cpp and bitsandbytes."""
 _TABLE = FirstMatch(PATTERNS)
 
 

@@ -127,13 +127,13 @@ def _with_advice(facts: Facts, draft: Draft, owner: step_idle.GapOwner | None, *
         draft = replace(draft, change=None, severity="high" if draft.evidence[0].observed >= _MUCH else "medium")
         return replace(draft, summary=summary, confidence="C", advice=advice, code="")
     is_unnamed = owner is None or owner.role is None
-    of_results = is_silent and is_unnamed and not program.may_train(facts)
+    between = _PYTHON_GAP.text("advice-inputs" if program.reads_only_values(facts) else "advice-results")
     collects_garbage = owner is not None and owner.role == "garbage-collection"
     return replace(
         draft,
         summary=_PYTHON_GAP.text("summary-silent") if is_silent else None,
         confidence="C" if owner is None or owner.kind in ("operator", "call", "autograd") else None,
-        advice=_PYTHON_GAP.text("advice-results") if of_results else _advice(owner),
+        advice=between if is_silent and is_unnamed and not program.may_train(facts) else _advice(owner),
         code=_CODE_GC if collects_garbage else "",
     )
 

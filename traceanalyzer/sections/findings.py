@@ -152,7 +152,7 @@ _NEXT_GRAPHS = Text(
 _NEXT_DIFF = Text(
     "findings-next-diff", "Compare it with a trace of another version of the program: {command}.", "command is code"
 )
-_ONE_RANK = "detail-one-rank"
+_OF_ONE_RANK = frozenset({"detail-one-rank", "detail-equal-calls"})
 """Id of the qualifier of a headline that only all ranks can answer."""
 _WORTH_SAYING = 0.01
 """Share of a step by which all fixes make it shorter before that is said (own choice: less is noise)."""
@@ -400,7 +400,7 @@ def silence(report: Report) -> Iterator[Message]:
 def _next(report: Report) -> Iterator[Message]:
     """What to do next with a trace without findings; at least one thing."""
     found = [*trust.remedies(report)]
-    if any(headline.qualifier is not None and headline.qualifier.id == _ONE_RANK for headline in report.headlines):
+    if any(headline.qualifier is not None and headline.qualifier.id in _OF_ONE_RANK for headline in report.headlines):
         found.insert(0, _NEXT_RANKS(command="traceanalyzer ranks FOLDER"))
     if any(headline.bound == "capture" for headline in report.headlines):
         found.insert(0, _NEXT_GRAPHS(command=f"traceanalyzer report TRACE --graph-capture {report.source.name}"))

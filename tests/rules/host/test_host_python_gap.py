@@ -134,6 +134,18 @@ def test_gaps_without_any_open_call_are_said_to_be_python() -> None:
     assert "most likely Python" not in shown.summary.text
 
 
+@pytest.mark.parametrize(("nbytes", "told"), [(4, "no results are converted"), (4096, "convert those of many inputs")])
+def test_a_program_that_only_reads_values_converts_no_results(nbytes: int, told: str) -> None:
+    def step(host: Host, stream: Stream, number: int) -> None:
+        for _ in range(20):
+            compute(host, stream, 100)
+        host.copy("DtoH", nbytes, stream, dur=2, wait=True)
+        host.work(2000)
+
+    (finding,) = findings(looping(step), RULE)
+    assert told in finding.advice.text
+
+
 def test_the_function_is_named_and_its_gap_is_worth_the_idle_time() -> None:
     (finding,) = findings(fires_without_stacks(), RULE)
     assert finding.saving is not None

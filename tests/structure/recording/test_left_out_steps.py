@@ -124,6 +124,12 @@ def test_collectives_that_take_longer_explain_a_step() -> None:
     assert reasons(communicating(30, 30, 130, 30, 30, operators=(0, 0, 5, 0, 0)))[2] == "other-phase"
 
 
+def test_collectives_that_take_longer_in_steps_that_vary_by_them_are_no_exception() -> None:
+    """A step of 110 us, others of 92 to 128: what is up to twice as far away is what waits for ranks take."""
+    assert reasons(communicating(40, 22, 76, 40, 58)) == [None] * 5
+    assert reasons(communicating(40, 22, 77, 40, 58)) == [None, None, "communication", None, None]
+
+
 @pytest.mark.parametrize(("reduce", "reason"), [(3_000, "communication"), (100, "unknown")])
 def test_collectives_of_the_cpu_that_take_longer_explain_a_step(reduce: int, reason: str) -> None:
     loop = GlooTraining()
@@ -134,12 +140,12 @@ def test_collectives_of_the_cpu_that_take_longer_explain_a_step(reduce: int, rea
     assert reasons(loop.finish()) == [None, None, reason, None, None]
 
 
-def waiting(number: int, *at: int) -> TraceBuilder:
-    """Steps of 100 us, of which those at some positions wait for 100 us more for the loader."""
-    lengths = [200 if position in at else 100 for position in range(number)]
-    trace = steps(*lengths)
+def waiting(number: int, *at: int, first: int = 100) -> TraceBuilder:
+    """Steps of 100 us, of which those at some positions wait for 100 us more for the loader, or step 0 for `first`."""
+    waits = [(first if position == 0 else 100) if position in at else 0 for position in range(number)]
+    trace = steps(*(100 + wait for wait in waits))
     for position in at:
-        trace.annotation(LOADER, sum(lengths[:position]) + 10, 100)
+        trace.annotation(LOADER, 100 * position + sum(waits[:position]) + 10, waits[position])
     return trace
 
 
@@ -151,8 +157,10 @@ def test_one_wait_for_the_loader_is_a_one_off(position: int) -> None:
 def test_waits_for_the_loader_that_come_again_are_the_programs_usual_work() -> None:
     """Slow workers deliver in bursts: the median step waits for nothing, and the run waits all the time."""
     trace = waiting(9, 0, 4, 8)
-    assert reasons(trace) == ["loader", *[None] * 8]
-    assert recorded(trace).typical_step_ns == (6 * 100 + 2 * 200) * US / 8
+    assert reasons(trace) == [None] * 9, "the first step waits no longer than the others"
+    assert recorded(trace).typical_step_ns == (6 * 100 + 3 * 200) * US / 9
+    assert reasons(waiting(9, 0, 4, 8, first=140)) == [None] * 9, "a fifth longer"
+    assert reasons(waiting(9, 0, 4, 8, first=141)) == ["loader", *[None] * 8], "the workers start in it"
 
 
 def test_a_first_step_with_work_from_before_is_left_out() -> None:

@@ -100,3 +100,23 @@ def test_a_device_that_works_after_all_was_called_trains() -> None:
     found = recorded(trace)
     assert found.workload == "training"
     assert "passes-without-training" not in {evidence.kind for evidence in found.evidence}
+
+
+@pytest.mark.parametrize(
+    ("between", "found_by", "starts"), [(5, "rollout", [0, 305, 610]), (40, "update", [100, 440, 780])]
+)
+def test_marks_that_take_turns_without_anything_between_are_one_iteration(
+    between: int, found_by: str, starts: list[int]
+) -> None:
+    """A rollout, and then updates on what it collected; the longer mark alone is the step where other code follows."""
+    trace, at = TraceBuilder(), 0
+    for _ in range(3):
+        trace.annotation("rollout", at, 100)
+        trace.op("aten::mm", at + 10, 20)
+        trace.annotation("update", at + 100, 200)
+        for update in (0, 100):
+            trace.op("aten::mm", at + 110 + update, 60)
+            trace.annotation("Optimizer.step#Adam.step", at + 180 + update, 20)
+        at += 300 + between
+    found = steps(trace)
+    assert (found.found_by, (found.start_ns // 1000).tolist()) == (found_by, starts)

@@ -24,7 +24,7 @@ from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.events import Occurrences, event_set
 from traceanalyzer.structure.recorded_collectives import described_by, kernels_of_collectives, times_of
 from traceanalyzer.structure.recording.frameworks import flat_bytes
-from traceanalyzer.structure.sums import count_by, group, least_by, most_by, sum_by
+from traceanalyzer.structure.sums import group, rows_by
 from traceanalyzer.trace.distinct import ascending, distinct
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.model import Collective
@@ -67,6 +67,8 @@ class CollectiveRow(DescribedCollective, frozen=True):
     """Bus bandwidth in 10^9 bytes per second: the algorithm bandwidth times 2(n-1)/n (all_reduce), (n-1)/n (all_gather,
     reduce_scatter, all_to_all, gather, scatter) or 1, for n ranks; null if the size, or a number of ranks that is
     needed, is unknown."""
+    median_ns: float | None = None
+    """Median duration of a kernel in ns; null for several ranks together, and in reports of old versions."""
 
 
 class Overlap(msgspec.Struct, frozen=True):
@@ -175,13 +177,10 @@ def collectives_at(context: Context, rows: tuple[CollectiveRow, ...]) -> Iterato
 def _rows(context: Context) -> tuple[CollectiveRow, ...]:
     kernels = np.flatnonzero(context.cached(kernels_of_collectives))
     kinds, groups = _kinds(context, kernels)
-    duration = context.trace.device.dur_ns[kernels]
-    count = len(kinds)
-    sums = [of(groups, duration, count) for of in (sum_by, least_by, most_by)]
-    joined: dict[DescribedCollective, list[list[int]]] = {}
-    for kind, figures in zip(kinds, np.column_stack((count_by(groups, count), *sums)).tolist(), strict=True):
-        joined.setdefault(kind, []).append(figures)
-    return tuple(sorted((_row(kind, figures) for kind, figures in joined.items()), key=_order))
+    joined: dict[DescribedCollective, int] = {}
+    numbers = np.array([joined.setdefault(kind, len(joined)) for kind in kinds], np.int64)
+    duration, own = context.trace.device.dur_ns[kernels], rows_by(numbers[groups])
+    return tuple(sorted((_row(kind, duration[own(number)]) for kind, number in joined.items()), key=_order))
 
 
 def _kinds(context: Context, kernels: I64) -> tuple[list[DescribedCollective], I64]:
@@ -205,11 +204,9 @@ def _described(facts: Collective, host: str, kernel: str) -> DescribedCollective
     return DescribedCollective(what, facts.group or None, facts.group_size, facts.dtype or None, size)
 
 
-def _row(kind: DescribedCollective, figures: list[list[int]]) -> CollectiveRow:
-    """A row of the sums of some calls, durations, shortest and longest durations."""
-    counts, durations, shortest, longest = map(list[int], zip(*figures, strict=True))
-    calls = sum(counts)
-    total = sum(durations)
+def _row(kind: DescribedCollective, durations: I64) -> CollectiveRow:
+    """A row of calls of one kind, by their durations."""
+    calls, total = len(durations), int(durations.sum())
     rate = kind.message_bytes * calls / total if kind.message_bytes is not None and total else None
     factor = bus_factor(kind.operation, kind.group_size)
     return CollectiveRow(
@@ -217,10 +214,11 @@ def _row(kind: DescribedCollective, figures: list[list[int]]) -> CollectiveRow:
         calls=calls,
         total_ns=total,
         mean_ns=total / calls,
-        min_ns=min(shortest),
-        max_ns=max(longest),
+        min_ns=int(durations.min()),
+        max_ns=int(durations.max()),
         algorithm_gb_per_s=rate,  # bytes per ns are 10^9 per second
         bus_gb_per_s=None if rate is None or factor is None else rate * factor,
+        median_ns=float(np.median(durations)),
     )
 
 

@@ -32,7 +32,8 @@ _LONGEST = 100
 _NAMED_ROW = 0.1
 """Share of the step from which on a row of a table is named (own choice)."""
 _MOST_ROWS = 3
-_ANONYMOUS = frozenset({"<module>", "main", "__main__"})
+ANONYMOUS = frozenset({"<module>", "main", "__main__"})
+"""Names of functions that say nothing about their purpose."""
 _PIPELINE = "transformers/pipelines/"
 """Folder of the library whose pipelines create their own loaders."""
 INPUT_ROLES = host_roles.INPUTS
@@ -254,7 +255,7 @@ def loads_in_pipeline(facts: Facts) -> bool:
 
 def _tells(owners: HostOwners, row: HostOwner) -> bool:
     """Whether the name of an owner shows where in the program the time goes."""
-    if row.kind in _LEAVES or row.name in _ANONYMOUS or not row.idle_ns:
+    if row.kind in _LEAVES or row.name in ANONYMOUS or not row.idle_ns:
         return False
     is_whole = bool(owners.device_ns) and (row.device_ns or 0) >= _WHOLE * (owners.device_ns or 0)
     return not is_whole or (row.idle_self_ns or 0) >= _MOST * row.idle_ns

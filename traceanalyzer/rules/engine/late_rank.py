@@ -1,6 +1,7 @@
 """The ranks that others wait for, and their cost, for a finding and for the headline of a run of several ranks.
 
-The trace of one rank cannot show how long it waits for others.
+The trace of one rank cannot show which ranks it waits for; that it waits it can: then one call takes far longer than
+others of equal size.
 """
 
 from __future__ import annotations
@@ -10,15 +11,17 @@ from math import fsum
 import msgspec
 from msgspec.structs import replace
 
+from traceanalyzer.analyzers.communication import Communication
 from traceanalyzer.analyzers.ranks.model import Excess, RankRow, Ranks, Straggler
 from traceanalyzer.analyzers.ranks.stragglers import Stragglers
 from traceanalyzer.report import units
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.rules.engine.change import Interval
 from traceanalyzer.rules.engine.facts import Facts
-from traceanalyzer.rules.engine.headlines.step_bound import StepBound
+from traceanalyzer.rules.engine.headlines.step_bound import StepBound, unit
 from traceanalyzer.simulation import variation
-from traceanalyzer.structure.typical import mean
+from traceanalyzer.structure.recording import Recording
+from traceanalyzer.structure.typical import mean, rows_of
 
 _MOST_STEPS = 0.75
 _MOST_WAITING = 0.5
@@ -46,6 +49,25 @@ _LEADS = 0.2
 _LEADS_BESIDE = 0.5
 """Least part of what seems to bound them, then (own choice: the late rank's own work is in that as well)."""
 
+_LATE_CALL = 20
+"""So many times as long as the median one of equal size, a call waits (own choice: contention makes few times)."""
+_WAITS_HERE = 0.25
+"""Least share of a step in which nothing but such waiting happens, that bounds one rank (own choice)."""
+_OF_DEVICE = ("gpu", "communication")
+"""How bounds begin of which a step's waiting for ranks is a part."""
+_PAIRS = frozenset({"send", "recv", "send_recv", "barrier", None})
+"""Operations whose waiting is how the program runs, such as that of a stage of a pipeline, and unknown ones."""
+
+_WAITS_FOR_RANK = Text(
+    "headline-waits-for-rank",
+    "Waiting for another rank in {operation}: {part:part} of {unit}.",
+    note="operation is code: all_reduce; part reads: 35 of the 152 ms; unit is in the genitive: each step",
+)
+_EQUAL_CALLS = Text(
+    "detail-equal-calls",
+    "Calls of equal size take {usual:ns} in the median, the longest {longest:ns}: bandwidth is not the limit.",
+    note="calls of a collective such as all_reduce",
+)
 _LATE_RANK = Text("headline-late-rank-3", "Rank {rank} makes the others wait {part:part} of each step.")
 _LATE_RANK_COSTS = Text(
     "headline-late-rank-costs-3",
@@ -132,6 +154,32 @@ def of_ranks(facts: Facts, found: StepBound, communication_ns: float) -> StepBou
         return found.qualified(_WAITS_UNKNOWN if found.bound == "communication" else _MISSING, ranks=missing(ranks))
     told = _with_late(facts, ranks, ranks.mean_step_ns, found, communication_ns)
     return told.qualified(_MISSING, ranks=missing(ranks)) if ranks.missing else told
+
+
+def of_one(facts: Facts, found: StepBound, communication_ns: float) -> StepBound | None:
+    """The headline of one rank some of whose calls take far longer than equal ones: it waits; None where none does.
+
+    Args:
+        facts: Facts of the trace.
+        found: Its headline without that.
+        communication_ns: Time per step in which its device only communicates.
+    """
+    recording, collectives = facts.find("recording", Recording), facts.find("communication", Communication)
+    is_worth = communication_ns >= _WAITS_HERE * facts.step_ns > 0
+    if recording is None or collectives is None or not is_worth or not found.bound.startswith(_OF_DEVICE):
+        return None
+    waited = [
+        (row.total_ns - row.calls * row.median_ns, row)
+        for row in rows_of(collectives)
+        if row.median_ns and row.max_ns >= _LATE_CALL * row.median_ns and row.operation not in _PAIRS
+    ]
+    most, row = max(waited, key=lambda each: each[0], default=(0.0, None))
+    if row is None or facts.in_collectives(most) < _MOST_WAITING * communication_ns:
+        return None
+    part = communication_ns, facts.step_ns
+    message = _WAITS_FOR_RANK(operation=f"`{row.operation}`", part=part, unit=unit(recording))
+    said = StepBound("communication", message, communication_ns / facts.step_ns, details=found.details)
+    return said.qualified(_EQUAL_CALLS, usual=row.median_ns, longest=row.max_ns)
 
 
 def _with_late(facts: Facts, ranks: Ranks, step: float, found: StepBound, communication_ns: float) -> StepBound:

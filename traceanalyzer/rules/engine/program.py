@@ -7,6 +7,7 @@ from math import prod
 
 from traceanalyzer.analyzers.communication import Communication
 from traceanalyzer.analyzers.compilation import CompiledCode
+from traceanalyzer.analyzers.copies import Copies
 from traceanalyzer.analyzers.idle.step_idle import DeviceInSteps
 from traceanalyzer.analyzers.kernels.stretched_kernels import StretchedKernels
 from traceanalyzer.analyzers.launches import LaunchFigures
@@ -26,6 +27,8 @@ from traceanalyzer.structure.recording.workload import COLD_SHARE, PASSES_ALONE
 
 _VERSION = re.compile(r"(<?)(\d{1,3})\.(\d{1,3})")
 _COLLECTION = re.compile(r"<built-in function collect>|^gc(\.py)?\b|\bgarbage.?collect", re.IGNORECASE)
+_VALUES = 64
+"""Bytes of a copy up to which it reads single values (own choice: eight numbers of the longest type)."""
 _SCALER = "aten::_amp_foreach_non_finite_check_and_unscale_"
 _SCHEDULERS = frozenset({"megatron", "deepspeed", "torchtitan"})
 """Frameworks that run the stages of a pipeline in a schedule of their own settings."""
@@ -326,3 +329,10 @@ def loops_over_experts(facts: Facts) -> bool:
     experts = sum(last * calls for (*tokens, last), calls in chosen if last in _EXPERTS and prod(tokens) > 1)
     sized = sum(row.calls for row in if_known(lambda: facts.operators) if row.name == "aten::nonzero")
     return sized >= _MOST_EXPERTS * experts > 0
+
+
+def reads_only_values(facts: Facts) -> bool:
+    """Whether the program copies something from its device, and nothing larger than a few values."""
+    copies = facts.find("copies", Copies)
+    read = [row for row in (copies.rows if copies else ()) if row.kind == "DtoH"]
+    return bool(read) and all(row.bytes is not None and row.bytes <= _VALUES * row.calls for row in read)

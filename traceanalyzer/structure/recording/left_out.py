@@ -48,6 +48,9 @@ _OFTEN, _OFTEN_SHARE = 3, 1 / 3
 """So many steps, and more than this share, that differ for no known reason are how the program runs (own choice)."""
 _FAR = 5
 """So many times as long as the median one, a few steps are stalls even where steps vary (own choice)."""
+_STRAYS = 2
+"""So many times as far from the median as steps that count, one with longer collectives is still one of them: the waits
+for other ranks vary, by a fifth each way (own choice)."""
 _EDGE = 0.05
 """Share of a step that earlier work or the end of the recording must take (own choice: more than steps vary by)."""
 _CUT, _BARELY_BEGUN = 0.5, 0.1
@@ -157,9 +160,9 @@ def _of_outliers(context: Context, steps: Steps, outliers: Sequence[int]) -> lis
     """For every step the reason why it is unlike the median one; None for those that are not."""
     reasons: list[str | None] = [None] * len(steps)
     duration = steps.end_ns - steps.start_ns
-    median = float(np.median(duration))
-    one_off = _one_off(context, steps)
+    median, one_off = float(np.median(duration)), _one_off(context, steps)
     calls = _operators(context, steps)
+    strays = _STRAYS * float(np.abs(np.delete(duration, outliers) - median).max(initial=0.0))
     for step in outliers:
         excess = float(duration[step]) - median
         reason = next((reason for reason, times in one_off if _explains(times, excess, step)), UNKNOWN)
@@ -167,13 +170,24 @@ def _of_outliers(context: Context, steps: Steps, outliers: Sequence[int]) -> lis
             reason = OTHER_PHASE
         elif reason == UNKNOWN and _explains(_communication(context, steps), excess, step):
             reason = COMMUNICATION
-        reasons[step] = reason
-    if reasons[1:].count(LOADER) > 1:  # workers start once in an epoch, but ones that are too slow deliver in bursts
-        starts_workers = {0, *_with_new_epochs(context, steps)}
-        for step in outliers:
-            if reasons[step] == LOADER and step not in starts_workers:
-                reasons[step] = None
-    return reasons
+        reasons[step] = None if reason == COMMUNICATION and excess <= strays else reason
+    bursts = _bursts(context, steps, reasons)
+    return [None if step in bursts else reason for step, reason in enumerate(reasons)]
+
+
+def _bursts(context: Context, steps: Steps, reasons: Sequence[str | None]) -> set[int]:
+    """The steps whose waits for the loader are how the program runs: workers that are too slow deliver in bursts.
+
+    Workers start once in an epoch; but a first step that waits no longer than later ones shows no more than these.
+    """
+    late = [step for step, reason in enumerate(reasons) if reason == LOADER]
+    if len(late) - (reasons[0] == LOADER) < 2:
+        return set()
+    starting = {0, *_with_new_epochs(context, steps)}
+    bursts = [step for step in late if step not in starting]
+    duration = steps.end_ns - steps.start_ns
+    is_one = bool(bursts) and duration[0] <= (1 + _OUTLIER) * duration[bursts].max()
+    return {*bursts, *([0] if is_one else [])}
 
 
 def of_phases(reasons: Sequence[str | None], phases: Sequence[str | None]) -> tuple[str | None, ...]:

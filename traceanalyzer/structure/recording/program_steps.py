@@ -259,9 +259,15 @@ def _repeated_annotation(context: Context) -> Steps | None:
             longest = time, outer
     if longest is None:
         return None
-    _, outer = longest
-    names = tuple(map(str, range(len(outer))))
-    return _of_marks(context, outer, names, trace.names[int(trace.host.name[outer[0]])])
+    return _by_annotation(context, longest[1])
+
+
+def _by_annotation(context: Context, outer: I64) -> Steps:
+    """Steps by marks that do not overlap, or by those that begin turns of which these are a part."""
+    host, turns = context.trace.host, step_signs.turns_around(context, outer)
+    name = context.trace.names[int(host.name[turns[0]])]
+    found = None if turns is outer else _from_starts(context, host.start_ns[turns], int(host.end_ns.max()), name)
+    return found if found is not None else _of_marks(context, outer, tuple(map(str, range(len(outer)))), name)
 
 
 def _repeated(names: I32) -> Iterator[I64]:

@@ -44,6 +44,8 @@ _MOST_OPTIMIZERS = 4
 """Greatest number of optimizers in turn that is recognized (own choice: losses of every eighth step are no turn)."""
 _CALLED = 0.5
 """Least share of the time from the first pass on in which its modules are called (own choice)."""
+_NOTHING = 0.02
+"""Share of the time of marks that take turns up to which nothing is between them (own choice: some lines of Python)."""
 _ITERATES = 0.6
 """Least share of the recording in calls of a function that the program iterates (own choice: the rest is waiting)."""
 _EXAMINED = 1000
@@ -116,15 +118,35 @@ def turns(context: Context, thread: int) -> I64:
 
     Only of programs that neither train nor load data, whose marks follow something else; none where there are no turns.
     """
-    host, kind = context.trace.host, context.kind
+    kind = context.kind
     is_other = (kind == NodeKind.OPTIMIZER) | (kind == NodeKind.DATALOADER)
+    is_plain = not is_other.any() and not context.cached(evaluations).any()
+    rows, size = _in_turn(context, thread) if is_plain else (np.empty(0, np.int64), 0)
+    return rows[::size] if size and _fill(context, rows) else rows[:0]
+
+
+def turns_around(context: Context, marks: I64) -> I64:
+    """The marks that begin turns of which some marks are a part, with nothing between them; else these marks.
+
+    A program that collects data and then trains on it marks both, and its iteration is the pair of them.
+    """
+    host = context.trace.host
+    rows, size = _in_turn(context, int(host.thread[marks[0]]))
+    if not size or not np.isin(marks, rows).all():
+        return marks
+    between = int(np.maximum(host.start_ns[rows[1:]] - host.end_ns[rows[:-1]], 0).sum())
+    span = int(host.end_ns[rows[-1]] - host.start_ns[rows[0]])
+    return rows[::size] if between <= _NOTHING * span else marks
+
+
+def _in_turn(context: Context, thread: int) -> tuple[I64, int]:
+    """The outermost marks of a thread, and after how many of them, all of other names, they begin anew; else 0."""
+    host, kind = context.trace.host, context.kind
     plain = (host.category == Category.ANNOTATION) & (kind == NodeKind.NONE)
     rows = outermost(context, np.flatnonzero(plain & (host.thread == thread)))
     names = ranked(host.name[rows])[1]
-    is_plain = len(rows) > 0 and not is_other.any() and not context.cached(evaluations).any()
-    size = period(names) if is_plain else 0
-    is_turn = 1 < size == len(distinct(names))
-    return rows[::size] if is_turn and _fill(context, rows) else rows[:0]
+    size = period(names) if len(rows) else 0
+    return rows, size if 1 < size == len(distinct(names)) else 0
 
 
 def _fill(context: Context, rows: I64) -> bool:

@@ -288,10 +288,13 @@ def _with_waiting(facts: Facts, found: StepBound) -> StepBound:
     """Add how much of the communication is waiting for other ranks, or that a single rank cannot show it."""
     alone = facts.summary is not None and facts.summary.world_size == 1
     alone = alone or program.is_one_process_of_several_gpus(facts)
-    if found.bound == "communication" and not alone and facts.find("ranks", Ranks) is None:
-        return found.qualified(_ONE_RANK)
     own = facts.step_resources
-    return late_rank.of_ranks(facts, found, (own.exposed_communication_ns or 0.0) if own else 0.0)
+    exposed = (own.exposed_communication_ns or 0.0) if own else 0.0
+    if alone or facts.find("ranks", Ranks) is not None:
+        return late_rank.of_ranks(facts, found, exposed)
+    if (waits := late_rank.of_one(facts, found, exposed)) is not None:
+        return waits
+    return found.qualified(_ONE_RANK) if found.bound == "communication" else found
 
 
 def _qualified(facts: Facts, found: StepBound) -> StepBound:

@@ -14,6 +14,7 @@ from traceanalyzer.knowledge.kernel_classes import (
     is_product_of_a_row,
     kernel_class,
     operator_class,
+    reads_a_matrix_once,
 )
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.rules.engine import program
@@ -30,8 +31,9 @@ UNNAMED = "gpu"
 """The result if the names of the kernels do not decide what bounds a busy device."""
 _WORTH_SECOND = 0.1
 """Least share of the time of what computes from which on a second class is named (own choice)."""
+GEMM = Text("headline-work-gemm", "matrix multiplications", note="after: mostly")
 _WORK = {
-    "gemm": Text("headline-work-gemm", "matrix multiplications", note="after: mostly"),
+    "gemm": GEMM,
     "convolution": Text("headline-work-convolution", "convolutions", note="after: mostly"),
     "attention": Text("headline-work-attention", "attention", note="after: mostly"),
 }
@@ -53,8 +55,7 @@ _MOVING_WORK = {
     "embedding": Text("headline-work-embedding", "embeddings", note="after: mostly"),
     "pooling": Text("headline-work-pooling", "pooling", note="after: mostly"),
 }
-
-
+WEIGHTS = Text("headline-work-weights", "reading weights in matrix multiplications", note="after: mostly")
 _KINDS = {
     **_WORK,
     **_OTHER_WORK,
@@ -195,6 +196,12 @@ def has_few_rows(facts: Facts) -> bool:
     made = ((generated(row.name), row.total_ns) for row in if_known(lambda: facts.kernels))
     few += sum(ns for kernel, ns in made if kernel is not None and is_product_of_a_row(kernel))
     return few > MOST * work_times(times)[0]
+
+
+def reads_weights(facts: Facts) -> bool:
+    """Whether most of what computes multiplies matrices by single vectors, by the names of the kernels."""
+    own = sum(row.total_ns for row in if_known(lambda: facts.kernels) if reads_a_matrix_once(row.name))
+    return own > MOST * work_times(_by_class(facts)[0])[0]
 
 
 def with_shares(facts: Facts, found: StepBound) -> StepBound:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
+from itertools import chain
 from math import fsum
 from typing import Any
 
@@ -16,10 +18,11 @@ from traceanalyzer.analyzers.optimizer import Optimizers
 from traceanalyzer.analyzers.tables.kinds import RowKind
 from traceanalyzer.analyzers.tables.printed_times import is_waiting
 from traceanalyzer.knowledge import marks
+from traceanalyzer.knowledge.kernel_classes import KernelClass, operator_class
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.rules.engine import host_owners
 from traceanalyzer.rules.engine.facts import Facts, if_known
-from traceanalyzer.rules.engine.headlines.kind_of_work import MOST, longest_of_operators
+from traceanalyzer.rules.engine.headlines.kind_of_work import GEMM, MOST, longest_of_operators
 from traceanalyzer.rules.engine.headlines.step_bound import StepBound, first_short
 from traceanalyzer.rules.engine.headlines.typical import WORTH, WORTH_BESIDE
 from traceanalyzer.simulation.critical_path import CriticalPath
@@ -39,6 +42,8 @@ _MOSTLY_PAUSES = 0.8
 _TINY_NS, _LEAST_CALLS, _DOMINATES = 18_000, 100, 0.25
 """Operators are tiny if at least so many follow one another this quickly, and none of them takes this share of a step
 by itself (own choice: a call costs some microseconds in PyTorch, in Python and in the profiler, on any inputs)."""
+_ONE_PART = 0.9
+"""Share of a step from which on a part of the program is all of it, and its name shows nothing (own choice)."""
 _PAUSED = 0.5
 """Least share of a step without its long pauses that its tiny operators are the limit (own choice)."""
 _ROUNDED = 1.01
@@ -47,6 +52,11 @@ _MUCH_OUTSIDE = 0.3
 """Share of a step that is in no operator from which on that is not told as time of operators (own choice)."""
 _LONG_CALL_NS = 40_000
 """A call that takes longer by itself computes, rather than being called (own choice: several times a tiny one)."""
+_OF_CLASSES = frozenset({"aten::_log_softmax", "aten::nll_loss_forward", "aten::_ctc_loss", "aten::cross_entropy_loss"})
+"""Operators of a loss whose first input has a number for each class; softmax may be one of an attention."""
+_MANY_CLASSES, _NEARLY_ALL = 1000, 0.9
+"""Classes from which on, and share of the time of matrix multiplications with which, an output layer is named (own
+choice)."""
 _NO_CODE = frozenset({"communication", "asleep"})
 """Resources whose time on the path may be in no operator, but is no code of the program."""
 HOST = Text(
@@ -58,6 +68,12 @@ _MANY = Text(
     "headline-cpu-many-operators-2",
     "Limited by the CPU: it calls {calls:number} tiny operators for {part:part} of {unit}, one every {each:ns}.",
     note="unit is in the genitive: each step",
+)
+_MANY_IN = Text(
+    "headline-cpu-many-operators-in",
+    "Limited by the CPU, mostly in {name}: {calls:number} tiny operators for {part:part} of {unit}, one every "
+    "{each:ns}.",
+    note="unit is in the genitive: each step; name is a function or mark of the program",
 )
 _CALLS_COST = Text(
     "detail-cpu-calls-cost",
@@ -83,6 +99,11 @@ _MOST_OF_KIND = Text(
     "headline-cpu-most-of-kind",
     "Limited by the CPU for {part:part} of {unit}, most of all {work} ({time:ns}).",
     note="unit is in the genitive: each step; work: matrix multiplications",
+)
+_OUTPUT_LAYER = Text(
+    "headline-work-output-layer",
+    "the output layer of {classes:number} classes",
+    note="after: most of all; part of a model; it multiplies matrices",
 )
 _AND_COMMUNICATION = Text(
     "headline-cpu-and-communication",
@@ -210,9 +231,24 @@ def _of_kind(
     work, time = found[0], min(found[1], facts.step_ns)
     if time < max(WORTH * facts.step_ns, *(ns for _, ns in own), 0.0):
         return None
+    if work.id == GEMM.id:
+        work, time = _output_layer(facts) or (work, time)
     if time >= MOST * facts.step_ns:
         return OF_KIND(work=work, part=(time, facts.step_ns), unit=said["unit"])
     return _MOST_OF_KIND(**said, work=work, time=time)
+
+
+def _output_layer(facts: Facts) -> tuple[Message, float] | None:
+    """An output layer that takes nearly all time of matrix multiplications, and its ns per step; None without one."""
+    rows = [(row, shapes) for row in if_known(lambda: facts.shaped) if (shapes := row.inputs.tensors)]
+    classes = {shapes[0][-1] for row, shapes in rows if row.name in _OF_CLASSES and shapes[0]}
+    times: Counter[int] = Counter()
+    for row, shapes in rows:
+        if operator_class(row.name) is KernelClass.GEMM:
+            times.update(dict.fromkeys(classes.intersection(chain.from_iterable(shapes)), row.host_self_ns))
+            times[0] += row.host_self_ns
+    large = [size for size in classes if size >= _MANY_CLASSES and times[size] >= _NEARLY_ALL * times[0] > 0]
+    return (_OUTPUT_LAYER(classes=max(large)), facts.per_step(times[max(large)])) if large else None
 
 
 def _with_owners(path: CriticalPath, own: list[tuple[str, float]], found: StepBound) -> StepBound:
@@ -243,6 +279,13 @@ def _parts(path: CriticalPath) -> list[tuple[str, float]]:
     if fsum(time for _, time in own) < MOST * path.step_ns:
         return []
     return [(name, time) for name, time in own if time >= WORTH_BESIDE * path.step_ns][:_SHOWN]
+
+
+def _one_part(path: CriticalPath) -> str | None:
+    """The mark or function of the program that takes most of a step by itself, if it is not all of the program."""
+    own = [row for row in path.owners if row.name not in host_owners.ANONYMOUS and row.kind in _PARTS]
+    most = (row for row in own if MOST * path.step_ns <= row.ns_per_step < _ONE_PART * path.step_ns)
+    return next((row.name for row in most), None)
 
 
 def _parts_for(facts: Facts, path: CriticalPath | None, own: list[tuple[str, float]]) -> list[tuple[str, float]]:
@@ -277,12 +320,19 @@ def _with_calls(facts: Facts, path: CriticalPath, found: StepBound, said: Mappin
     if time < _PAUSED * facts.step_ns:
         return found
     if found.message.id == HOST.id:
-        outside = fsum(row.ns_per_step for row in path.operators if not row.operator)
-        outside = outside if outside >= _MUCH_OUTSIDE * facts.step_ns else 0.0
-        part = max(0.0, facts.step_ns - outside)
-        told = dict(said) | ({"part": (part, facts.step_ns)} if outside else {})
-        found = replace(found, message=_MANY(**told, calls=round(calls), each=min(time, part) / calls))
+        found = replace(found, message=_many(facts, path, said, time, calls))
     return found.qualified(_CALLS_COST)
+
+
+def _many(facts: Facts, path: CriticalPath, said: Mapping[str, Any], time: float, calls: float) -> Message:
+    """The sentence about calls of tiny operators, which take some time in ns per step, and the part that makes most."""
+    outside = fsum(row.ns_per_step for row in path.operators if not row.operator)
+    outside = outside if outside >= _MUCH_OUTSIDE * facts.step_ns else 0.0
+    part = max(0.0, facts.step_ns - outside)
+    told = dict(said) | ({"part": (part, facts.step_ns)} if outside else {})
+    told |= {"calls": round(calls), "each": min(time, part) / calls}
+    name = _one_part(path)
+    return _MANY_IN(**told, name=f"`{name}`") if name else _MANY(**told)
 
 
 def _long_times(own: list[tuple[int, int]]) -> tuple[int, int]:

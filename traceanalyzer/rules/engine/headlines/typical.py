@@ -22,6 +22,7 @@ from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.rules.engine.headlines.kind_of_work import (
     MOST,
     UNNAMED,
+    WEIGHTS,
     computing_and_moving,
     computing_of,
     gpu_bound,
@@ -29,6 +30,7 @@ from traceanalyzer.rules.engine.headlines.kind_of_work import (
     is_mixed,
     moving_of,
     other_work,
+    reads_weights,
     with_shares,
 )
 from traceanalyzer.rules.engine.headlines.long_calls import with_long_call
@@ -347,6 +349,8 @@ def _of_work(facts: Facts, recording: Recording, compute: float, step: float) ->
     said: dict[str, Any] = {"unit": unit(recording), "part": (compute, step)}
     if bound == "gpu-memory" and is_mixed(facts):
         return StepBound(bound, _MIXED(**said, kinds=computing_and_moving(facts)), share)
+    if bound == "gpu-compute" and reads_weights(facts):
+        return StepBound("gpu-memory", MOVES(**said, work=WEIGHTS()), share)
     if bound == "gpu-compute" and has_few_rows(facts):  # which read weights rather than compute
         return StepBound(bound, _OTHER_GPU(**said, work=computing_of(facts)), share)
     if bound == "gpu-compute":
