@@ -196,8 +196,10 @@ def _blowups(facts: Facts, limits: Limits) -> Drafts:
     """One finding for each size of tensors that are far larger than what they are made of, and summed up again."""
     processor = Processor.of(facts)
     rows = [row for row in facts.shaped if row.calls and processor.self_ns(row) and row.inputs.shapes]
-    roots = _roots(processor, rows, limits)
-    for elements in sorted(roots.keys() & set(map(_reduced, rows)), reverse=True):
+    # What autograd expands or sums up follows from the forward pass: an outer product is the gradient of a matrix.
+    written = [row for row in rows if row.in_backward < row.calls]
+    roots = _roots(processor, written, limits)
+    for elements in sorted(roots.keys() & set(map(_reduced, written)), reverse=True):
         members = [row for row in rows if _belongs(row, elements)]
         members.sort(key=lambda row: (-processor.self_ns(row), row.name, row.shapes or ""))
         work = EventTimes.of(processor, ((row.events, processor.self_ns(row)) for row in members))
