@@ -104,7 +104,7 @@ def _loop(facts: Facts, row: loops.Repeat, limits: Limits) -> Drafts:
     processor = Processor.of(facts)
     per_step = processor.per_step if processor.is_cpu else facts.per_step
     taken = row.host_ns + row.backward_ns
-    removed = per_step(taken * (1 - row.runs / row.turns))
+    removed = per_step(_removable(row, is_cpu=processor.is_cpu) * (1 - row.runs / row.turns))
     if removed <= limits["host_share"] * facts.step_ns:
         return
     operators, turn = ", ".join(row.operators), " ".join(row.operators[: loops.LONGEST])
@@ -129,6 +129,8 @@ def _without_loop(processor: Processor, row: loops.Repeat, removed: float) -> Ho
         least, most = _WITH_GRADIENTS if row.backward_ns else _OF_SMALL
         text = _LOOP.text("basis-calls") if row.backward_ns else _LOOP.text("basis-calls-forward")
         basis = text(least=least, most=most)
+    elif processor.is_cpu and _moves(row):
+        basis = _LOOP.text("basis-moves")(least=_KEPT * _SMALL_NS, most=_SMALL_NS)
     exposed = None
     if row.idle_ns is not None:
         idle = facts.per_step(row.idle_ns * (1 - row.runs / row.turns))
@@ -140,6 +142,20 @@ def _without_loop(processor: Processor, row: loops.Repeat, removed: float) -> Ho
     claims = idle_time.claims(facts, row.exposed)
     shares = (EventSet.operator(row.operators[0]),)
     return HostTime(direct, basis, exposed, claims, within=at, shares=shares, device=ITS_OWN)
+
+
+def _removable(row: loops.Repeat, *, is_cpu: bool) -> int:
+    """Time in ns of a loop that need not be: one call moves as much memory as all turns, and saves only calls."""
+    taken = row.host_ns + row.backward_ns
+    if not is_cpu or not _moves(row):
+        return taken
+    calls = row.turns * len(row.operators) * (2 if row.backward_ns else 1)
+    return min(taken, _SMALL_NS * calls)
+
+
+def _moves(row: loops.Repeat) -> bool:
+    """Whether the operators of a turn compute nothing: they take views of tensors, or copy them."""
+    return loops.MOVING.issuperset(row.operators)
 
 
 def _is_call_bound(row: loops.Repeat, *, is_cpu: bool) -> bool:
