@@ -54,14 +54,10 @@ _MODEL = re.compile(r"^aten::(\w*(mm|matmul|bmm|linear|conv\w*|norm|embedding))$
 """Operators of models, one of which runs in each turn of a loop over images."""
 _TRANSFORM = re.compile(r"^aten::(fft_r?fft|stft|_fft_r2c)$")
 _INVERSE = re.compile(r"^aten::(fft_ih?r?fft\w*|istft|_fft_c2r)$")
-MOVING = frozenset(
-    "aten::" + name
-    for name in (
-        "select slice narrow unbind view reshape transpose permute unsqueeze squeeze t expand as_strided alias detach "
-        "index index_select gather take copy_ clone to contiguous stack repeat flip roll index_copy_ index_put_ scatter_"
-    ).split()
-)
-"""Operators that take views of tensors or copy them, and compute nothing."""
+_VIEWS = "select|slice|narrow|unbind|view|reshape|transpose|permute|unsqueeze|squeeze|t|expand|as_strided|alias|detach"
+_COPIES = "index|index_select|gather|take|copy_|clone|to|contiguous|stack|repeat|flip|roll|index_(copy|put)_|scatter_"
+is_moving = re.compile(rf"aten::({_VIEWS}|{_COPIES})").fullmatch
+"""Matches operators that take views of tensors or copy them, and compute nothing."""
 _SLICES = frozenset({"aten::slice", "aten::select", "aten::narrow", "aten::index", "aten::unbind"})
 _SHOWN = 20
 

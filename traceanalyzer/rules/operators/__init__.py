@@ -155,7 +155,7 @@ def _removable(row: loops.Repeat, *, is_cpu: bool) -> int:
 
 def _moves(row: loops.Repeat) -> bool:
     """Whether the operators of a turn compute nothing: they take views of tensors, or copy them."""
-    return loops.MOVING.issuperset(row.operators)
+    return all(map(loops.is_moving, row.operators))
 
 
 def _is_call_bound(row: loops.Repeat, *, is_cpu: bool) -> bool:
