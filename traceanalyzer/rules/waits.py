@@ -56,7 +56,6 @@ _ENVIRONMENT = Text(
     note="tolist() and numpy() are code; rollout: steps of the environment between two updates of the policy",
 )
 """What programs do instead that step an environment of reinforcement learning, which needs actions as numbers."""
-_READING = frozenset({"aten::item", "aten::_local_scalar_dense", "aten::is_nonzero", "aten::equal"})
 _OWN_BESIDE = 0.5
 """Part of the Python code directly before and after readings that belongs to them at most: iterating over what is read,
 and storing the values (measured in the lab)."""
@@ -66,22 +65,6 @@ _AFTER_WAITS = tuple(CAUSES[cause] for cause in AFTER_WAITS)
 _CODE_CPU = "numbers = torch.stack(values).tolist()  # all at once, every hundred steps: not value.item() for each"
 _MUCH_WORK = 0.1
 """Share of the GPU's time from which on operators of unknown size are named for their work, too (own choice)."""
-_SIZED = frozenset(
-    {
-        "aten::nonzero",
-        "aten::nonzero_numpy",
-        "aten::argwhere",
-        "aten::masked_select",
-        "aten::_unique",
-        "aten::_unique2",
-        "aten::unique_dim",
-        "aten::unique_consecutive",
-        "aten::unique_dim_consecutive",
-        "aten::repeat_interleave",
-        "aten::bincount",
-    }
-)
-"""Operators that wait for the size of their result. A boolean index is an `aten::index` with `aten::nonzero` inside."""
 _LEAST, _MOST = 0.5, 2.0
 """Own choice: recording frames takes up to half of the time of code that consists of short functions."""
 
@@ -93,7 +76,7 @@ def _item(facts: Facts, limits: Limits) -> Drafts:
         host_work.need_cpu_steps(facts)
         yield from _runs(facts, limits, reads, facts.per_step(reads.time_ns))
         return
-    rows = avoidable_waits.of_operators(facts, _READING)
+    rows = avoidable_waits.of_operators(facts, avoidable_waits.READING)
     calls = avoidable_waits.readings(rows)
     part = max(0.0, calls - program.scaler_checks(facts)) / calls if calls else 0.0
     gain = part * avoidable_waits.gain_of(facts, rows)
@@ -227,7 +210,7 @@ def _item_in_table(facts: Facts, limits: Limits) -> Drafts:
 
 
 def _dynamic_shape(facts: Facts, limits: Limits) -> Drafts:
-    rows = avoidable_waits.of_operators(facts, _SIZED)
+    rows = avoidable_waits.of_operators(facts, avoidable_waits.SIZED)
     gain = avoidable_waits.gain_of(facts, rows)
     share = gain / facts.step_ns if facts.step_ns else 0.0
     if not rows or share <= limits["gain_share"]:
@@ -235,7 +218,7 @@ def _dynamic_shape(facts: Facts, limits: Limits) -> Drafts:
     where = tuple(map(avoidable_waits.place, rows))
     subject = avoidable_waits.SUBJECT()
     evidence = _DYNAMIC_SHAPE.evidence(limits, "gain_share", share, where, subject=subject)
-    outermost = next(name for name in rows[0].operators if name in _SIZED)
+    outermost = next(name for name in rows[0].operators if name in avoidable_waits.SIZED)
     change = avoidable_waits.change(gain, avoidable_waits.claims(gain, outermost))
     params = avoidable_waits.figures(facts, fsum(row.calls_per_step or 0.0 for row in rows), gain)
     work = fsum(row.device_total_ns for row in facts.operators if row.name == outermost)
