@@ -77,15 +77,14 @@ def _item(facts: Facts, limits: Limits) -> Drafts:
         yield from _runs(facts, limits, reads, facts.per_step(reads.time_ns))
         return
     rows = avoidable_waits.of_operators(facts, avoidable_waits.READING)
-    calls = avoidable_waits.readings(rows)
-    part = max(0.0, calls - program.scaler_checks(facts)) / calls if calls else 0.0
-    gain = part * avoidable_waits.gain_of(facts, rows)
+    rows = [row for row in rows if not row.is_of_scaler]
+    calls, gain = avoidable_waits.readings(rows), avoidable_waits.gain_of(facts, rows)
     idle = 0.0 if reads is None else facts.per_step(reads.idle_ns or 0)
     if reads is not None and idle > max(gain, limits["host_share"] * facts.step_ns):
         yield from _runs(facts, limits, reads, idle)
         return
     if calls:
-        yield from _single_readings(facts, limits, tuple(map(avoidable_waits.place, rows)), part * calls, gain)
+        yield from _single_readings(facts, limits, tuple(map(avoidable_waits.place, rows)), calls, gain)
 
 
 def _single_readings(facts: Facts, limits: Limits, where: tuple[CodePlace, ...], calls: float, gain: float) -> Drafts:

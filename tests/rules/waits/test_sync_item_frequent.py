@@ -300,6 +300,26 @@ def test_checks_of_the_gradient_scaler_in_steps_that_are_left_out_do_not_count()
     assert finding.summary.params["calls"] == 1
 
 
+def test_the_check_of_the_scaler_stays_in_the_replay() -> None:
+    """Ten values are read between short kernels, then 5 ms of kernels run while the scaler waits for its check."""
+
+    def step(host: Host, stream: Stream, number: int) -> None:
+        for _ in range(10):
+            compute(host, stream, 50)
+            read_value(host, stream)
+            host.work(100)
+        compute(host, stream, 5000)
+        compute(host, stream, 10, "aten::_amp_foreach_non_finite_check_and_unscale_")
+        read_value(host, stream)
+
+    trace = looping(step, steps=6)
+    (finding,) = findings(trace, RULE)
+    (headline,) = report(trace, RULE).headlines
+    assert finding.saving is not None
+    # 50 us of each of ten waits at most: the CPU cannot begin the next step while the scaler's 5 ms run
+    assert 0 < finding.saving.wall_ns_per_step[1] <= 10 * 60_000 < 0.2 * headline.resources.step_ns
+
+
 def test_in_a_table_of_a_gpu_bound_run_it_is_worth_nothing() -> None:
     (finding,) = findings(printed(30, device="500.000ms"), RULE)
     assert finding.saving is not None
