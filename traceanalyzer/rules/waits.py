@@ -63,6 +63,7 @@ _KEPT_ON_CPU = 0.9
 """Own choice: one operator on all values and one reading remain of a run."""
 _AFTER_WAITS = tuple(CAUSES[cause] for cause in AFTER_WAITS)
 _CODE_CPU = "numbers = torch.stack(values).tolist()  # all at once, every hundred steps: not value.item() for each"
+_CODE_RANDOM = "angle = torch.rand(()).item()  # on the CPU; or torch.rand(len(images), device='cuda') for all at once"
 _MUCH_WORK = 0.1
 """Share of the GPU's time from which on operators of unknown size are named for their work, too (own choice)."""
 _LEAST, _MOST = 0.5, 2.0
@@ -80,11 +81,15 @@ def _item(facts: Facts, limits: Limits) -> Drafts:
     rows = [row for row in rows if not row.is_of_scaler]
     calls, gain = avoidable_waits.readings(rows), avoidable_waits.gain_of(facts, rows)
     idle = 0.0 if reads is None else facts.per_step(reads.idle_ns or 0)
+    drafts: Drafts = iter(())
     if reads is not None and idle > max(gain, limits["host_share"] * facts.step_ns):
-        yield from _runs(facts, limits, reads, idle)
-        return
-    if calls:
-        yield from _single_readings(facts, limits, tuple(map(avoidable_waits.place, rows)), calls, gain)
+        drafts = _runs(facts, limits, reads, idle)
+    elif calls:
+        drafts = _single_readings(facts, limits, tuple(map(avoidable_waits.place, rows)), calls, gain)
+    drawn = avoidable_waits.readings([row for row in rows if row.is_of_random])
+    is_random = 2 * drawn > calls and not program.steps_environment(facts)
+    for draft in drafts:
+        yield replace(draft, advice=_ITEM.text("advice-random"), code=_CODE_RANDOM) if is_random else draft
 
 
 def _single_readings(facts: Facts, limits: Limits, where: tuple[CodePlace, ...], calls: float, gain: float) -> Drafts:

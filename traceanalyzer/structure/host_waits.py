@@ -24,6 +24,10 @@ OPERATORS = 32
 """Greatest number of operators around a wait that are compared and shown, the innermost ones (own choice: programs nest
 about a dozen, recursion has no end)."""
 _SCALER, _ITEM = "aten::_amp_foreach_non_finite_check_and_unscale_", "aten::item"
+_DRAWING = frozenset(f"aten::{name}" for name in ("rand", "randn", "randint", "randperm", "uniform_", "random_"))
+"""Operators that draw random numbers which depend on no other tensor, as a sample of a distribution does."""
+_BEFORE = 4
+"""Operators before a reading that may have drawn it (own choice: a draw of two nested ones, scaled and shifted)."""
 _LEAST_NS = 1_000_000
 """A process does not start in less (own choice: a fork of a program with torch takes some milliseconds)."""
 _WORK = 0.1
@@ -100,6 +104,22 @@ def scaler_reads(context: Context) -> I64:
     waits = context.cached(host_activity.waits)
     rows: I64 = waits.row[take_or(tree.nearest(read), context.links.node[waits.row], NO_PARENT) != NO_PARENT]
     return rows
+
+
+def reads_random(context: Context, waits: HostWaits) -> Bool:
+    """Which of some waits read a value that one of the few operators before the reading drew at random."""
+    tree, names = context.host.tree, context.trace.names
+    is_item = context.host.name == names.code(_ITEM)
+    item = take_or(tree.nearest(is_item), context.links.node[waits.row], NO_PARENT)
+    drawn, is_open = np.zeros(len(item), np.bool_), item != NO_PARENT
+    if not is_open.any():
+        return drawn
+    draws = names.where(_DRAWING.__contains__)[context.host.name]
+    for back in range(1, _BEFORE + 1):
+        node = np.maximum(item - back, 0)
+        is_open &= (item >= back) & (tree.thread[node] == tree.thread[item]) & ~is_item[node]
+        drawn |= is_open & draws[node]
+    return drawn
 
 
 def operator_chains(context: Context, node: I64) -> I64:

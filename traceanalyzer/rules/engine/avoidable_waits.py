@@ -74,9 +74,9 @@ def of_operators(facts: Facts, names: Collection[str]) -> list[Synchronization]:
 
 def readings(rows: Iterable[Synchronization]) -> float:
     """Waits per step that read values: one reading may be a copy that waits and a wait for it."""
-    reads: dict[tuple[tuple[str, ...], str | None], float] = {}
+    reads: dict[tuple[tuple[str, ...], str | None, bool], float] = {}
     for row in rows:
-        where = row.operators, row.python_line
+        where = row.operators, row.python_line, row.is_of_random
         reads[where] = max(reads.get(where, 0.0), row.calls_per_step or 0.0)
     return fsum(reads.values())
 
