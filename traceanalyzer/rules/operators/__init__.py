@@ -36,8 +36,6 @@ _ON_THE_CPU = page("operators-on-cpu")
 
 _KEPT = 0.5
 """Own choice: operators on the whole tensor are few, but each takes longer than one on a piece."""
-_SMALL_NS = 10_000
-"""Own choice: a call of an operator with next to no work takes 2 to 5 us with a profiler."""
 _MOSTLY_IDLE = 0.8
 """Part of a loop's time in which a device does nothing from which on it only waits for the calls (own choice)."""
 _OF_SMALL = 0.65, 1.1
@@ -104,7 +102,7 @@ def _loop(facts: Facts, row: loops.Repeat, limits: Limits) -> Drafts:
     processor = Processor.of(facts)
     per_step = processor.per_step if processor.is_cpu else facts.per_step
     taken = row.host_ns + row.backward_ns
-    removed = per_step(_removable(row, is_cpu=processor.is_cpu) * (1 - row.runs / row.turns))
+    removed = per_step((row.removable_on_cpu_ns if processor.is_cpu else taken) * (1 - row.runs / row.turns))
     if removed <= limits["host_share"] * facts.step_ns:
         return
     operators, turn = ", ".join(row.operators), " ".join(row.operators[: loops.LONGEST])
@@ -129,8 +127,8 @@ def _without_loop(processor: Processor, row: loops.Repeat, removed: float) -> Ho
         least, most = _WITH_GRADIENTS if row.backward_ns else _OF_SMALL
         text = _LOOP.text("basis-calls") if row.backward_ns else _LOOP.text("basis-calls-forward")
         basis = text(least=least, most=most)
-    elif processor.is_cpu and _moves(row):
-        basis = _LOOP.text("basis-moves")(least=_KEPT * _SMALL_NS, most=_SMALL_NS)
+    elif processor.is_cpu and row.only_moves:
+        basis = _LOOP.text("basis-moves")(least=_KEPT * loops.SMALL_NS, most=loops.SMALL_NS)
     exposed = None
     if row.idle_ns is not None:
         idle = facts.per_step(row.idle_ns * (1 - row.runs / row.turns))
@@ -144,24 +142,10 @@ def _without_loop(processor: Processor, row: loops.Repeat, removed: float) -> Ho
     return HostTime(direct, basis, exposed, claims, within=at, shares=shares, device=ITS_OWN)
 
 
-def _removable(row: loops.Repeat, *, is_cpu: bool) -> int:
-    """Time in ns of a loop that need not be: one call moves as much memory as all turns, and saves only calls."""
-    taken = row.host_ns + row.backward_ns
-    if not is_cpu or not _moves(row):
-        return taken
-    calls = row.turns * len(row.operators) * (2 if row.backward_ns else 1)
-    return min(taken, _SMALL_NS * calls)
-
-
-def _moves(row: loops.Repeat) -> bool:
-    """Whether the operators of a turn compute nothing: they take views of tensors, or copy them."""
-    return all(map(loops.is_moving, row.operators))
-
-
 def _is_call_bound(row: loops.Repeat, *, is_cpu: bool) -> bool:
     """Whether calling its operators is what takes most of a loop's time: they are short, or leave a device idle."""
     if is_cpu:
-        return row.host_ns <= _SMALL_NS * row.turns * len(row.operators)
+        return row.host_ns <= loops.SMALL_NS * row.turns * len(row.operators)
     return row.idle_ns is not None and row.idle_ns >= _MOSTLY_IDLE * (row.host_ns + row.backward_ns)
 
 
@@ -212,8 +196,7 @@ def _blowups(facts: Facts, limits: Limits) -> Drafts:
     """One finding for each size of tensors that are far larger than what they are made of, and summed up again."""
     processor = Processor.of(facts)
     rows = [row for row in facts.shaped if row.calls and processor.self_ns(row) and row.inputs.shapes]
-    # What autograd expands or sums up follows from the forward pass: an outer product is the gradient of a matrix.
-    written = [row for row in rows if row.in_backward < row.calls]
+    written = [row for row in rows if row.in_backward < row.calls]  # an outer product may be the gradient of a matrix
     roots = _roots(processor, written, limits)
     for elements in sorted(roots.keys() & set(map(_reduced, written)), reverse=True):
         members = [row for row in rows if _belongs(row, elements)]
