@@ -153,7 +153,6 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "_silu_and_mul_post_quant_kernel",
         "_triton_rope",
         "_swiglu_forward_kernel",
-        "awq_dequantize_kernel",
         "triton_poi_fused_add_mul_3",
         "triton_poi_fused_convolution_hardtanh_5",
         "triton_poi_fused_constant_pad_nd_moe_forward_0",
@@ -189,6 +188,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "void (anonymous namespace)::resolve_future_token_ids_kernel<long>(long*, long const*, unsigned long)",
         "triton_poi_fused__to_copy_permute_1",
         "__amd_rocclr_fillBufferAligned",
+    ),
+    "dequantization": (
+        "awq_dequantize_kernel",
+        "void kDequantizeBlockwise<__nv_bfloat16, 512, 64, 8, 2>(float*, unsigned char*, float*, __nv_bfloat16*, int)",
     ),
     "optimizer": (
         "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<TensorListMetadata<4>, PointwiseOpScalar>",

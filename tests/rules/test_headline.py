@@ -108,6 +108,11 @@ def test_a_typical_decode_step_has_the_usual_number_of_tokens() -> None:
     assert "all weights" not in said(served(*5 * ["step[DECODE bs=8]"], "step[DECODE bs=120]"))
 
 
+def test_a_busy_gpu_that_writes_out_quantized_weights_is_said_to() -> None:
+    name = "void kDequantizeBlockwise<__nv_bfloat16, 512, 64, 8, 2>(float*, unsigned char*, float*, __nv_bfloat16*)"
+    assert "mostly dequantizing weights" in said(running({name: 6000, CONVOLUTION: 2000}))
+
+
 def test_a_busy_gpu_with_elementwise_kernels_moves_data() -> None:
     name = "void at::native::vectorized_elementwise_kernel<4, at::native::AddFunctor<float> >()"
     assert bound(steps(host=10, kernel=name, gpu=5000)) == "gpu-memory"

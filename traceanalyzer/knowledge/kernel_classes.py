@@ -37,6 +37,8 @@ class KernelClass(Enum):
     """Batch, layer, group, instance and RMS norm, forward and backward."""
     ELEMENTWISE = "elementwise"
     """Arithmetic on each element: activations, sums of tensors, rotations, quantization, random numbers."""
+    DEQUANTIZATION = "dequantization"
+    """Weights that are stored in few bits, written out for a product: kernels of a library, which no compiler fuses."""
     REDUCTION = "reduction"
     """Sums, means, maxima, softmax, losses."""
     COPY = "copy"
@@ -141,6 +143,7 @@ PATTERNS: tuple[tuple[str, KernelClass], ...] = (
     (r"reduce_kernel|ReduceOp|DeviceReduce|SegmentedReduce|softmax|argmax|argmin", KernelClass.REDUCTION),
     (r"nll_?(loss|criterion)|cross_?entropy|logsumexp|norm_kernel|cdist|sum_kernel|ctc_loss", KernelClass.REDUCTION),
     (r"kldiv_|jsd_kernel", KernelClass.REDUCTION),
+    (r"dequant", KernelClass.DEQUANTIZATION),
     # Elementwise.
     (r"elementwise|pointwise|vectorized|unrolled|Functor|distribution", KernelClass.ELEMENTWISE),
     (r"OpTensor|op_tensor|PackedTensor|scaleTensor|addTensor|SubTensorOp|Op[1-5]dTensor", KernelClass.ELEMENTWISE),

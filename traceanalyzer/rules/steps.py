@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from itertools import pairwise
+from math import fsum
 from statistics import correlation, median
 
 from msgspec.structs import replace
@@ -21,6 +22,9 @@ _EDGES = ("earlier-work", "recording-end")
 """Reasons that have to do with the recording alone."""
 _WAITS = 0.1
 """Share of a step in waits for a loader or for other ranks from which on these may make steps uneven (own choice)."""
+_MUCH_ON_CPU = 0.5
+"""The same as `excess_share` in a program without a device (own choice: other programs took up to a third of the time,
+in slices of 8 to 20 ms)."""
 _TENTH = 10
 _LEAST_GROWING, _QUARTERS = 12, 4
 """Least steps that show growth (own choice: three for each quarter, of which the median counts)."""
@@ -52,7 +56,7 @@ def _outliers(facts: Facts, limits: Limits) -> Drafts:
         yield _of_growing_work(facts, ends, inner, limits)
         return
     long = [step for step in inner if typical and step.duration_ns / typical > limits["ratio"]]
-    if not long:
+    if not long or _is_jitter(facts, long, typical, limits):
         return
     longest = max(long, key=lambda step: (step.duration_ns, -step.start_ns))
     ratio = longest.duration_ns / typical
@@ -66,6 +70,15 @@ def _outliers(facts: Facts, limits: Limits) -> Drafts:
         "reason": _reason(facts, recording, longest)(),
     }
     yield Draft((evidence,), params=params, severity="info")
+
+
+def _is_jitter(facts: Facts, long: Sequence[RecordedStep], typical: float, limits: Limits) -> bool:
+    """Whether nothing recorded tells long steps apart, and they add little: other programs hold them up."""
+    if any(step.reason in _REASONS for step in long):
+        return False
+    excess = fsum(step.duration_ns - typical for step in long)
+    least = _MUCH_ON_CPU if facts.resources.gpu_ns is None else limits["excess_share"]
+    return excess <= least * facts.recorded_steps_ns
 
 
 def _reason(facts: Facts, recording: Recording, longest: RecordedStep) -> Text:

@@ -56,7 +56,6 @@ _ENVIRONMENT = Text(
     note="tolist() and numpy() are code; rollout: steps of the environment between two updates of the policy",
 )
 """What programs do instead that step an environment of reinforcement learning, which needs actions as numbers."""
-_READING = frozenset({"aten::item", "aten::_local_scalar_dense", "aten::is_nonzero", "aten::equal"})
 _OWN_BESIDE = 0.5
 """Part of the Python code directly before and after readings that belongs to them at most: iterating over what is read,
 and storing the values (measured in the lab)."""
@@ -64,24 +63,9 @@ _KEPT_ON_CPU = 0.9
 """Own choice: one operator on all values and one reading remain of a run."""
 _AFTER_WAITS = tuple(CAUSES[cause] for cause in AFTER_WAITS)
 _CODE_CPU = "numbers = torch.stack(values).tolist()  # all at once, every hundred steps: not value.item() for each"
+_CODE_RANDOM = "angle = torch.rand(()).item()  # on the CPU; or torch.rand(len(images), device='cuda') for all at once"
 _MUCH_WORK = 0.1
 """Share of the GPU's time from which on operators of unknown size are named for their work, too (own choice)."""
-_SIZED = frozenset(
-    {
-        "aten::nonzero",
-        "aten::nonzero_numpy",
-        "aten::argwhere",
-        "aten::masked_select",
-        "aten::_unique",
-        "aten::_unique2",
-        "aten::unique_dim",
-        "aten::unique_consecutive",
-        "aten::unique_dim_consecutive",
-        "aten::repeat_interleave",
-        "aten::bincount",
-    }
-)
-"""Operators that wait for the size of their result. A boolean index is an `aten::index` with `aten::nonzero` inside."""
 _LEAST, _MOST = 0.5, 2.0
 """Own choice: recording frames takes up to half of the time of code that consists of short functions."""
 
@@ -93,16 +77,19 @@ def _item(facts: Facts, limits: Limits) -> Drafts:
         host_work.need_cpu_steps(facts)
         yield from _runs(facts, limits, reads, facts.per_step(reads.time_ns))
         return
-    rows = avoidable_waits.of_operators(facts, _READING)
-    calls = avoidable_waits.readings(rows)
-    part = max(0.0, calls - program.scaler_checks(facts)) / calls if calls else 0.0
-    gain = part * avoidable_waits.gain_of(facts, rows)
+    rows = avoidable_waits.of_operators(facts, avoidable_waits.READING)
+    rows = [row for row in rows if not row.is_of_scaler]
+    calls, gain = avoidable_waits.readings(rows), avoidable_waits.gain_of(facts, rows)
     idle = 0.0 if reads is None else facts.per_step(reads.idle_ns or 0)
+    drafts: Drafts = iter(())
     if reads is not None and idle > max(gain, limits["host_share"] * facts.step_ns):
-        yield from _runs(facts, limits, reads, idle)
-        return
-    if calls:
-        yield from _single_readings(facts, limits, tuple(map(avoidable_waits.place, rows)), part * calls, gain)
+        drafts = _runs(facts, limits, reads, idle)
+    elif calls:
+        drafts = _single_readings(facts, limits, tuple(map(avoidable_waits.place, rows)), calls, gain)
+    drawn = avoidable_waits.readings([row for row in rows if row.is_of_random])
+    is_random = 2 * drawn > calls and not program.steps_environment(facts)
+    for draft in drafts:
+        yield replace(draft, advice=_ITEM.text("advice-random"), code=_CODE_RANDOM) if is_random else draft
 
 
 def _single_readings(facts: Facts, limits: Limits, where: tuple[CodePlace, ...], calls: float, gain: float) -> Drafts:
@@ -227,7 +214,7 @@ def _item_in_table(facts: Facts, limits: Limits) -> Drafts:
 
 
 def _dynamic_shape(facts: Facts, limits: Limits) -> Drafts:
-    rows = avoidable_waits.of_operators(facts, _SIZED)
+    rows = avoidable_waits.of_operators(facts, avoidable_waits.SIZED)
     gain = avoidable_waits.gain_of(facts, rows)
     share = gain / facts.step_ns if facts.step_ns else 0.0
     if not rows or share <= limits["gain_share"]:
@@ -235,7 +222,7 @@ def _dynamic_shape(facts: Facts, limits: Limits) -> Drafts:
     where = tuple(map(avoidable_waits.place, rows))
     subject = avoidable_waits.SUBJECT()
     evidence = _DYNAMIC_SHAPE.evidence(limits, "gain_share", share, where, subject=subject)
-    outermost = next(name for name in rows[0].operators if name in _SIZED)
+    outermost = next(name for name in rows[0].operators if name in avoidable_waits.SIZED)
     change = avoidable_waits.change(gain, avoidable_waits.claims(gain, outermost))
     params = avoidable_waits.figures(facts, fsum(row.calls_per_step or 0.0 for row in rows), gain)
     work = fsum(row.device_total_ns for row in facts.operators if row.name == outermost)

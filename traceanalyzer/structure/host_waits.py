@@ -13,7 +13,7 @@ from traceanalyzer.structure.host_activity import HostWaits
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.late_starts import LEAST_NS, TIMES
 from traceanalyzer.structure.sums import group, members, rows_by
-from traceanalyzer.trace.distinct import is_among
+from traceanalyzer.trace.distinct import distinct, is_among
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I32, I64, UNKNOWN, Bool, take_or
 from traceanalyzer.trace.tree import NO_PARENT
@@ -23,6 +23,11 @@ LOADERS = 200
 OPERATORS = 32
 """Greatest number of operators around a wait that are compared and shown, the innermost ones (own choice: programs nest
 about a dozen, recursion has no end)."""
+_SCALER, _ITEM = "aten::_amp_foreach_non_finite_check_and_unscale_", "aten::item"
+_DRAWING = frozenset(f"aten::{name}" for name in ("rand", "randn", "randint", "randperm", "uniform_", "random_"))
+"""Operators that draw random numbers which depend on no other tensor, as a sample of a distribution does."""
+_BEFORE = 4
+"""Operators before a reading that may have drawn it (own choice: a draw of two nested ones, scaled and shifted)."""
 _LEAST_NS = 1_000_000
 """A process does not start in less (own choice: a fork of a program with torch takes some milliseconds)."""
 _WORK = 0.1
@@ -77,6 +82,44 @@ def starting_workers(context: Context) -> Intervals:
     """When no worker has a batch, because those of an epoch have ended, and those of the next one start."""
     (last, first), (start, end) = epoch_turns(context), loader_waits(context)
     return Intervals.union(end[last], start[first])
+
+
+@cached
+def scaler_reads(context: Context) -> I64:
+    """Waits (rows of the launch table) in which AMP's gradient scaler reads whether the gradients are finite.
+
+    They are those of the first `aten::item` after each check, on its thread: the program must know it.
+    """
+    host, tree, names = context.host, context.host.tree, context.trace.names
+    checks = np.flatnonzero(host.name == names.code(_SCALER))
+    items = np.flatnonzero(host.name == names.code(_ITEM))
+    if not len(checks) or not len(items):
+        return np.empty(0, np.int64)
+    read = np.zeros(len(tree), np.bool_)
+    for thread in distinct(tree.thread[checks]):
+        own = items[tree.thread[items] == thread]
+        own = own[np.argsort(tree.start_ns[own], kind="stable")]
+        following = np.searchsorted(tree.start_ns[own], tree.end_ns[checks[tree.thread[checks] == thread]])
+        read[own[distinct(following[following < len(own)])]] = True
+    waits = context.cached(host_activity.waits)
+    rows: I64 = waits.row[take_or(tree.nearest(read), context.links.node[waits.row], NO_PARENT) != NO_PARENT]
+    return rows
+
+
+def reads_random(context: Context, waits: HostWaits) -> Bool:
+    """Which of some waits read a value that one of the few operators before the reading drew at random."""
+    tree, names = context.host.tree, context.trace.names
+    is_item = context.host.name == names.code(_ITEM)
+    item = take_or(tree.nearest(is_item), context.links.node[waits.row], NO_PARENT)
+    drawn, is_open = np.zeros(len(item), np.bool_), item != NO_PARENT
+    if not is_open.any():
+        return drawn
+    draws = names.where(_DRAWING.__contains__)[context.host.name]
+    for back in range(1, _BEFORE + 1):
+        node = np.maximum(item - back, 0)
+        is_open &= (item >= back) & (tree.thread[node] == tree.thread[item]) & ~is_item[node]
+        drawn |= is_open & draws[node]
+    return drawn
 
 
 def operator_chains(context: Context, node: I64) -> I64:

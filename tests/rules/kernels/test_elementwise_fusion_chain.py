@@ -152,6 +152,12 @@ def in_a_table() -> str:
     return table([{"Name": "aten::mul", "Self CPU": "1.000ms", "# of Calls": 3}], cpu="1.000ms")
 
 
+def trap_dequantized_weights() -> TraceBuilder:
+    """A library writes out weights of 4 bits, layer by layer: its kernels are no operators of torch."""
+    kernel = "void kDequantizeBlockwise<__nv_bfloat16, 512, 64, 8, 2>(float*, unsigned char*, float*, __nv_bfloat16*)"
+    return model([("MatMul4Bit", kernel, WHOLE, 40)] * 3)
+
+
 RULE = "elementwise-fusion-chain"
 
 

@@ -158,6 +158,27 @@ def test_launches_between_values_fit_no_graph() -> None:
     assert "torch.compile" in (findings(fires(), RULE)[0].code or "")
 
 
+def copying_inputs(host: Host, stream: Stream, number: int) -> None:
+    """Forty small kernels; before every fourth one an input is copied, for which the host waits."""
+    for kernel in range(40):
+        if kernel % 4 == 0:
+            with host.op("aten::copy_", 5, 5):
+                host.copy("HtoD", 4096, stream, dur=1, wait=True)
+        with host.op("aten::mm", 10, 10):
+            host.launch(Work("small_kernel", 5), stream)
+
+
+def test_waits_that_bring_no_value_leave_the_advice_to_launch_fewer_kernels() -> None:
+    (finding,) = findings(looping(copying_inputs), RULE)
+    assert "nonzero" not in finding.advice.text
+    assert "torch.compile" in (finding.code or "")
+
+
+def test_launches_between_values_are_still_to_become_fewer() -> None:
+    (finding,) = findings(fires_between_values(), RULE)
+    assert finding.advice.text.startswith("Launch fewer and larger kernels")
+
+
 def test_the_rest_of_a_cold_step_may_be_bound_by_launches() -> None:
     """One step: 200 ms in which a library is loaded, then 200 kernels of 5 us, each launched after 60 us."""
 

@@ -56,6 +56,39 @@ def on_the_host(name: str = LOADER, wait: Time = 4000) -> TraceBuilder:
     return finish(trace)
 
 
+def drawing(operator: str, *, epochs: int = 3, each: bool = False, frames: bool = False) -> TraceBuilder:
+    """Epochs of four steps on the CPU; before the first batch of each (or before each) an operator takes 20 ms.
+
+    Args:
+        operator: What takes so long.
+        epochs: How many.
+        each: Whether it is called for each batch.
+        frames: Whether frames are recorded, those of the sampler around the operator.
+    """
+    trace = TraceBuilder(devices=(), options=("with_stack",) if frames else ())
+    host = Host(trace, at=10)
+    sampler = "torch/utils/data/sampler.py(276): __iter__"
+    for number in range(4 * epochs):
+        with host.annotation(f"ProfilerStep#{number}"):
+            with host.annotation(LOADER):
+                if each or number % 4 == 0:
+                    with host.frame(sampler) if frames else nullcontext():
+                        host.leaf(operator, 20_000)
+                host.leaf("aten::stack", 200)
+            host.leaf("aten::mm", 1000)
+    return finish(trace)
+
+
+def fires_on_a_sampler() -> TraceBuilder:
+    """The order of the samples is drawn at the start of each epoch."""
+    return drawing("aten::multinomial")
+
+
+def fires_on_a_sampler_with_frames() -> TraceBuilder:
+    """The same, where frames show whose call it is."""
+    return drawing("aten::randperm", frames=True)
+
+
 def with_frames(frame: str, *, cpus: int = 2) -> TraceBuilder:
     """Steps on the CPU that load for 8 ms, in a call of a built-in function, and compute for 12 ms."""
     trace = TraceBuilder(devices=(), options=("with_stack",))
@@ -412,3 +445,27 @@ def test_where_workers_save_nothing_a_cheaper_function_may() -> None:
     assert finding.saving.direct_ns_per_step == (0, pytest.approx(2_000_000, rel=0.01))
     assert finding.advice.text.startswith("data.py(7): Words.__getitem__ takes 250 us a sample")
     assert "num_workers" not in finding.advice.text
+
+
+@pytest.mark.parametrize("rule", [RULE, "dataloader-single-process", "dataloader-stalls"])
+@pytest.mark.parametrize("situation", [drawing("aten::multinomial"), drawing("aten::multinomial", frames=True)])
+def test_a_sampler_draws_in_the_process_of_the_program(situation: TraceBuilder, rule: str) -> None:
+    found = findings(situation, rule)
+    assert all("num_workers" not in (each.code or "") for each in found)
+    titles = ["Steps wait while the order of samples is drawn"] if rule == RULE else []
+    assert [each.title.text for each in found] == titles
+
+
+def test_a_sampler_is_named_with_its_operator_and_time() -> None:
+    (finding,) = findings(drawing("aten::multinomial"), RULE)
+    assert "aten::multinomial" in finding.summary.text
+    assert "Workers do not help" in finding.advice.text
+    assert finding.saving is not None
+    low, high = finding.saving.direct_ns_per_step
+    assert low == 0
+    assert high == pytest.approx(2 * 20_000_000 / 11, rel=0.02), "of all steps but the first"
+
+
+def test_what_is_drawn_for_each_batch_is_the_work_of_the_dataset() -> None:
+    (finding,) = findings(drawing("aten::randperm", each=True), RULE)
+    assert "num_workers" in (finding.code or "")

@@ -98,6 +98,24 @@ def trap_small_on_a_cpu() -> TraceBuilder:
     return on_a_cpu(1)
 
 
+def outer_product(*within: str) -> TraceBuilder:
+    """An outer product (400 us), as the gradient of a matrix is, beside a sum of as many elements (200 us)."""
+    huge = [1024, 1024]
+    product = Operator("aten::mm", 400, [[1024, 1], [1, 1024]], ["float", "float"], within)
+    total = Operator("aten::sum", 200, [huge, [], [], []], ["float", "ScalarList", "Scalar", ""], within)
+    return program([product, total])
+
+
+def trap_gradient_of_a_matrix() -> TraceBuilder:
+    """Autograd multiplies two vectors, which is the gradient of the matrix between them."""
+    return outer_product("autograd::engine::evaluate_function: MmBackward0", "MmBackward0")
+
+
+def fires_on_an_outer_product() -> TraceBuilder:
+    """The same operators in the program's own code."""
+    return outer_product()
+
+
 RULES = {rule.id: rule for rule in builtin()}
 RULE = "broadcast-blowup"
 ELEMENTS = 64 * 512 * 512 * 64

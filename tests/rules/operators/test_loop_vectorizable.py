@@ -156,6 +156,21 @@ def fires_on_large_pieces_on_a_cpu() -> TraceBuilder:
     return on_a_cpu(100)
 
 
+def copying(each: int) -> TraceBuilder:
+    """Twelve layers of a cache are reordered by an index, so many microseconds each, beside 1 ms of work."""
+    return program([Call("aten::mm", 1000), *[Call("aten::index_select", each)] * 12])
+
+
+def fires_on_small_copies_on_a_cpu() -> TraceBuilder:
+    """Copies of 15 us, most of which is their call."""
+    return copying(15)
+
+
+def trap_large_copies_on_a_cpu() -> TraceBuilder:
+    """One call would copy the same bytes as twelve of 4 ms do."""
+    return copying(4_000)
+
+
 def quiet_on_a_cpu() -> TraceBuilder:
     """A loop of a few iterations."""
     return on_a_cpu(4, turns=4)
@@ -229,6 +244,13 @@ def test_on_a_cpu_large_pieces_still_have_to_be_computed() -> None:
     assert finding.saving is not None
     removed = 63 * 3 * 100_000
     assert finding.saving.direct_ns_per_step == pytest.approx((0.5 * removed, removed))
+
+
+def test_on_a_cpu_a_loop_that_only_copies_saves_its_calls() -> None:
+    (finding,) = findings(copying(100), RULE)
+    assert finding.saving is not None
+    assert finding.saving.direct_ns_per_step == pytest.approx((11 * 5_000, 11 * 10_000))
+    assert "as many bytes" in finding.saving.basis.text
 
 
 def test_sums_of_clusters_are_one_index_add() -> None:

@@ -133,15 +133,17 @@ def test_an_optimizer_on_the_cpu_moves_to_the_gpu() -> None:
     assert not rules & {"operators-on-cpu", "host-python-gap", "gpu-underutilized"}
 
 
-def in_a_cpu_program(update_us: int, name: str = "NAdam") -> TraceBuilder:
-    """Steps of 1000 us on a CPU, of which one call of an optimizer takes a part."""
+def in_a_cpu_program(update_us: int, name: str = "NAdam", products: int = 0) -> TraceBuilder:
+    """Steps of 1000 us on a CPU, of which one call of an optimizer takes a part, with so many products of matrices."""
     trace = TraceBuilder(devices=())
     host = Host(trace, at=10)
     for number in range(4):
         with host.annotation(f"ProfilerStep#{number}", 0, 0):
             host.leaf("aten::mkldnn_convolution", 1000 - update_us)
             with host.annotation(f"Optimizer.step#{name}.step", 0, 0):
-                host.leaf("aten::addcdiv_", update_us)
+                for _ in range(products):
+                    host.leaf("aten::mm", update_us // (products + 1))
+                host.leaf("aten::addcdiv_", update_us - products * (update_us // (products + 1)))
     return finish(trace)
 
 
@@ -172,3 +174,11 @@ def test_operators_on_lists_pass_over_the_parameters_more_often_than_the_fused_f
 def test_edge_gpu_share(passes: int, found: int) -> None:
     """One or one and a half of 11 or 11.5 ms."""
     assert len(findings(on_lists(passes), RULE)) == found
+
+
+@pytest.mark.parametrize(("name", "products"), [("Muon", 0), ("Dion", 0), ("MyOrthogonal", 0), ("Mine", 15)])
+def test_an_orthogonal_update_cannot_be_an_old_one(name: str, products: int) -> None:
+    (finding,) = findings(in_a_cpu_program(300, name, products), RULE)
+    assert "bf16" in finding.advice.text
+    assert "hundred steps" not in finding.advice.text
+    assert "ranks" not in finding.advice.text

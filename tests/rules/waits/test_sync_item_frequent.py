@@ -300,6 +300,55 @@ def test_checks_of_the_gradient_scaler_in_steps_that_are_left_out_do_not_count()
     assert finding.summary.params["calls"] == 1
 
 
+def test_the_check_of_the_scaler_stays_in_the_replay() -> None:
+    """Ten values are read between short kernels, then 5 ms of kernels run while the scaler waits for its check."""
+
+    def step(host: Host, stream: Stream, number: int) -> None:
+        for _ in range(10):
+            compute(host, stream, 50)
+            read_value(host, stream)
+            host.work(100)
+        compute(host, stream, 5000)
+        compute(host, stream, 10, "aten::_amp_foreach_non_finite_check_and_unscale_")
+        read_value(host, stream)
+
+    trace = looping(step, steps=6)
+    (finding,) = findings(trace, RULE)
+    (headline,) = report(trace, RULE).headlines
+    assert finding.saving is not None
+    # 50 us of each of ten waits at most: the CPU cannot begin the next step while the scaler's 5 ms run
+    assert 0 < finding.saving.wall_ns_per_step[1] <= 10 * 60_000 < 0.2 * headline.resources.step_ns
+
+
+@pytest.mark.parametrize(("scaled", "pause"), [(False, 100), (True, 100), (False, 300)])
+def test_random_numbers_that_are_read_are_drawn_on_the_cpu(scaled: bool, pause: int) -> None:
+    def step(host: Host, stream: Stream, number: int) -> None:
+        for _ in range(5):
+            with host.op("aten::rand"), host.op("aten::uniform_"):
+                host.launch(Work("distribution_elementwise_grid_stride_kernel", 100), stream)
+            if scaled:
+                compute(host, stream, 5, "aten::mul")
+            read_value(host, stream)
+            host.work(pause)
+
+    (finding,) = findings(looping(step, steps=6), RULE)
+    assert "drawn at random" in finding.advice.text
+    assert "torch.rand" in (finding.code or "")
+    assert "running_loss" not in (finding.code or "")
+
+
+def test_a_sample_of_a_distribution_is_no_number_to_draw_on_the_cpu() -> None:
+    def step(host: Host, stream: Stream, number: int) -> None:
+        for _ in range(5):
+            compute(host, stream, 100, "aten::softmax")
+            compute(host, stream, 20, "aten::multinomial")
+            read_value(host, stream)
+            host.work(300)
+
+    (finding,) = findings(looping(step, steps=6), RULE)
+    assert "drawn at random" not in finding.advice.text
+
+
 def test_in_a_table_of_a_gpu_bound_run_it_is_worth_nothing() -> None:
     (finding,) = findings(printed(30, device="500.000ms"), RULE)
     assert finding.saving is not None

@@ -29,9 +29,9 @@ class KernelClassTime(msgspec.Struct, frozen=True):
 
     name: str
     """Name of the class: `gemm`, `moe` (products of a mixture of experts), `moe_routing`, `convolution`, `attention`,
-    `recurrent`, `normalization`, `elementwise`, `reduction`, `copy`, `embedding`, `pooling`, `sorting`, `sampling`,
-    `linear_algebra`, `communication`, `optimizer`, `triton` (generated under a name that shows no more), or `other` for
-    kernels whose names no rule knows."""
+    `recurrent`, `normalization`, `elementwise`, `dequantization`, `reduction`, `copy`, `embedding`, `pooling`,
+    `sorting`, `sampling`, `linear_algebra`, `communication`, `optimizer`, `triton` (generated under a name that shows
+    no more), or `other` for kernels whose names no rule knows."""
     calls: int
     """Number of launches of kernels of this class."""
     total_ns: int

@@ -41,6 +41,9 @@ process with torch ends in tens of milliseconds, and another program may delay o
 _SHOWN = 5
 LONG = 5
 """A wait of more than this many medians stands out (own choice: batches vary by a factor of two or three)."""
+_DRAWS = frozenset({"aten::multinomial", "aten::randperm", "aten::randint"})
+"""Operators with which samplers draw the order of samples, once for an epoch."""
+_SAMPLER = re.compile(r"torch[/\\]utils[/\\]data[/\\](?:sampler|distributed)\.py\(\d+\): __iter__")
 _STARTS = re.compile(r"_MultiProcessingDataLoaderIter|multiprocessing[/\\](?:popen_\w+|process|context)\.py")
 
 
@@ -91,6 +94,10 @@ class Loader(msgspec.Struct, frozen=True):
     asleep_ns: int | None = None
     """Part of all waits in ns in which the waiting process itself waits: for a clock, a file, a network or another
     process; null without Python frames."""
+    sampler_ns: int = 0
+    """Part of all waits in ns in which the waiting process draws the order of samples, which workers would not do."""
+    sampler_operator: str | None = None
+    """The operator with which it draws longest; null where nothing shows that it draws within the waits."""
     made_by: str | None = None
     """Library that creates the loader, such as `transformers.pipeline`, by the Python frames around the first wait;
     null if the program creates it or the frames do not show it."""
@@ -131,6 +138,7 @@ def _loader(context: Context, code: int, rows: I64, busy: Intervals) -> Loader:
     columns = (start[chosen].tolist(), length[chosen].tolist(), exposed[chosen].tolist())
     steps = step_names(context.steps, start[chosen])
     name = context.trace.names[code]
+    sampler_ns, sampler = _sampler(context, start, end)
     return Loader(
         name=name,
         in_process=is_in_process(name),
@@ -145,6 +153,8 @@ def _loader(context: Context, code: int, rows: I64, busy: Intervals) -> Loader:
         long_calls=int(long.sum()),
         longest=tuple(map(LongWait, *columns, steps, (chosen == 0).tolist())),
         asleep_ns=_asleep(context, rows),
+        sampler_ns=sampler_ns,
+        sampler_operator=sampler,
         made_by=_maker(context, int(rows[0])),
     )
 
@@ -157,6 +167,29 @@ def _asleep(context: Context, waits: I64) -> int | None:
     rows = np.flatnonzero(context.trace.names.where(host_roles.is_waiting)[frames.name])
     calls = Intervals.union(frames.start_ns[rows], frames.end_ns[rows])
     return int(calls.within(tree.start_ns[waits], tree.end_ns[waits]).sum())
+
+
+def _sampler(context: Context, start: I64, end: I64) -> tuple[int, str | None]:
+    """Time in ns in which samplers draw within some waits, by frames, else by operators, and the longest operator.
+
+    Without frames, operators that come in most waits may belong to the dataset, which draws for each batch or sample.
+    """
+    host, tree, frames = context.host, context.host.tree, context.trace.frames
+    draws = context.trace.names.where(_DRAWS.__contains__)[host.name]
+    drawing = np.flatnonzero((host.kind == NodeKind.OPERATOR) & draws)
+    waits = Intervals.union(start, end)
+    times = waits.within(tree.start_ns[drawing], tree.end_ns[drawing])
+    drawing, times = drawing[times > 0], times[times > 0]
+    sampling = Intervals.union(tree.start_ns[drawing], tree.end_ns[drawing])
+    if len(frames):
+        is_sampler = context.trace.names.where(lambda name: _SAMPLER.search(name) is not None)[frames.name]
+        sampling = Intervals.union(frames.start_ns[is_sampler], frames.end_ns[is_sampler])
+        times = sampling.within(tree.start_ns[drawing], tree.end_ns[drawing])
+    elif 2 * len(drawing) > len(start):
+        return 0, None
+    if not times.any():
+        return 0, None
+    return int(sampling.within(start, end).sum()), context.trace.names[host.name[drawing[times.argmax()]]]
 
 
 def _maker(context: Context, wait: int) -> str | None:

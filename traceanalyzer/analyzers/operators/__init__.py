@@ -52,6 +52,8 @@ class OperatorTimes(msgspec.Struct, frozen=True, kw_only=True):
     """Duration of the calls in ns."""
     beside_ns: int = 0
     """Part of `host_self_ns` on threads other than the one that makes the steps and those of autograd."""
+    in_backward: int = 0
+    """Part of `calls` that autograd makes to evaluate functions of a backward pass."""
 
 
 _FIGURES = OperatorTimes.__struct_fields__
@@ -204,6 +206,8 @@ def _figure(context: Context, field: str, nodes: I64) -> I64:
         return tree.dur_ns[nodes]
     if field == "beside_ns":
         return np.where(context.cached(_beside)[nodes], times.host_self_ns[nodes], 0)
+    if field == "in_backward":
+        return np.where(context.cached(owners).evaluation[nodes] != NO_PARENT, context.calls_of(nodes), 0)
     figures: I64 = getattr(times, field)[nodes]
     return figures
 

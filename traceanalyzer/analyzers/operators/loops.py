@@ -54,7 +54,13 @@ _MODEL = re.compile(r"^aten::(\w*(mm|matmul|bmm|linear|conv\w*|norm|embedding))$
 """Operators of models, one of which runs in each turn of a loop over images."""
 _TRANSFORM = re.compile(r"^aten::(fft_r?fft|stft|_fft_r2c)$")
 _INVERSE = re.compile(r"^aten::(fft_ih?r?fft\w*|istft|_fft_c2r)$")
+_VIEWS = "select|slice|narrow|unbind|view|reshape|transpose|permute|unsqueeze|squeeze|t|expand|as_strided|alias|detach"
+_COPIES = "index|index_select|gather|take|copy_|clone|to|contiguous|stack|repeat|flip|roll|index_(copy|put)_|scatter_"
+is_moving = re.compile(rf"aten::({_VIEWS}|{_COPIES})").fullmatch
+"""Matches operators that take views of tensors or copy them, and compute nothing."""
 _SLICES = frozenset({"aten::slice", "aten::select", "aten::narrow", "aten::index", "aten::unbind"})
+SMALL_NS = 10_000
+"""Own choice: a call of an operator with next to no work takes 2 to 5 us with a profiler."""
 _SHOWN = 20
 
 
@@ -90,6 +96,18 @@ class Repeat(msgspec.Struct, frozen=True):
     kind: str | None = None
     """What it computes, if one call of a library does all of it: `boxes`, of which each turn keeps one and drops those
     that overlap it, or `frames` of a signal, of each of which it takes the spectrum; else null."""
+
+    @property
+    def only_moves(self) -> bool:
+        """Whether the operators of a turn compute nothing: they take views of tensors, or copy them."""
+        return all(map(is_moving, self.operators))
+
+    @property
+    def removable_on_cpu_ns(self) -> int:
+        """Time in ns that need not be on a CPU: one call moves as much memory as all turns, and saves only calls."""
+        taken = self.host_ns + self.backward_ns
+        calls = self.turns * len(self.operators) * (2 if self.backward_ns else 1)
+        return min(taken, SMALL_NS * calls) if self.only_moves else taken
 
 
 class Repeats(msgspec.Struct, frozen=True):

@@ -39,6 +39,7 @@ _PLAIN = frozenset(
     {
         KernelClass.NORMALIZATION,
         KernelClass.ELEMENTWISE,
+        KernelClass.DEQUANTIZATION,
         KernelClass.REDUCTION,
         KernelClass.COPY,
         KernelClass.COMMUNICATION,

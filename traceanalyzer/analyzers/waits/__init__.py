@@ -21,6 +21,7 @@ from traceanalyzer.structure.host_waits import costs
 from traceanalyzer.structure.owners import owner_index
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.sums import count_by, group, most_by, sum_by
+from traceanalyzer.trace.distinct import is_among
 from traceanalyzer.trace.table import I32, I64, Bool
 
 
@@ -55,6 +56,10 @@ class Synchronization(msgspec.Struct, frozen=True):
     avoidable_ns: int | None
     """Time in ns by which the typical steps could get shorter without these waits: for each the lesser of the wait and
     the unexplained gap after it; null where no device activity was recorded."""
+    is_of_scaler: bool = False
+    """Whether AMP's gradient scaler reads here whether the gradients are finite, which the program must know."""
+    is_of_random: bool = False
+    """Whether what is read was drawn at random directly before."""
     owner: str | None = None
     """The part of the program that the waits belong to: `file.py(12): function`, a mark or a module, as in the analysis
     `host_owners`; null where only operators and calls were recorded."""
@@ -141,16 +146,20 @@ def _rows(context: Context, waits: HostWaits, in_step: Bool, figures: I64 | None
     line = host_activity.python_lines(context, waits.thread, waits.start_ns)
     places, owner = _owners(context, waits)
     call = context.trace.launches.name[waits.row]
-    first, groups = group(call, host_waits.operator_chains(context, node), line, owner)
+    of_scaler = is_among(waits.row, host_waits.scaler_reads(context))
+    drawn = host_waits.reads_random(context, waits)
+    first, groups = group(call, host_waits.operator_chains(context, node), line, owner, of_scaler, drawn)
     rows = zip(
         _places(context, node[first], line[first], call[first]),
         _columns(context, waits, in_step, groups, len(first)),
         _device_sums(figures, groups, len(first)),
+        np.column_stack((of_scaler, drawn))[first].tolist(),
         owner[first].tolist(),
         strict=True,
     )
     syncs = [
-        Synchronization(*(*place, *values, *on_device, places[number])) for place, values, on_device, number in rows
+        Synchronization(*(*place, *values, *on_device, *reads, places[number]))
+        for place, values, on_device, reads, number in rows
     ]
     return tuple(sorted(syncs, key=_order))
 

@@ -18,6 +18,26 @@ from traceanalyzer.rules.engine.rule import OfEvents
 from traceanalyzer.structure.events import WAITS, EventSet
 
 _FUNCTION = re.compile(r"^.+\(\d+\): ")
+_OFTEN = 0.05
+"""Own choice: one wait for twenty launches; programs that read nothing but a loss have one for hundreds."""
+READING = frozenset({"aten::item", "aten::_local_scalar_dense", "aten::is_nonzero", "aten::equal"})
+"""Operators that wait for a single value."""
+SIZED = frozenset(
+    {
+        "aten::nonzero",
+        "aten::nonzero_numpy",
+        "aten::argwhere",
+        "aten::masked_select",
+        "aten::_unique",
+        "aten::_unique2",
+        "aten::unique_dim",
+        "aten::unique_consecutive",
+        "aten::unique_dim_consecutive",
+        "aten::repeat_interleave",
+        "aten::bincount",
+    }
+)
+"""Operators that wait for the size of their result. A boolean index is an `aten::index` with `aten::nonzero` inside."""
 _KEPT = 0.5
 """Own choice: without one wait, the next one may find the device no busier."""
 
@@ -54,11 +74,21 @@ def of_operators(facts: Facts, names: Collection[str]) -> list[Synchronization]:
 
 def readings(rows: Iterable[Synchronization]) -> float:
     """Waits per step that read values: one reading may be a copy that waits and a wait for it."""
-    reads: dict[tuple[tuple[str, ...], str | None], float] = {}
+    reads: dict[tuple[tuple[str, ...], str | None, bool], float] = {}
     for row in rows:
-        where = row.operators, row.python_line
+        where = row.operators, row.python_line, row.is_of_random
         reads[where] = max(reads.get(where, 0.0), row.calls_per_step or 0.0)
     return fsum(reads.values())
+
+
+def asks_often(facts: Facts, events: float) -> bool:
+    """Whether the host asks for a value or a size once for twenty of what a step puts on the device, or more often.
+
+    Copies to the device may wait as well, but nothing of the program depends on what they bring.
+    """
+    waits = facts.find("synchronizations", Synchronizations)
+    asking = [row for row in waits.rows if not (READING | SIZED).isdisjoint(row.operators)] if waits else []
+    return readings(asking) > _OFTEN * events
 
 
 def need_printed_steps(facts: Facts) -> None:

@@ -83,6 +83,9 @@ class StepChange(msgspec.Struct, frozen=True):
 class LoaderShorter(StepChange, frozen=True):
     """All waits for the loader become shorter by the same share."""
 
+    by_workers: bool = True
+    """Whether worker processes make them so, which take free cores."""
+
     resource: ClassVar[str] = "loader"
     is_unstretched: ClassVar[bool] = True
 

@@ -32,13 +32,14 @@ from traceanalyzer.structure.event_rows import EventRows
 from traceanalyzer.structure.events import COMMUNICATION, ITS_OWN, LOADER, EventSet, Of
 from traceanalyzer.structure.gap_causes import CAUSES
 from traceanalyzer.structure.host_activity import loading_calls
+from traceanalyzer.structure.host_waits import scaler_reads
 from traceanalyzer.structure.idle_times import starvation
 from traceanalyzer.structure.late_starts import late_starts
 from traceanalyzer.structure.launch_calls import blocked_calls
 from traceanalyzer.structure.owners import owner_index
 from traceanalyzer.structure.sums import members, rows_by
 from traceanalyzer.structure.typical import mean
-from traceanalyzer.trace.distinct import distinct
+from traceanalyzer.trace.distinct import distinct, is_among
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, Bool, take_or
 from traceanalyzer.trace.tree import NO_PARENT
@@ -216,14 +217,18 @@ class Resolver:
         return calls
 
     def unblocked(self, change: WaitsGone) -> I64:
-        """The calls that no longer wait: for claimed copies, else in claimed operators, else for a whole device."""
+        """The calls that no longer wait: for claimed copies, else in claimed operators, else for a whole device.
+
+        What AMP's gradient scaler reads is needed.
+        """
         copies = self._copies(change)
         if copies:
             return self._waits_for(np.concatenate(copies))
         operators = [events.name for events in change.claims if events.of is Of.OPERATOR]
         waits = [self._waiting_calls(name) for name in operators or ("*DeviceSynchronize*",)]
         calls = [each.calls for each in waits if each is not None]
-        return np.concatenate(calls) if calls else np.empty(0, np.int64)
+        found = np.concatenate(calls) if calls else np.empty(0, np.int64)
+        return found[~is_among(found, scaler_reads(self.context))]
 
     def _on_host(self, change: HostTime, ns: float, gone: Mapping[EventSet, float]) -> tuple[Edit, ...]:
         """Shorten the named host time, else that for which the device waits, else all of it."""

@@ -29,7 +29,6 @@ _VERSION = re.compile(r"(<?)(\d{1,3})\.(\d{1,3})")
 _COLLECTION = re.compile(r"<built-in function collect>|^gc(\.py)?\b|\bgarbage.?collect", re.IGNORECASE)
 _VALUES = 64
 """Bytes of a copy up to which it reads single values (own choice: eight numbers of the longest type)."""
-_SCALER = "aten::_amp_foreach_non_finite_check_and_unscale_"
 _SCHEDULERS = frozenset({"megatron", "deepspeed", "torchtitan"})
 """Frameworks that run the stages of a pipeline in a schedule of their own settings."""
 _IN_GRAPHS = 0.5
@@ -121,12 +120,6 @@ def steps_environment(facts: Facts) -> bool:
     """Whether Python frames show that an environment of reinforcement learning is stepped."""
     checks = facts.find("distribution_checks", DistributionChecks)
     return checks is not None and checks.environment is not None
-
-
-def scaler_checks(facts: Facts) -> float:
-    """Checks of AMP's gradient scaler per step, which read whether the gradients are finite."""
-    rows = if_known(lambda: facts.operators)
-    return facts.per_step(sum(row.calls for row in rows if row.name == _SCALER))
 
 
 def collects_garbage(facts: Facts) -> bool:

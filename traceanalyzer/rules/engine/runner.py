@@ -235,7 +235,7 @@ def _saving(facts: Facts, prices: Prices | None, change: StepChange) -> Saving:
     match change:
         case WaitsGone():
             decided_by = _NEEDED_WAITS
-        case LoaderShorter():
+        case LoaderShorter(by_workers=True):
             decided_by = _FREE_CORES
         case CollectivesShorter() if change.may_wait and program.may_hide_waits(facts):
             decided_by = _OTHER_RANKS

@@ -59,6 +59,7 @@ _LIVES_ON_OCCUPANCY = frozenset(
     kind.value
     for kind in (
         KernelClass.ELEMENTWISE,
+        KernelClass.DEQUANTIZATION,
         KernelClass.REDUCTION,
         KernelClass.NORMALIZATION,
         KernelClass.COPY,

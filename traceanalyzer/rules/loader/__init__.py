@@ -30,6 +30,11 @@ _STALLS = page("dataloader-stalls")
 _RESTARTED = page("dataloader-workers-restarted")
 _TOO_MANY = page("dataloader-too-many-workers")
 
+_SAMPLES = {
+    "aten::multinomial": "WeightedRandomSampler(weights, samples)  # samples: as many as an epoch uses",
+    "aten::randperm": "RandomSampler(dataset, replacement=True, num_samples=samples)  # as many as an epoch uses",
+}
+"""Samplers that draw no more than is used, by the operator with which those of torch draw."""
 _FEW_EPOCHS = 2
 """Least number of changes of epochs from which their frequency is known."""
 
@@ -51,6 +56,10 @@ def _bound(facts: Facts, limits: Limits) -> Drafts:
         subject = _BOUND.text("subject-own")()
         evidence.append(_BOUND.evidence(limits, "exposed_share", own, places, subject=subject))
     draft = Draft(tuple(evidence), params=waits.figures(wait))
+    sampler = waits.sampler
+    if sampler is not None:
+        yield _of_sampler(waits, draft, sampler, wait)
+        return
     slow = waits.slow_function
     if not waits.has_workers:
         draft = _with_workers(facts, waits, draft)
@@ -59,6 +68,23 @@ def _bound(facts: Facts, limits: Limits) -> Drafts:
         change = LoaderShorter((0.0, wait), _BOUND.text("basis-workers")(), (0.0, wait), {LOADER: wait})
         draft = _with_more_workers(facts, replace(draft, change=change))
         yield draft if slow is None else _of_function(waits, draft, slow)
+
+
+def _of_sampler(waits: BatchWaits, draft: Draft, loader: Loader, wait: float) -> Draft:
+    """The draft that names the operator with which the order of samples is drawn; what is left of it is unknown."""
+    most = wait * min(1.0, loader.sampler_ns / loader.total_ns)
+    basis = _BOUND.text("basis-sampler")()
+    change = LoaderShorter((0.0, most), basis, (0.0, most), {LOADER: most}, by_workers=False)
+    operator = loader.sampler_operator or ""
+    return replace(
+        draft,
+        change=change,
+        params=waits.figures(most) | {"operator": operator},
+        title=_BOUND.text("title-sampler"),
+        summary=_BOUND.text("summary-sampler"),
+        advice=_BOUND.text("advice-sampler"),
+        code=_SAMPLES.get(operator, ""),
+    )
 
 
 def _of_function(waits: BatchWaits, draft: Draft, slow: SlowFunction) -> Draft:
@@ -128,6 +154,8 @@ def _single_process(facts: Facts, limits: Limits) -> Drafts:
     waits = BatchWaits.of(facts)
     if waits is None or not waits.in_process_part or host_owners.loads_in_pipeline(facts):
         return  # the work of a pipeline's own loader is judged by preprocessing-in-step
+    if waits.sampler is not None:
+        return  # which draws in the program's process also where workers prepare batches
     part = waits.in_process_part
     wait = waits.average.dataloader_ns * part
     share = waits.share(wait)
@@ -164,6 +192,8 @@ def _stalls(facts: Facts, limits: Limits) -> Drafts:
     epochs = facts.find("loader_epochs", LoaderEpochs)
     ends = 2 * epochs.turns + 2 if epochs is not None and _starts_processes(facts, epochs) else 0
     for loader in judged:
+        if batch_waits.waits_for_sampler(loader):
+            continue  # that is dataloader-bound: batches that are ready earlier do not draw their order faster
         if loader.long_calls > ends or not ends:  # else they are those of dataloader-workers-restarted
             yield from _stalls_of(facts, loader, limits)
 

@@ -48,7 +48,7 @@ _ASLEEP = Text(
 
 
 _MOST_OF_IT = 0.5
-"""Least part of the time to prepare batches, and of the waiting, for which a function is told (own choice)."""
+"""Least part of the time to prepare batches, and of the waiting, for which a cause is named (own choice)."""
 
 
 class SlowFunction(msgspec.Struct, frozen=True):
@@ -96,6 +96,12 @@ class BatchWaits(msgspec.Struct, frozen=True):
         epochs = self.facts.find("loader_epochs", LoaderEpochs)
         turning = 0.0 if epochs is None else self.facts.spread(epochs.wait_ns - epochs.usual_total_ns)
         return self.average.dataloader_ns - min(max(0.0, turning), self.average.dataloader_ns)
+
+    @property
+    def sampler(self) -> Loader | None:
+        """The loader of which the program waits longest, if most of that is for its sampler; else None."""
+        longest = max(self.loaders, key=lambda loader: loader.total_ns, default=None)
+        return longest if longest is not None and waits_for_sampler(longest) else None
 
     def share(self, wait_ns: float) -> float:
         """The part of a wait in the step."""
@@ -187,6 +193,11 @@ class BatchWaits(msgspec.Struct, frozen=True):
     @property
     def _is_on_host(self) -> bool:
         return self.facts.resources.gpu_ns is None
+
+
+def waits_for_sampler(loader: Loader) -> bool:
+    """Whether most of the waits for a loader is for the order of samples, which workers do not draw."""
+    return loader.sampler_ns > _MOST_OF_IT * loader.total_ns
 
 
 def steps_with_most(breakdown: StepBreakdown) -> tuple[CodePlace, ...]:

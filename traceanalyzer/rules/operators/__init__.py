@@ -36,8 +36,6 @@ _ON_THE_CPU = page("operators-on-cpu")
 
 _KEPT = 0.5
 """Own choice: operators on the whole tensor are few, but each takes longer than one on a piece."""
-_SMALL_NS = 10_000
-"""Own choice: a call of an operator with next to no work takes 2 to 5 us with a profiler."""
 _MOSTLY_IDLE = 0.8
 """Part of a loop's time in which a device does nothing from which on it only waits for the calls (own choice)."""
 _OF_SMALL = 0.65, 1.1
@@ -104,7 +102,7 @@ def _loop(facts: Facts, row: loops.Repeat, limits: Limits) -> Drafts:
     processor = Processor.of(facts)
     per_step = processor.per_step if processor.is_cpu else facts.per_step
     taken = row.host_ns + row.backward_ns
-    removed = per_step(taken * (1 - row.runs / row.turns))
+    removed = per_step((row.removable_on_cpu_ns if processor.is_cpu else taken) * (1 - row.runs / row.turns))
     if removed <= limits["host_share"] * facts.step_ns:
         return
     operators, turn = ", ".join(row.operators), " ".join(row.operators[: loops.LONGEST])
@@ -129,6 +127,8 @@ def _without_loop(processor: Processor, row: loops.Repeat, removed: float) -> Ho
         least, most = _WITH_GRADIENTS if row.backward_ns else _OF_SMALL
         text = _LOOP.text("basis-calls") if row.backward_ns else _LOOP.text("basis-calls-forward")
         basis = text(least=least, most=most)
+    elif processor.is_cpu and row.only_moves:
+        basis = _LOOP.text("basis-moves")(least=_KEPT * loops.SMALL_NS, most=loops.SMALL_NS)
     exposed = None
     if row.idle_ns is not None:
         idle = facts.per_step(row.idle_ns * (1 - row.runs / row.turns))
@@ -145,7 +145,7 @@ def _without_loop(processor: Processor, row: loops.Repeat, removed: float) -> Ho
 def _is_call_bound(row: loops.Repeat, *, is_cpu: bool) -> bool:
     """Whether calling its operators is what takes most of a loop's time: they are short, or leave a device idle."""
     if is_cpu:
-        return row.host_ns <= _SMALL_NS * row.turns * len(row.operators)
+        return row.host_ns <= loops.SMALL_NS * row.turns * len(row.operators)
     return row.idle_ns is not None and row.idle_ns >= _MOSTLY_IDLE * (row.host_ns + row.backward_ns)
 
 
@@ -196,8 +196,9 @@ def _blowups(facts: Facts, limits: Limits) -> Drafts:
     """One finding for each size of tensors that are far larger than what they are made of, and summed up again."""
     processor = Processor.of(facts)
     rows = [row for row in facts.shaped if row.calls and processor.self_ns(row) and row.inputs.shapes]
-    roots = _roots(processor, rows, limits)
-    for elements in sorted(roots.keys() & set(map(_reduced, rows)), reverse=True):
+    written = [row for row in rows if row.in_backward < row.calls]  # an outer product may be the gradient of a matrix
+    roots = _roots(processor, written, limits)
+    for elements in sorted(roots.keys() & set(map(_reduced, written)), reverse=True):
         members = [row for row in rows if _belongs(row, elements)]
         members.sort(key=lambda row: (-processor.self_ns(row), row.name, row.shapes or ""))
         work = EventTimes.of(processor, ((row.events, processor.self_ns(row)) for row in members))

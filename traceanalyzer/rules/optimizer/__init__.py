@@ -19,12 +19,13 @@ from traceanalyzer.rules.engine import idle_time, program
 from traceanalyzer.rules.engine.change import DeviceWork, HostTime
 from traceanalyzer.rules.engine.event_times import EventTimes
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Facts, Limits, OfEvents, page
-from traceanalyzer.rules.optimizer import beside_training, passes, zero_grad
+from traceanalyzer.rules.optimizer import beside_training, matrices, passes, zero_grad
 from traceanalyzer.rules.optimizer.zero_grad import places
 from traceanalyzer.structure.events import EventSet
 
 _NOT_FUSED = page("optimizer-not-fused")
 _EXPENSIVE = page("optimizer-expensive")
+_SECOND_ORDER, _ORTHOGONAL = _EXPENSIVE.text("advice-second-order"), _EXPENSIVE.text("advice-orthogonal")
 
 FEWEST_CALLS = 100
 """Launches, or calls in a program without a GPU, of one update from which on it is a loop over parameters (own choice:
@@ -73,7 +74,6 @@ _MOMENTUM = "aten::mul_"
 
 _PASSES_SAVED = 0.3, 0.65
 """Least and most of the time of Adam on lists that the fused form saves (page; half of it: own choice)."""
-_SECOND_ORDER = re.compile("shampoo|soap|kfac|k_fac|muon", re.IGNORECASE)
 _ON_A_DEVICE = 0.8
 """Least part of an update on the CPU that goes away on a device, whose memory is ten times as fast (own choice)."""
 _HIDDEN = 0.25
@@ -363,7 +363,7 @@ def _on_lists(facts: Facts, row: optimizers.Optimizer, limits: Limits) -> Draft:
 
 def _least_and_host(facts: Facts, row: optimizers.Optimizer) -> tuple[str, float]:
     """The threshold for an optimizer, and its host time per step in ns, of a plain one on a CPU without stalls."""
-    if _SECOND_ORDER.search(row.name) is None and program.computes_on_cpu(facts):
+    if matrices.kind(row) is None and program.computes_on_cpu(facts):
         return "cpu_share", facts.per_step(row.steady_ns)  # any takes a good part: only most of a step tells much
     return "host_share", facts.per_step(row.host_ns)
 
@@ -371,16 +371,16 @@ def _least_and_host(facts: Facts, row: optimizers.Optimizer) -> tuple[str, float
 def _of_its_host(facts: Facts, row: optimizers.Optimizer, limits: Limits) -> Draft:
     """The optimizer takes long on the host, and it is no loop over single parameters."""
     least, host = _least_and_host(facts, row)
-    is_second_order = _SECOND_ORDER.search(row.name) is not None
+    special = {"second-order": _SECOND_ORDER, "orthogonal": _ORTHOGONAL}.get(matrices.kind(row) or "")
     is_fused = any("_fused_" in operator.name for operator in row.operators)
     return Draft(
         (_EXPENSIVE.evidence(limits, least, host / facts.step_ns, places(facts, (row,))),),
-        None if is_second_order else _at_most_all(facts, row),
+        None if special else _at_most_all(facts, row),
         {"optimizer": row.name, "host": OfEvents(host), "share": OfEvents(host, is_share=True)},
         severity="low",
         ceiling="medium",
-        advice=_EXPENSIVE.text("advice-second-order") if is_second_order else None,
-        code="" if is_second_order or is_fused else _fused_code(row.name),
+        advice=special,
+        code="" if special or is_fused else _fused_code(row.name),
     )
 
 

@@ -74,6 +74,8 @@ class OperatorFact(msgspec.Struct, frozen=True):
     host_total_ns: int
     beside_ns: int = 0
     """Part of `host_self_ns` on threads other than the one that makes the steps; 0 if unknown, as in tables."""
+    in_backward: int = 0
+    """Part of `calls` that autograd makes in a backward pass; 0 if unknown, as in tables."""
 
     @property
     def events(self) -> EventSet:
@@ -428,7 +430,8 @@ def _from_trace(row: operators.Operator | operators.OperatorByShape) -> Operator
     """The operator of a trace."""
     shapes, types = (row.input_shapes, row.input_types) if isinstance(row, operators.OperatorByShape) else (None, None)
     on_device, on_host = (row.device_self_ns, row.device_total_ns), (row.host_self_ns, row.host_total_ns)
-    return OperatorFact(row.name, shapes or None, types or None, row.calls, *on_device, *on_host, row.beside_ns)
+    figures = (row.calls, *on_device, *on_host, row.beside_ns, row.in_backward)
+    return OperatorFact(row.name, shapes or None, types or None, *figures)
 
 
 def _from_table(row: TableRow) -> OperatorFact:

@@ -25,7 +25,9 @@ MOST = 0.5
 """Share from which on something is most of the whole."""
 _COMPUTE = frozenset({"gemm", "moe", "convolution", "attention"})
 """Classes of kernels that are bound by arithmetic at the sizes used in training."""
-_MOVING = frozenset({"normalization", "elementwise", "reduction", "copy", "optimizer", "embedding", "pooling"})
+_MOVING = frozenset(
+    {"normalization", "elementwise", "dequantization", "reduction", "copy", "optimizer", "embedding", "pooling"}
+)
 """Classes that mostly move data. Generated kernels without a known class and unknown kernels may be either."""
 UNNAMED = "gpu"
 """The result if the names of the kernels do not decide what bounds a busy device."""
@@ -48,6 +50,7 @@ _OTHER_WORK = {
 """Classes that are bound neither by arithmetic nor by memory as a rule."""
 _MOVING_WORK = {
     "elementwise": Text("headline-work-elementwise", "elementwise kernels", note="after: mostly"),
+    "dequantization": Text("headline-work-dequantization", "dequantizing weights", note="after: mostly"),
     "normalization": Text("headline-work-normalization", "normalization", note="after: mostly"),
     "reduction": Text("headline-work-reduction", "reductions", note="after: mostly"),
     "copy": Text("headline-work-copy-2", "copies and indexing", note="after: mostly; kernels of a GPU"),
