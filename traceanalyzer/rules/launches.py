@@ -13,7 +13,7 @@ from traceanalyzer.analyzers.kernels.stretched_kernels import StretchedKernels
 from traceanalyzer.analyzers.launches import LaunchFigures
 from traceanalyzer.analyzers.launches.late_starts import LateStarts, late_starts_at
 from traceanalyzer.report.message import Text
-from traceanalyzer.rules.engine import avoidable_waits, host_owners, idle_time, program
+from traceanalyzer.rules.engine import host_owners, idle_time, program
 from traceanalyzer.rules.engine.change import HostTime, StartsEarlier
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Facts, Limits, OfEvents, page
 from traceanalyzer.structure.events import EventSet
@@ -74,8 +74,7 @@ def _asking(facts: Facts, found: idle_time.IdleDevice) -> Text | None:
     """The advice where the host asks for values or sizes between launches, where graphs end; None where it does not."""
     if program.loops_over_experts(facts):
         return _LAUNCH_BOUND.text("advice-experts")
-    asks = found.waits_often and avoidable_waits.asks_often(facts, found.per_step(found.device.events))
-    return _LAUNCH_BOUND.text("advice-values") if asks else None
+    return _LAUNCH_BOUND.text("advice-values") if found.asks_often(facts) else None
 
 
 def _ceiling(facts: Facts) -> str | None:

@@ -56,7 +56,7 @@ def _outliers(facts: Facts, limits: Limits) -> Drafts:
         yield _of_growing_work(facts, ends, inner, limits)
         return
     long = [step for step in inner if typical and step.duration_ns / typical > limits["ratio"]]
-    if not long or _is_jitter(facts, long, typical, limits):
+    if _is_jitter(facts, long, typical, limits):  # or there are none
         return
     longest = max(long, key=lambda step: (step.duration_ns, -step.start_ns))
     ratio = longest.duration_ns / typical

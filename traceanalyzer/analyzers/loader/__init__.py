@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -138,7 +139,6 @@ def _loader(context: Context, code: int, rows: I64, busy: Intervals) -> Loader:
     columns = (start[chosen].tolist(), length[chosen].tolist(), exposed[chosen].tolist())
     steps = step_names(context.steps, start[chosen])
     name = context.trace.names[code]
-    sampler_ns, sampler = _sampler(context, start, end)
     return Loader(
         name=name,
         in_process=is_in_process(name),
@@ -153,8 +153,7 @@ def _loader(context: Context, code: int, rows: I64, busy: Intervals) -> Loader:
         long_calls=int(long.sum()),
         longest=tuple(map(LongWait, *columns, steps, (chosen == 0).tolist())),
         asleep_ns=_asleep(context, rows),
-        sampler_ns=sampler_ns,
-        sampler_operator=sampler,
+        **_sampler(context, start, end),
         made_by=_maker(context, int(rows[0])),
     )
 
@@ -169,7 +168,7 @@ def _asleep(context: Context, waits: I64) -> int | None:
     return int(calls.within(tree.start_ns[waits], tree.end_ns[waits]).sum())
 
 
-def _sampler(context: Context, start: I64, end: I64) -> tuple[int, str | None]:
+def _sampler(context: Context, start: I64, end: I64) -> dict[str, Any]:
     """Time in ns in which samplers draw within some waits, by frames, else by operators, and the longest operator.
 
     Without frames, operators that come in most waits may belong to the dataset, which draws for each batch or sample.
@@ -186,10 +185,11 @@ def _sampler(context: Context, start: I64, end: I64) -> tuple[int, str | None]:
         sampling = Intervals.union(frames.start_ns[is_sampler], frames.end_ns[is_sampler])
         times = sampling.within(tree.start_ns[drawing], tree.end_ns[drawing])
     elif 2 * len(drawing) > len(start):
-        return 0, None
+        return {}
     if not times.any():
-        return 0, None
-    return int(sampling.within(start, end).sum()), context.trace.names[host.name[drawing[times.argmax()]]]
+        return {}
+    operator = context.trace.names[host.name[drawing[times.argmax()]]]
+    return {"sampler_ns": int(sampling.within(start, end).sum()), "sampler_operator": operator}
 
 
 def _maker(context: Context, wait: int) -> str | None:

@@ -11,7 +11,7 @@ import msgspec
 from traceanalyzer.analyzers.idle.step_idle import DeviceInSteps, StepCause, StepIdle
 from traceanalyzer.analyzers.launches import LaunchFigures
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.rules.engine import program
+from traceanalyzer.rules.engine import avoidable_waits, program
 from traceanalyzer.rules.engine.change import Interval
 from traceanalyzer.rules.engine.facts import Facts, Missing
 from traceanalyzer.rules.engine.facts.sources import is_partial
@@ -92,6 +92,10 @@ class IdleDevice(msgspec.Struct, frozen=True):
     def waits_again_and_again(self) -> bool:
         """Whether there are besides so many waits in a step that one less would change little."""
         return self.waits_often and self.idle.waits >= _MANY * self.idle.steps
+
+    def asks_often(self, facts: Facts) -> bool:
+        """Whether most likely these waits are for values and sizes, on which the program depends."""
+        return self.waits_often and avoidable_waits.asks_often(facts, self.per_step(self.device.events))
 
     def parts_without_profiler(self, facts: Facts, with_stacks: Interval) -> GapParts:
         """The part of the gaps that remains without the profiler; as given where recording stacks slowed the host."""

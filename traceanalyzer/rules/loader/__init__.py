@@ -56,9 +56,8 @@ def _bound(facts: Facts, limits: Limits) -> Drafts:
         subject = _BOUND.text("subject-own")()
         evidence.append(_BOUND.evidence(limits, "exposed_share", own, places, subject=subject))
     draft = Draft(tuple(evidence), params=waits.figures(wait))
-    sampler = waits.sampler
-    if sampler is not None:
-        yield _of_sampler(waits, draft, sampler, wait)
+    if waits.sampler is not None:
+        yield _of_sampler(waits, draft, waits.sampler, wait)
         return
     slow = waits.slow_function
     if not waits.has_workers:

@@ -19,7 +19,7 @@ from traceanalyzer.rules.engine import idle_time, program
 from traceanalyzer.rules.engine.change import DeviceWork, HostTime
 from traceanalyzer.rules.engine.event_times import EventTimes
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Facts, Limits, OfEvents, page
-from traceanalyzer.rules.optimizer import beside_training, matrices, passes, zero_grad
+from traceanalyzer.rules.optimizer import beside_training, passes, zero_grad
 from traceanalyzer.rules.optimizer.zero_grad import places
 from traceanalyzer.structure.events import EventSet
 
@@ -363,7 +363,7 @@ def _on_lists(facts: Facts, row: optimizers.Optimizer, limits: Limits) -> Draft:
 
 def _least_and_host(facts: Facts, row: optimizers.Optimizer) -> tuple[str, float]:
     """The threshold for an optimizer, and its host time per step in ns, of a plain one on a CPU without stalls."""
-    if matrices.kind(row) is None and program.computes_on_cpu(facts):
+    if optimizers.matrices(row) is None and program.computes_on_cpu(facts):
         return "cpu_share", facts.per_step(row.steady_ns)  # any takes a good part: only most of a step tells much
     return "host_share", facts.per_step(row.host_ns)
 
@@ -371,7 +371,7 @@ def _least_and_host(facts: Facts, row: optimizers.Optimizer) -> tuple[str, float
 def _of_its_host(facts: Facts, row: optimizers.Optimizer, limits: Limits) -> Draft:
     """The optimizer takes long on the host, and it is no loop over single parameters."""
     least, host = _least_and_host(facts, row)
-    special = {"second-order": _SECOND_ORDER, "orthogonal": _ORTHOGONAL}.get(matrices.kind(row) or "")
+    special = {"second-order": _SECOND_ORDER, "orthogonal": _ORTHOGONAL}.get(optimizers.matrices(row) or "")
     is_fused = any("_fused_" in operator.name for operator in row.operators)
     return Draft(
         (_EXPENSIVE.evidence(limits, least, host / facts.step_ns, places(facts, (row,))),),
