@@ -194,7 +194,13 @@ def is_foreign(context: Context) -> bool:
 def _as_program(context: Context, steps: Steps, reasons: tuple[str | None, ...]) -> ProgramSteps:
     is_cut, reasons = left_out.is_cut(context, steps), left_out.unless_often(reasons, steps)
     return ProgramSteps(
-        steps.names, steps.start_ns, steps.end_ns, steps.found_by, reasons, mark_ns=steps.mark_ns, is_cut=is_cut
+        steps.names,
+        steps.start_ns,
+        steps.end_ns,
+        steps.found_by,
+        reasons,
+        mark_ns=steps.mark_ns,
+        is_cut=is_cut,
     )
 
 
