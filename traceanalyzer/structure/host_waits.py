@@ -96,10 +96,11 @@ def scaler_reads(context: Context) -> I64:
     if not len(checks) or not len(items):
         return np.empty(0, np.int64)
     read = np.zeros(len(tree), np.bool_)
-    for thread in distinct(tree.thread[checks]):
-        own = items[tree.thread[items] == thread]
+    read_by = rows_by(tree.thread[items])
+    for thread, of_thread in members(tree.thread[checks]):
+        own = items[read_by(thread)]
         own = own[np.argsort(tree.start_ns[own], kind="stable")]
-        following = np.searchsorted(tree.start_ns[own], tree.end_ns[checks[tree.thread[checks] == thread]])
+        following = np.searchsorted(tree.start_ns[own], tree.end_ns[checks[of_thread]])
         read[own[distinct(following[following < len(own)])]] = True
     waits = context.cached(host_activity.waits)
     rows: I64 = waits.row[take_or(tree.nearest(read), context.links.node[waits.row], NO_PARENT) != NO_PARENT]

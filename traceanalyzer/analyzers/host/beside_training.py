@@ -53,7 +53,16 @@ _LAYERS = re.compile(
 )
 _JUDGES = re.compile(r"^aten::(?:\w*_loss(?:_nd|2d)?|binary_cross_entropy\w*|eq|kl_div)$")
 """Losses, and comparisons with targets."""
-_COPYING = frozenset({"aten::clone", "aten::detach", "aten::empty", "aten::set_", "aten::copy_", "aten::new_empty"})
+_COPYING = frozenset(
+    {
+        "aten::clone",
+        "aten::detach",
+        "aten::empty",
+        "aten::set_",
+        "aten::copy_",
+        "aten::new_empty",
+    }
+)
 _DRAWING = frozenset({"aten::bernoulli_", "aten::native_dropout", "aten::_fused_dropout"})
 _MIXES = re.compile(r"^aten::(?:add|add_|lerp|lerp_)$")
 _MIXING = _COPYING | {f"aten::{name}" for name in ("add", "add_", "mul", "mul_", "sub", "sub_", "lerp", "lerp_", "to")}
@@ -179,7 +188,11 @@ def silent_times(context: Context) -> Intervals:
 def _found(context: Context) -> dict[str, _Work]:
     """The work of each kind in the typical steps."""
     calls = context.cached(_calls)
-    named = {"checkpoint": "checkpointing", "garbage-collection": "garbage-collection", "writing": WRITING}
+    named = {
+        "checkpoint": "checkpointing",
+        "garbage-collection": "garbage-collection",
+        "writing": WRITING,
+    }
     found = {
         "evaluation": _evaluations(context, calls),
         "checkpoint": _checkpoints(context, calls),
@@ -213,9 +226,21 @@ def _calls(context: Context) -> _Calls:
     nodes = nodes[np.argsort(host.tree.start_ns[nodes], kind="stable")]
     start = host.tree.start_ns[nodes]
     steps = program_steps(context).every
-    bounds = np.concatenate((context.cached(backward).start_ns, *context.cached(optimizer_starts), steps.start_ns))
+    bounds = np.concatenate(
+        (
+            context.cached(backward).start_ns,
+            *context.cached(optimizer_starts),
+            steps.start_ns,
+        )
+    )
     segment = np.searchsorted(ascending(bounds), start, side="right")
-    return _Calls(nodes, start, host.tree.end_ns[nodes], segment, table.sequence[host.row[nodes]] != UNKNOWN)
+    return _Calls(
+        nodes,
+        start,
+        host.tree.end_ns[nodes],
+        segment,
+        table.sequence[host.row[nodes]] != UNKNOWN,
+    )
 
 
 def _runs(calls: _Calls, belongs: Bool) -> list[tuple[int, int]]:
@@ -272,7 +297,11 @@ def _averages(context: Context, calls: _Calls) -> _Work | None:
 
 def _behind_updates(context: Context, calls: _Calls) -> Bool:
     """Which calls come after an update, and before the next backward pass and the next marked step."""
-    since = context.cached(optimizer_starts)[0], context.cached(backward).start_ns, context.steps.start_ns
+    since = (
+        context.cached(optimizer_starts)[0],
+        context.cached(backward).start_ns,
+        context.steps.start_ns,
+    )
     update, *others = (take_or(each, np.searchsorted(each, calls.start_ns) - 1, -1) for each in since)
     behind: Bool = update > np.maximum(*others)
     return behind
@@ -282,7 +311,11 @@ def _frozen(context: Context, calls: _Calls) -> _Work | None:
     """Layers before the first function of the graph between two updates or backward passes, while autograd records."""
     created = context.cached(graph).start_ns
     layers = _named(context, calls, _LAYERS) & calls.records
-    ends = context.cached(backward).start_ns, context.cached(optimizer_starts)[0], program_steps(context).every.start_ns
+    ends = (
+        context.cached(backward).start_ns,
+        context.cached(optimizer_starts)[0],
+        program_steps(context).every.start_ns,
+    )
     segment = np.searchsorted(ascending(np.concatenate(ends)), calls.start_ns, side="right")
     bounds = [*np.flatnonzero(np.diff(segment, prepend=-1)).tolist(), len(calls.node)]
     runs = []
@@ -292,7 +325,12 @@ def _frozen(context: Context, calls: _Calls) -> _Work | None:
             continue
         rows = first + np.flatnonzero(layers[first:until] & (calls.end_ns[first:until] <= created[position]))
         if len(rows) >= FEWEST:
-            runs.append((int(rows[0]), int(np.searchsorted(calls.end_ns[:until], created[position], "right")) - 1))
+            runs.append(
+                (
+                    int(rows[0]),
+                    int(np.searchsorted(calls.end_ns[:until], created[position], "right")) - 1,
+                )
+            )
     return _of_runs(context, calls, runs, runs[0][0]) if runs else None
 
 
@@ -338,7 +376,10 @@ def _checkpoints(context: Context, calls: _Calls) -> _Work | None:
 def _next_event(context: Context, times: I64) -> I64:
     """When the next event after each time begins, or its step ends."""
     host, tree, steps = context.host, context.host.tree, program_steps(context).every
-    works = np.isin(host.kind, (NodeKind.OPERATOR, NodeKind.PYTHON, NodeKind.DATALOADER, NodeKind.OPTIMIZER))
+    works = np.isin(
+        host.kind,
+        (NodeKind.OPERATOR, NodeKind.PYTHON, NodeKind.DATALOADER, NodeKind.OPTIMIZER),
+    )
     moments = ascending(np.concatenate((tree.start_ns[works], steps.end_ns, *context.cached(optimizer_starts))))
     after = np.searchsorted(moments, times, side="left")
     return np.where(after < len(moments), np.append(moments, 0)[after], times)
@@ -380,7 +421,11 @@ def _with_role(context: Context, found: _Work | None, role: str) -> _Work | None
     times = Intervals.union(parts.start_ns[rows], parts.end_ns[rows])
     if found is not None:
         times = times | Intervals.union(found.start_ns, found.end_ns)
-    return _Work(_place(index, int(parts.thread[rows[0]]), int(parts.start_ns[rows[0]])), times.start, times.end)
+    return _Work(
+        _place(index, int(parts.thread[rows[0]]), int(parts.start_ns[rows[0]])),
+        times.start,
+        times.end,
+    )
 
 
 def _place(index: OwnerIndex, thread: int, time: int) -> str:
@@ -392,7 +437,10 @@ def _place(index: OwnerIndex, thread: int, time: int) -> str:
 
 
 _TRAINS = Need(
-    Text("skip-beside-no-training", "the trace has no backward pass or no step of an optimizer: it does not train"),
+    Text(
+        "skip-beside-no-training",
+        "the trace has no backward pass or no step of an optimizer: it does not train",
+    ),
     lambda context: bool(len(context.cached(backward)) and len(context.cached(optimizer_starts)[0])),
 )
 _STEPS = Need(

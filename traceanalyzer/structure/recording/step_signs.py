@@ -89,7 +89,10 @@ def loads(context: Context) -> tuple[I64, int, Bool]:
 
     The others end an epoch: hardly anything is called between them and the next epoch, which may start workers anew.
     """
-    host, rows = context.trace.host, outermost(context, np.flatnonzero(context.kind == NodeKind.DATALOADER))
+    host, rows = (
+        context.trace.host,
+        outermost(context, np.flatnonzero(context.kind == NodeKind.DATALOADER)),
+    )
     operators = host.start_ns[host.category == Category.OPERATOR]
     works = ascending(np.append(operators, context.trace.launches.start_ns[context.links.calls]))
     until = np.append(host.start_ns[rows[1:]], _NEVER)
@@ -393,7 +396,10 @@ def function_calls(context: Context, thread: int | None) -> tuple[I64, int, str]
         calls = _not_within_itself(context, rows[own])
         time = int(frames.dur_ns[calls].sum())
         if len(calls) >= _REPEATS and time >= most and _are_iterations(context, calls):
-            longest, most = calls, time + 1  # of equal ones the outermost, which begins first
+            longest, most = (
+                calls,
+                time + 1,
+            )  # of equal ones the outermost, which begins first
     if not len(longest):
         return rows[:0], 0, ""
     name = context.trace.names[int(frames.name[longest[0]])]
