@@ -304,7 +304,8 @@ def _hideable(facts: Facts, draft: Draft, kinds: Mapping[str, int], *, may_wait:
     else:
         advice = _EXPOSED.text("advice-late") if may_wait else _EXPOSED.text("advice")
         params["advice"] = cure
-    code = None if program.may_train(facts) and _mostly(kinds, "all_reduce") else ""
+    is_of_buckets = program.may_train(facts) and _mostly(kinds, "all_reduce") and not may_wait
+    code = None if is_of_buckets else ""
     return Draft(draft.evidence, draft.change, params, summary=summary, advice=advice, code=code)
 
 
