@@ -127,7 +127,8 @@ def _with_advice(facts: Facts, draft: Draft, owner: step_idle.GapOwner | None, *
         draft = replace(draft, change=None, severity="high" if draft.evidence[0].observed >= _MUCH else "medium")
         return replace(draft, summary=summary, confidence="C", advice=advice, code="")
     is_unnamed = owner is None or owner.role is None
-    between = _PYTHON_GAP.text("advice-inputs" if program.reads_only_values(facts) else "advice-results")
+    is_before = program.reads_only_values(facts)
+    between = _PYTHON_GAP.text("advice-inputs") if is_before else _PYTHON_GAP.text("advice-results")
     collects_garbage = owner is not None and owner.role == "garbage-collection"
     return replace(
         draft,

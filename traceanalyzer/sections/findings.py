@@ -332,7 +332,8 @@ def _fixes(combined: Combined, savings: Sequence[Saving | None], saved: float, q
         return _SOME_MAY(fixes=fixes, questions=questions)
     is_likely = bool(combined.point_ns_per_step)
     alone = [(each.point_ns_per_step or 0.0) if is_likely else each.wall_ns_per_step[1] for each in savings if each]
-    if combined.fixes[0].finding == min(fix.finding for fix in combined.fixes) and alone[0] >= _NEARLY_ALL * saved:
+    is_first = combined.fixes[0].finding == min(fix.finding for fix in combined.fixes)
+    if is_first and alone and alone[0] >= _NEARLY_ALL * saved:
         return _OF_THE_FIRST(fixes=fixes)
     return _OVERLAP(fixes=fixes) if units.total(alone) > _OVERLAPS * saved else fixes
 

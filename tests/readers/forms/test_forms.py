@@ -73,7 +73,7 @@ def figures_of(text: str) -> dict[str, tuple[str, int, float]]:
         (examples.LIGHTNING_OLD, "Waiting for data: 6.0 of the 10.0 s, according to Lightning's Sim"),
         (examples.DATA_TIME, "Waiting for data: 3.6 of the 4.0 s, according to a log with times of steps and of the"),
         (examples.PROGRAM_TIMES, "Of 3.0 s, according to times that a program prints, taken as seconds: backward (`Ba"),
-        (examples.MEGATRON_LINE, "Of 1.2 s, according to Megatron's timers: backward (`backward-compute`) 700 ms"),
+        (examples.MEGATRON_LINE, "Of 1.3 s, according to Megatron's timers: backward (`backward-compute`) 700 ms"),
     ],
     ids=lambda value: value.strip()[:30],
 )

@@ -40,7 +40,7 @@ def test_timers_of_micro_steps_are_within_those_of_steps(micro: int) -> None:
 def test_collectives_of_micro_steps_count_once() -> None:
     (said,) = headlines(deepspeed(9, steps=2))
     assert said == (
-        "Limited by communication: 2.2 of the 4.0 s are collectives, according to DeepSpeed's wall clock breakdown."
+        "Limited by communication: 2.3 of the 4.0 s are collectives, according to DeepSpeed's wall clock breakdown."
     )
 
 

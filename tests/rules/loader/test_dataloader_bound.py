@@ -463,7 +463,7 @@ def test_a_sampler_is_named_with_its_operator_and_time() -> None:
     assert finding.saving is not None
     low, high = finding.saving.direct_ns_per_step
     assert low == 0
-    assert high == pytest.approx(2 * 20_000_000 / 11, rel=0.02), "of all steps but the first"
+    assert high == pytest.approx(3 * 20_000_000 / 12, rel=0.02), "of all steps"
 
 
 def test_what_is_drawn_for_each_batch_is_the_work_of_the_dataset() -> None:

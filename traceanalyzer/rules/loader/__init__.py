@@ -78,7 +78,7 @@ def _of_sampler(waits: BatchWaits, draft: Draft, loader: Loader, wait: float) ->
     return replace(
         draft,
         change=change,
-        params=waits.figures(most) | {"operator": operator},
+        params=waits.figures(wait) | {"operator": operator},
         title=_BOUND.text("title-sampler"),
         summary=_BOUND.text("summary-sampler"),
         advice=_BOUND.text("advice-sampler"),
