@@ -127,15 +127,14 @@ def _with_advice(facts: Facts, draft: Draft, owner: step_idle.GapOwner | None, *
         draft = replace(draft, change=None, severity="high" if draft.evidence[0].observed >= _MUCH else "medium")
         return replace(draft, summary=summary, confidence="C", advice=advice, code="")
     is_unnamed = owner is None or owner.role is None
-    is_before = program.reads_only_values(facts)
-    between = _PYTHON_GAP.text("advice-inputs") if is_before else _PYTHON_GAP.text("advice-results")
-    collects_garbage = owner is not None and owner.role == "garbage-collection"
+    inputs, results = _PYTHON_GAP.text("advice-inputs"), _PYTHON_GAP.text("advice-results")
+    between = inputs if program.reads_only_values(facts) else results
     return replace(
         draft,
         summary=_PYTHON_GAP.text("summary-silent") if is_silent else None,
         confidence="C" if owner is None or owner.kind in ("operator", "call", "autograd") else None,
         advice=between if is_silent and is_unnamed and not program.may_train(facts) else _advice(owner),
-        code=_CODE_GC if collects_garbage else "",
+        code=_CODE_GC if owner is not None and owner.role == "garbage-collection" else "",
     )
 
 
