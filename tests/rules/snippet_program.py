@@ -21,7 +21,7 @@ from torch import distributed, nn
 from torch.distributed.pipelining import PipelineStage
 from torch.nn.parallel import DistributedDataParallel
 from torch.profiler import profile
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader, RandomSampler, TensorDataset, WeightedRandomSampler
 
 
 def namespace() -> dict[str, Any]:
@@ -39,6 +39,9 @@ def namespace() -> dict[str, Any]:
         "gc": __import__("gc"),
         "DataLoader": DataLoader,
         "DistributedDataParallel": DistributedDataParallel,
+        "RandomSampler": RandomSampler,
+        "WeightedRandomSampler": WeightedRandomSampler,
+        "samples": 4,
         "profile": profile,
         "model": model,
         "x": x,
@@ -56,6 +59,7 @@ def namespace() -> dict[str, Any]:
         "criterion": nn.CrossEntropyLoss(),
         "layer": nn.Linear(1, 5),
         "dataset": TensorDataset(x),
+        "weights": [0.1, 0.2, 0.3, 0.4],
         "batch_size": 1,
         "vocabulary": 50257,
         "shape": (2, 3),
