@@ -309,7 +309,7 @@ def _draw_findings(drawing: Drawing, report: Report, y: float, language: Languag
     important = [finding for finding in several_runs.findings(report).findings if finding.severity != "info"]
     for finding in important[:_FINDINGS]:
         card = cards.card(finding, language)
-        saving = card.time or ""
+        saving = card.time or card.peak or ""
         room = _ROOM - (_measure(saving) * 25 * _BOLD + 40 if saving else 0)
         drawing.lines.append(Label(_LEFT, y, _cut(card.action, 25, room), "ink", size=25))
         if saving:

@@ -128,6 +128,8 @@ FINDING = Text("card-finding", "Finding")
 SEVERITY = Text("card-severity", "Severity")
 SAVING = Text("card-saving", "Saves per step")
 SHARE = Text("card-share", "Share of the step")
+LOWERS = Text("card-peak", "Lowers the peak by")
+PEAK_SHARE = Text("card-peak-share", "Share of the peak")
 
 
 class Spot(msgspec.Struct, frozen=True):
@@ -191,6 +193,9 @@ class Card(msgspec.Struct, frozen=True):
     """Why it saves little or nothing yet, and what it saves after other fixes; None if it is not latent."""
     saves: str | None
     """One sentence about the saving, or why there is none yet; None if unknown."""
+    peak: str | None
+    """Bytes by which it lowers the peak of a device's memory; None if that is unknown or not what it is for."""
+    peak_share: str | None
     question: str | None
     """The same sentence where it is no price, but says what would decide the saving; else None."""
     summary: str
@@ -210,7 +215,7 @@ class Card(msgspec.Struct, frozen=True):
 
 def card(finding: Finding, language: Language) -> Card:
     """Create the texts of a finding in the reader's language."""
-    price = prices.price(finding, language)
+    price, peak = prices.price(finding, language), prices.lowered(finding, language)
     saving = finding.saving
     code = code_comments.translated(finding.code, language) if finding.code else finding.code
     advice = language.say(finding.advice)
@@ -229,7 +234,9 @@ def card(finding: Finding, language: Language) -> Card:
         own=price.own,
         resource=resource_name(saving.resource, language) if saving else None,
         latent=price.latent,
-        saves=price.question or price.saves or price.latent or prices.once(finding, language),
+        saves=price.question or price.saves or price.latent or prices.once(finding, language) or peak.said,
+        peak=peak.size,
+        peak_share=peak.share,
         question=price.question,
         summary=language.say(finding.summary),
         reason=_reason(finding, language),

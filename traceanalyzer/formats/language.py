@@ -202,8 +202,10 @@ class Translated(Language):
             return units.render(value, unit).translate(self._digits) if unit else str(value)
         if unit == "bool":
             return self.text(_YES if value else _NO)
-        if unit in ("part", "estimate", "estimated_share", "whole_estimate"):
-            return self._part(value) if unit == "part" else self._estimate(*units.estimate_numbers(value, unit))
+        if unit == "part":
+            return self._part(value)
+        if unit in units.ESTIMATES:
+            return self._estimate(*units.estimate_numbers(value, unit))
         return self._in_unit(*units.amount(value, unit))
 
     def _in_unit(self, number: str, symbol: str) -> str:

@@ -63,6 +63,9 @@ _SAVES_OUTSIDE = Text(
     "Saves {time} of the trace ({share:share}), outside of the typical steps.",
     note="time is an interval, such as up to 3 ms",
 )
+_LOWERS = Text(
+    "card-lowers-peak", "Lowers the peak by {saved} ({share}).", note="saved and share are intervals: 6.3-6.5 GiB"
+)
 
 
 class Price(NamedTuple):
@@ -182,3 +185,25 @@ def once(finding: Finding, language: Language) -> str | None:
     time = _estimate(saved.wall_ns, saved.point_ns, language)
     text = _SAVES_OUTSIDE if saved.comes_back else _SAVES_ONCE
     return language.text(text, time=time, share=saved.share_of_recording) if time else None
+
+
+class Lowered(NamedTuple):
+    """What the peak of a device's memory loses; None each where nothing is known of it."""
+
+    size: str | None = None
+    """Such as `6.3-6.5 GiB`."""
+    share: str | None = None
+    """The same as a share of the peak."""
+    said: str | None = None
+    """Both in a sentence."""
+
+
+def lowered(finding: Finding, language: Language) -> Lowered:
+    """Say what the fix saves of the peak of a device's memory."""
+    if finding.peak is None:
+        return Lowered()
+    least, most = finding.peak.requested_bytes
+    low, high = finding.peak.requested_share
+    size = language.quantity((least, None, most), "estimated_bytes", "saving-peak")
+    share = language.quantity((low, None, high), "estimated_share", "saving-peak-share")
+    return Lowered(size, share, language.text(_LOWERS, saved=size, share=share))

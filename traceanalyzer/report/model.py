@@ -12,7 +12,7 @@ from msgspec.structs import force_setattr
 from traceanalyzer.errors import UnusableInputError
 from traceanalyzer.report import rendered
 from traceanalyzer.report.message import Message
-from traceanalyzer.report.selection import Once, Selection, Shares
+from traceanalyzer.report.selection import Once, PeakSaving, Selection, Shares
 
 
 class ReportSource(msgspec.Struct, frozen=True):
@@ -259,17 +259,17 @@ class Finding(msgspec.Struct, frozen=True):
     """Stage of the rule: `preview` (not yet confirmed on a real recording, and `--fail-on` does not count
     it), `stable`, or `deprecated` (another rule says the same better)."""
     where: tuple[Selection, ...] = ()
-    """The events that its saving is about, by device and thread; empty for what is about no event, such as a setting,
-    for printed tables, and in reports of old versions."""
+    """The events that its saving is about, by device and thread; empty where it is about none, and for tables."""
     once: Once | None = None
-    """What the fix saves once, in place of `saving`, if all that it changes lies outside of the typical steps; else
-    null."""
+    """What the fix saves once, in place of `saving`, if it changes only what is outside of typical steps; else null."""
     code_before: str | None = None
     """The line of code that `code` most likely replaces; null if that is unknown."""
     action: Message | None = None
     """What to do in a few words; null where it depends on the finding, and in reports of old versions."""
     after_fixes_ns_per_step: tuple[float, float | None, float] | None = None
     """ns per step (least, likely, most) that a latent finding adds to the fixes before it in `combined`; else null."""
+    peak: PeakSaving | None = None
+    """What the fix alone saves of a device's memory, by a replay; null where that is unknown or not what it is for."""
 
 
 class Relief(msgspec.Struct, frozen=True):

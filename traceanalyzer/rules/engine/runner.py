@@ -301,6 +301,7 @@ def _finding(facts: Facts, prices: Prices | None, rule: Rule, draft: Draft) -> _
         once=once,
         action=snippets.action(rule, draft),
         code_before=rule.code_before if code is not None and code == rule.code else None,
+        peak=draft.peak,
     )
     checks.finding(finding)
     return _Judged(rule, finding, draft)
@@ -409,6 +410,8 @@ def _rank(judged: _Judged) -> tuple[int, bool, float, int, float, str]:
     wall, direct = (_worth(saving), saving.direct_ns_per_step[1]) if saving else (0.0, 0.0)
     if finding.once is not None and finding.once.comes_back:
         wall = finding.once.point_ns  # of all steps, and more than it is of one
+    if finding.peak is not None:
+        direct = float(finding.peak.requested_bytes[1])
     severity = SEVERITIES.index(finding.severity)
     is_severe = severity >= SEVERITIES.index("high")
     if finding.latent or severity == 0:

@@ -20,7 +20,7 @@ from traceanalyzer.report.selection import Shares
 from traceanalyzer.rules.engine import late_rank, program
 from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.rules.engine.headlines import compile_log, other_tools, printed, typical
-from traceanalyzer.rules.engine.headlines.held_memory import of_snapshot, of_text
+from traceanalyzer.rules.engine.headlines.held_memory import of_snapshot, of_text, with_all_changes
 from traceanalyzer.rules.engine.headlines.kind_of_work import MOST, gpu_bound
 from traceanalyzer.rules.engine.headlines.outside import with_outside
 from traceanalyzer.rules.engine.headlines.removable import Removable, with_part
@@ -36,6 +36,7 @@ from traceanalyzer.rules.engine.headlines.unusual import (
     with_turns,
 )
 from traceanalyzer.simulation.critical_path import CriticalPath
+from traceanalyzer.simulation.memory_replay import MemoryReplay
 from traceanalyzer.structure.recording import Recording
 from traceanalyzer.structure.recording.repetition import FOUND_BY
 from traceanalyzer.structure.typical import mean
@@ -137,7 +138,8 @@ def headline(facts: Facts, combined: Combined | None, part: Removable | None = N
         bound = "none" if standing.verdict in ("none", "slow", "unfinished") else "hang"
         return Headline(facts.run, bound, of_dumps(standing), None, None, None)
     if (memory := facts.find("memory_snapshot", MemorySnapshotUse)) is not None:
-        return Headline(facts.run, "memory", of_snapshot(memory), None, None, None)
+        after = with_all_changes(memory, facts.find("memory_replay", MemoryReplay))
+        return Headline(facts.run, "memory", of_snapshot(memory), qualifier=after)
     if (printed_memory := facts.find("printed_memory", PrintedMemory)) is not None:
         return Headline(facts.run, "memory", of_text(printed_memory), None, None, None)
     if facts.log is not None:
