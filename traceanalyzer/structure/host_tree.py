@@ -60,6 +60,11 @@ class HostTree(msgspec.Struct, frozen=True, dict=True):
         rows: Bool = plain & ~self.wrapper & ~self.merged
         return rows
 
+    @cached_property
+    def module(self) -> I32:
+        """For each node, the innermost module call around it, itself included, or -1."""
+        return self.tree.nearest(self.kind == NodeKind.MODULE)
+
     def without_modules(self, position: I64) -> I64:
         """For each position, itself or its nearest ancestor that is not a module (-1 for none)."""
         if not (self.kind == NodeKind.MODULE).any():

@@ -170,12 +170,16 @@ class Tree(msgspec.Struct, frozen=True):
         total = np.concatenate(([0], np.cumsum(values)))
         return total[self.after] - total[: len(self)]
 
+    def count_in(self, rows: I64, positions: I64) -> I64:
+        """For some slices, how many of some positions are their own or a descendant's; -1 is nobody's."""
+        found = ascending(positions)
+        return np.searchsorted(found, self.after[rows]) - np.searchsorted(found, rows)
+
     def child_sums(self, values: I64) -> I64:
         """For each slice, the sum of a value over its direct children."""
-        sums = np.zeros(len(self), np.int64)
-        nested = np.flatnonzero(self.parent != NO_PARENT)
-        np.add.at(sums, self.parent[nested], values[nested])
-        return sums
+        sums = np.zeros(len(self) + 1, np.int64)
+        np.add.at(sums, self.parent, values)  # -1 is the last
+        return sums[:-1]
 
     def outermost(self, label: I64) -> Bool:
         """Which slices are not inside another of the same label (0 or more), so that recursion counts once."""

@@ -221,7 +221,7 @@ def unless_often(reasons: Sequence[str | None], steps: Steps) -> tuple[str | Non
 
 def _one_off(context: Context, steps: Steps) -> tuple[tuple[str, I64], ...]:
     """Time of each step in one-time events: loading code, allocating memory, starting workers of the loader."""
-    timeline = gap_causes.timelines(context)[gap_causes.EVERY_THREAD]
+    timeline = gap_causes.explicit(context)
     labels = (gap_causes.COMPILATION, gap_causes.ALLOCATION, gap_causes.DATALOADER)
     loading, allocation, loader = timeline.within(steps.start_ns, steps.end_ns, labels)
     starting = host_waits.starting_workers(context).within(steps.start_ns, steps.end_ns)
