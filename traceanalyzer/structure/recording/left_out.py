@@ -265,8 +265,8 @@ def _beyond_median(values: I64) -> F64:
 def _operators(context: Context, steps: Steps) -> I64:
     """Number of operators that start in each step."""
     host = context.trace.host
-    step = steps.at(host.start_ns[host.category == Category.OPERATOR])
-    return count_by(step[step >= 0], len(steps))
+    first, last = steps.rows_of(host.start_ns[host.category == Category.OPERATOR])
+    return last - first
 
 
 def _does_more(calls: I64, excess_ns: F64, median_ns: float) -> Bool:
@@ -298,9 +298,9 @@ def _earlier_work_ns(context: Context, steps: Steps) -> int:
 def _tails(context: Context, steps: Steps) -> I64:
     """Time of each step after the last device event that starts in it; 0 for steps without any."""
     device = context.trace.device
-    step = steps.at(device.start_ns)
-    last = steps.start_ns.copy()
-    np.maximum.at(last, step[step >= 0], device.end_ns[step >= 0])
+    bounds = np.column_stack(steps.rows_of(device.start_ns)).ravel()
+    last = np.maximum.reduceat(np.append(device.end_ns, 0), bounds)[::2]
+    last = np.where(bounds[1::2] > bounds[::2], np.maximum(last, steps.start_ns), steps.start_ns)
     empty = last == steps.start_ns
     return np.where(empty, 0, np.maximum(steps.end_ns - last, 0))
 
