@@ -204,7 +204,7 @@ def calls(recording: QueriedTrace) -> CallRows:
         kind=host.kind,
         thread=tree.thread,
         host_row=np.where(host.kind == NodeKind.MODULE, NO_PARENT, host.row).astype(np.int64),
-        module=take_or(recording.path_of_node, recording.module_around, 0).astype(np.int32),
+        module=take_or(recording.path_of_node, host.module, 0).astype(np.int32),
         step=recording.program.at(tree.start_ns),
     )
 

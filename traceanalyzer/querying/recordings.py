@@ -70,17 +70,11 @@ class QueriedTrace:
         return self._paths[1]
 
     @cached_property
-    def module_around(self) -> I32:
-        """For each node of the host tree the innermost module call around it, itself included, or -1."""
-        host = self.context.host
-        return host.tree.nearest(host.kind == NodeKind.MODULE)
-
-    @cached_property
     def calls_of_modules(self) -> ModuleCalls:
         """The calls of modules, in the order of the host tree."""
-        tree = self.context.host.tree
-        nodes = np.flatnonzero(self.context.host.kind == NodeKind.MODULE)
-        around = take_or(self.module_around, tree.parent[nodes], NO_PARENT)
+        host, tree = self.context.host, self.context.host.tree
+        nodes = np.flatnonzero(host.kind == NodeKind.MODULE)
+        around = take_or(host.module, tree.parent[nodes], NO_PARENT)
         ended = np.searchsorted(ascending(tree.after[nodes]), nodes, side="right")
         return ModuleCalls(nodes, around.astype(np.int64), np.arange(len(nodes)) - ended)
 

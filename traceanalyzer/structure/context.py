@@ -81,7 +81,7 @@ class Context:
         self._asked_scope = True
         return cast("T", self._of_scope[key])
 
-    def release(self, *computed: Callable[[Context], Any]) -> None:
+    def release(self, *computed: Callable[..., Any]) -> None:
         """Free results of `cached` that take much memory and are no longer needed."""
         for known in (self._shared, self._of_scope):
             for key in [key for key in known if key[0] in computed]:

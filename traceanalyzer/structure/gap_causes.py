@@ -148,11 +148,11 @@ def _explained(context: Context, gaps: Gaps) -> I64:
     times[late, PENDING] = (gaps.end_ns - until)[late]
     starved = replace(gaps, end_ns=until)
     thread = responsible_thread(context, gaps)
-    thread = np.where(np.isin(thread, [*timelines(context)]), thread, EVERY_THREAD)
+    thread = np.where(np.isin(thread, own_timelines(context)), thread, EVERY_THREAD)
     known = np.flatnonzero(late)
     for number, own in members(thread[known]):
         rows = known[own]
-        times[rows] += _on_host(context, starved.take(rows), timelines(context)[number])
+        times[rows] += _on_host(context, starved.take(rows), timeline(context, number))
     return times
 
 
@@ -208,26 +208,66 @@ def _on_host(context: Context, gaps: Gaps, timeline: LabelledTime) -> I64:
 
 
 @cached
-def timelines(context: Context) -> dict[int, LabelledTime]:
-    """The work of each launching thread, else of the others; `EVERY_THREAD` is the work of any of them."""
-    threads = host_activity.launching_threads(context)
+def explicit(context: Context) -> LabelledTime:
+    """When any of the launching threads did what the trace shows by name: `EXPLICIT` causes and nothing else."""
+    threads = [thread for group in _groups(context) for thread in group]
+    return LabelledTime.build(_of_threads(_explicit(context), threads), HOST)
+
+
+def own_timelines(context: Context) -> list[int]:
+    """The threads with a timeline of their own."""
+    return host_activity.launching_threads(context)[:THREADS]
+
+
+@cached
+def timeline(context: Context, thread: int) -> LabelledTime:
+    """The work of a launching thread, else of the others; that of any of them for `EVERY_THREAD`."""
+    threads = own_timelines(context)
+    if thread != EVERY_THREAD and len(host_activity.launching_threads(context)) == 1:
+        return timeline(context, EVERY_THREAD)
+    by_group, of_any = context.cached(_work_of_groups)
+    own = () if thread == EVERY_THREAD else by_group[threads.index(thread)]
+    return LabelledTime.build((*own, *of_any), HOST)
+
+
+_Work = list[tuple[int, Intervals]]
+"""Times by cause, in the order in which causes explain missing launches."""
+
+
+def _work_of_groups(context: Context) -> tuple[list[_Work], _Work]:
+    """The work of each group of threads, and that of any."""
     activities = _activities(context)
-    groups = [part for part in (*([thread] for thread in threads[:THREADS]), threads[THREADS:]) if part]
+    by_group = [_of_threads(activities, group) for group in _groups(context)]
+    of_any = [(label, reduce(or_, (own[row][1] for own in by_group))) for row, (label, _) in enumerate(activities)]
+    return by_group, of_any
+
+
+def _groups(context: Context) -> list[list[int]]:
+    """Threads that launch: each that has a timeline of its own, and all others; without any, all threads there are."""
+    threads, own = host_activity.launching_threads(context), own_timelines(context)
     if not threads:
-        groups = [distinct(np.concatenate((context.trace.host.thread, context.trace.launches.thread))).tolist()]
-    owns = [_of_threads(activities, group) for group in groups]
-    other = [(label, reduce(or_, (own[row][1] for own in owns))) for row, (label, _) in enumerate(activities)]
-    built = {EVERY_THREAD: LabelledTime.build(other, HOST)}
-    for thread, own in zip(threads[:THREADS], owns, strict=False):
-        built[thread] = built[EVERY_THREAD] if len(threads) == 1 else LabelledTime.build((*own, *other), HOST)
-    return built
+        return [distinct(np.concatenate((context.trace.host.thread, context.trace.launches.thread))).tolist()]
+    return [part for part in (*([thread] for thread in own), threads[THREADS:]) if part]
 
 
 _Rows = tuple[HostEvents | Launches | Frames | Overheads | FirstUses, I64]
+_Activities = tuple[tuple[int, tuple[_Rows, ...]], ...]
+"""What the host does: rows of tables by cause, in the order in which causes explain missing launches."""
 
 
-def _activities(context: Context) -> tuple[tuple[int, tuple[_Rows, ...]], ...]:
-    """What the host does: rows of tables by cause, in the order in which it explains missing launches."""
+def _activities(context: Context) -> _Activities:
+    host, launches = context.trace.host, context.trace.launches
+    operating = host_activity.operator_rows(context)
+    return (
+        *_explicit(context),
+        (SYNCHRONIZATION, ((launches, context.cached(host_activity.waits).row),)),
+        (LAUNCH, ((host, np.flatnonzero(operating)), (launches, np.arange(len(launches))))),
+    )
+
+
+@cached
+def _explicit(context: Context) -> _Activities:
+    """Those of the causes that the trace shows by name."""
     trace, names = context.trace, context.trace.names
     host, frames, launches, overheads = trace.host, trace.frames, trace.launches, trace.overheads
     compiling = names.where(host_activity.is_compiling)
@@ -235,8 +275,7 @@ def _activities(context: Context) -> tuple[tuple[int, tuple[_Rows, ...]], ...]:
     compiled = ((host, np.flatnonzero(compiling[host.name])), (frames, np.flatnonzero(compiling[frames.name])))
     loading = names.where(host_activity.is_loading_overhead)[overheads.name]
     allocating = names.where(host_activity.is_allocation)[launches.name]
-    operating, uses = host_activity.operator_rows(context), host_activity.first_uses(context)
-    cold = host_activity.cold_calls(context)
+    uses, cold = host_activity.first_uses(context), host_activity.cold_calls(context)
     computing = ascending(context.host.row[host_activity.cpu_operators(context)].astype(np.int64))
     return (
         (DATALOADER, ((host, np.flatnonzero(context.kind == NodeKind.DATALOADER)),)),
@@ -247,14 +286,10 @@ def _activities(context: Context) -> tuple[tuple[int, tuple[_Rows, ...]], ...]:
         (ALLOCATION, ((launches, np.flatnonzero(allocating)),)),
         (OVERHEAD, ((overheads, np.flatnonzero(~loading)),)),
         (CPU_OPERATORS, ((host, computing),)),
-        (SYNCHRONIZATION, ((launches, context.cached(host_activity.waits).row),)),
-        (LAUNCH, ((host, np.flatnonzero(operating)), (launches, np.arange(len(launches))))),
     )
 
 
-def _of_threads(
-    activities: tuple[tuple[int, tuple[_Rows, ...]], ...], threads: list[int]
-) -> list[tuple[int, Intervals]]:
+def _of_threads(activities: _Activities, threads: list[int]) -> _Work:
     """When some threads did each of these; overheads concern every thread."""
 
     def times(table: HostEvents | Launches | Frames | Overheads | FirstUses, rows: I64) -> Intervals:

@@ -19,6 +19,9 @@ from traceanalyzer.trace.table import I32, I64, U8, UNKNOWN, Array, Bool, take_o
 from traceanalyzer.trace.tables import Category, Frames, HostEvents, Launches
 from traceanalyzer.trace.tree import NO_PARENT, Tree
 
+_NESTED = ("thread", "start_ns", "dur_ns")
+"""Columns by which slices are nested."""
+
 
 class NodeKind(IntEnum):
     """Kinds of host nodes, by their name and category."""
@@ -56,6 +59,11 @@ class HostTree(msgspec.Struct, frozen=True, dict=True):
         plain = (self.kind == NodeKind.OPERATOR) & (self.category == Category.OPERATOR)
         rows: Bool = plain & ~self.wrapper & ~self.merged
         return rows
+
+    @cached_property
+    def module(self) -> I32:
+        """For each node, the innermost module call around it, itself included, or -1."""
+        return self.tree.nearest(self.kind == NodeKind.MODULE)
 
     def without_modules(self, position: I64) -> I64:
         """For each position, itself or its nearest ancestor that is not a module (-1 for none)."""
@@ -108,24 +116,21 @@ def build(trace: Trace, kind: U8) -> HostTree:
         kind: Of every host row, from `kinds`.
     """
     host, frames = trace.host, trace.frames
-    rows = np.flatnonzero(kind != NodeKind.NONE).astype(np.int32)
-    modules = np.flatnonzero(frames.module_id != UNKNOWN).astype(np.int32)
+    rows = np.flatnonzero(kind != NodeKind.NONE)
+    modules = np.flatnonzero(frames.module_id != UNKNOWN)
 
     def joined(of_host: Array, of_frames: Array) -> Array:
-        return np.concatenate((of_host[rows], of_frames[modules])) if len(modules) else of_host[rows]
+        return np.concatenate((of_host, of_frames)) if len(modules) else of_host
 
-    columns = [joined(getattr(host, name), getattr(frames, name)) for name in ("thread", "start_ns", "dur_ns")]
-    by_start = np.argsort(columns[1], kind="stable").astype(np.int32) if len(modules) else None
-    if by_start is not None:  # the rows of one table are in the order of their start
-        columns = [column[by_start] for column in columns]
-    tree, nested = Tree.build(*columns)
-    del columns
-    order = nested if by_start is None else by_start[nested]  # from positions in the tree to the joined rows
-    del nested
-    row = np.concatenate((rows, modules))[order]
+    if len(modules):  # the rows of one table are in the order of their start
+        rows = np.concatenate((rows, modules + len(host)))
+        rows = rows[np.argsort(joined(host.start_ns, frames.start_ns)[rows], kind="stable")]
+    tree, order = Tree.build(*(joined(getattr(host, name), getattr(frames, name))[rows] for name in _NESTED))
+    order = rows[order]  # from positions in the tree to the joined tables
     name = joined(host.name, frames.name)[order]
     node_kind = joined(kind, np.full(len(frames), NodeKind.MODULE, np.uint8))[order]
     category = joined(host.category, np.full(len(frames), Category.FRAME, np.uint8))[order]
+    row = np.where(order < len(host), order, order - len(host)).astype(np.int32)
     wrapper = trace.names.where(marks.is_wrapper)[name]
     return HostTree(tree, name, node_kind, category, row, _merged(tree, name, category), wrapper)
 
@@ -137,13 +142,14 @@ def nest(table: HostEvents | Launches | Frames, rows: I64) -> tuple[Tree, I64]:
 
 
 def _merged(tree: Tree, name: I32, category: U8) -> Bool:
-    """Which nodes are the only child of a parent with the same name, both operators: `aten::x` calling itself."""
+    """Which nodes are the only child of a parent with the same name, both operators: `aten::x` calling itself.
+
+    An only child directly follows its parent, and ends the same subtree.
+    """
     operator = category == Category.OPERATOR
-    alike = (name == take_or(name, tree.parent, UNKNOWN)) & operator & take_or(operator, tree.parent, False)
-    alike = np.flatnonzero(alike)
-    children = np.bincount(tree.parent[tree.parent != NO_PARENT], minlength=len(tree))
     merged = np.zeros(len(tree), np.bool_)
-    merged[alike[children[tree.parent[alike]] == 1]] = True
+    merged[1:] = (tree.depth[1:] > tree.depth[:-1]) & (tree.after[1:] == tree.after[:-1])
+    merged[1:] &= (name[1:] == name[:-1]) & operator[1:] & operator[:-1]
     return merged
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from traceanalyzer.knowledge import marks
 from traceanalyzer.structure.context import Context, cached
 from traceanalyzer.structure.host_tree import NodeKind
-from traceanalyzer.structure.sums import sum_by
+from traceanalyzer.structure.sums import first_rows, sum_by
 from traceanalyzer.trace.distinct import ranked
 from traceanalyzer.trace.table import I32, I64, UNKNOWN, Bool, take_or
 from traceanalyzer.trace.tables import Category
@@ -47,17 +47,15 @@ class ModuleOwners(msgspec.Struct, frozen=True):
 
 def owners(context: Context) -> ModuleOwners:
     """The owners of all nodes and launches."""
-    host = context.host
-    is_module: Bool = host.kind == NodeKind.MODULE
+    host, links = context.host, context.links
     is_evaluation = context.cached(evaluations)
     evaluation = host.tree.nearest(is_evaluation)
-    links = context.links
     return ModuleOwners(
-        is_module=is_module,
+        is_module=host.kind == NodeKind.MODULE,
         is_evaluation=is_evaluation,
         evaluation=evaluation,
-        module=host.tree.nearest(is_module),
-        owner=host.tree.nearest(is_module | is_evaluation) if is_module.any() else evaluation,
+        module=host.module,
+        owner=np.maximum(host.module, evaluation),  # of two nodes around another, the inner one follows the outer
         launch_node=np.where(links.innermost == NO_PARENT, links.node, links.innermost),
     )
 
@@ -71,13 +69,12 @@ def evaluations(context: Context) -> Bool:
     host, trace = context.host, context.trace
     surrounds = trace.names.where(lambda name: name.startswith(_EVALUATION))[host.name]
     part = surrounds | trace.names.where(is_accumulation)[host.name]
-    nodes = np.flatnonzero(host.kind != NodeKind.MODULE)
-    row = host.row[nodes]
-    numbered = trace.host.sequence[row] != UNKNOWN
-    part[nodes] |= (trace.host.forward_thread[row] > 0) & numbered
-    if not numbered.any():
-        is_function = trace.names.where(marks.is_backward)[trace.host.name[row]]
-        part[nodes] |= is_function & (trace.host.category[row] == Category.OPERATOR)
+    numbered = (trace.host.sequence != UNKNOWN) & (context.kind != NodeKind.NONE)
+    if numbered.any():
+        evaluates = numbered & (trace.host.forward_thread > 0)
+        part |= evaluates.take(host.row, mode="clip") & (host.kind != NodeKind.MODULE)  # whose rows are of frames
+    else:
+        part |= trace.names.where(marks.is_backward)[host.name] & (host.category == Category.OPERATOR)
     nested = take_or(part, host.tree.parent, False)
     return surrounds | (part & ~nested)
 
@@ -170,11 +167,9 @@ def _last_before(forward: I64, asking: I64, sequence: I64, start_ns: I64) -> tup
 def _of_one_thread(sequence: I64, thread: I32) -> tuple[I64, Bool]:
     """The distinct numbers, ascending, and which of them operators of only one thread have."""
     numbers, number = ranked(sequence)
-    least = np.full(len(numbers), np.iinfo(np.int32).max)
-    most = np.full(len(numbers), -1)
-    np.minimum.at(least, number, thread)
-    np.maximum.at(most, number, thread)
-    is_unique: Bool = least == most
+    is_unique = np.ones(len(numbers), np.bool_)
+    first = thread[first_rows(number, len(numbers))]
+    is_unique[number[thread != first[number]]] = False
     return numbers, is_unique
 
 

@@ -141,12 +141,12 @@ def _owners(context: Context, gaps: Gaps, main: I64) -> list[str | None]:
 
 def _moments(context: Context, gaps: Gaps, main: I64, drained: I64) -> I64:
     """For each gap, the middle of its longest piece that has its main cause."""
-    timelines = gap_causes.timelines(context)
+    known = gap_causes.own_timelines(context)
     thread = gap_causes.responsible_thread(context, gaps)
     late = gap_causes.fed_late(context, gaps)
     moments = (gaps.start_ns + gaps.end_ns) // 2
     for row in np.flatnonzero(late).tolist():
-        timeline = timelines.get(int(thread[row]), timelines[EVERY_THREAD])
+        timeline = gap_causes.timeline(context, int(thread[row]) if thread[row] in known else EVERY_THREAD)
         begin, end, label = timeline.segments(int(gaps.start_ns[row]), int(gaps.end_ns[row]))
         fits = label == main[row]
         if not fits.any() and drained[row] != NO_PARENT:

@@ -86,7 +86,7 @@ def _left_out(apart: Intervals, start: I64, end: I64, reasons: list[str | None])
 
 def _causes(context: Context, times: Intervals) -> list[str]:
     """What takes half of each time by itself, if it is known by name; else that no step is marked there."""
-    timeline = gap_causes.timelines(context)[gap_causes.EVERY_THREAD]
+    timeline = gap_causes.explicit(context)
     within = timeline.within(times.start, times.end, [label for _, label in _CAUSES])
     starting = host_waits.starting_workers(context).within(times.start, times.end)
     within = [own + starting * (cause == LOADER) for (cause, _), own in zip(_CAUSES, within, strict=True)]

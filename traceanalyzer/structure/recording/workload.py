@@ -158,7 +158,7 @@ def startup_ns(context: Context) -> int:
     found = program_steps(context)
     if not len(found):
         return 0
-    timeline = gap_causes.timelines(context)[gap_causes.EVERY_THREAD]
+    timeline = gap_causes.explicit(context)
     labels = (gap_causes.COMPILATION, gap_causes.ALLOCATION)[: 1 if _gives_back(context) else 2]
     times: I64 = np.sum(timeline.within(found.start_ns, found.end_ns, labels), axis=0)
     recurs = int(times[found.is_typical].min()) if len(found.typical) > 1 else 0
