@@ -1,11 +1,15 @@
-"""Stacks with weights as the rows of a flame graph: the frames that weigh most, depth first, the others summed up."""
+"""Stacks with weights as the rows of a flame graph: the frames that weigh most, depth first, the others summed up.
+
+Stacks that begin alike share frames: as a tree, stacks of all depths up to n have n frames instead of n * n / 2.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from heapq import nlargest
-from itertools import count
 from typing import Generic, NamedTuple, TypeVar
+
+from traceanalyzer.trace.tree import NO_PARENT
 
 T = TypeVar("T", bound=Hashable)
 
@@ -23,23 +27,31 @@ class StackRow(NamedTuple):
     """Number of frames in the row: 1, or those that are left out."""
 
 
-class _Node(Generic[T]):
-    """One frame of the tree of stacks."""
+class StackTree(Generic[T]):
+    """Stacks by their innermost frames: equal stacks have one number; -1 is the empty one."""
 
-    __slots__ = ("inner", "number", "weight")
+    def __init__(self) -> None:
+        self.frame: list[T] = []
+        """The innermost frame of each stack."""
+        self.parent: list[int] = []
+        """Number of each stack without that frame."""
+        self._numbers: dict[tuple[int, T], int] = {}
 
-    def __init__(self, number: int) -> None:
-        self.number, self.weight = number, 0
-        self.inner: dict[T, _Node[T]] = {}
+    def push(self, stack: int, frame: T) -> int:
+        """Number of a stack with one more frame."""
+        number = self._numbers.setdefault((stack, frame), len(self.frame))
+        if number == len(self.frame):
+            self.frame.append(frame)
+            self.parent.append(stack)
+        return number
 
-    def size(self) -> int:
-        """The number of frames in it, this one included."""
-        found = 0
-        left = [self]  # without recursion, as stacks may be thousands deep
-        while left:
-            found += 1
-            left += left.pop().inner.values()
-        return found
+    def frames(self, stack: int) -> tuple[T, ...]:
+        """All frames of a stack, the outermost first."""
+        found = []
+        while stack != NO_PARENT:
+            found.append(self.frame[stack])
+            stack = self.parent[stack]
+        return tuple(reversed(found))
 
 
 def stack_rows(stacks: Iterable[tuple[Sequence[T], int]], frames: dict[T, int], most: int) -> tuple[StackRow, ...]:
@@ -50,32 +62,45 @@ def stack_rows(stacks: Iterable[tuple[Sequence[T], int]], frames: dict[T, int], 
         frames: Numbers of known frames; new ones are added.
         most: Most frames with rows of their own, those with most weight.
     """
-    root: _Node[T] = _Node(-1)
-    nodes = list(_grown(root, stacks))
-    kept = set(nlargest(most, range(len(nodes)), key=lambda number: (nodes[number].weight, -number)))
-    rows: list[StackRow] = []
-    left: list[tuple[_Node[T], T | None, int]] = [(root, None, -1)]
-    while left:
-        node, owner, depth = left.pop()
-        if owner is not None:
-            rows.append(StackRow(frames.setdefault(owner, len(frames)), depth, node.weight, 1))
-        left += (
-            (node.inner[name], name, depth + 1) for name in reversed(node.inner) if node.inner[name].number in kept
-        )
-        if hidden := [inner for inner in node.inner.values() if inner.number not in kept]:
-            weights, sizes = ([inner.weight for inner in hidden], [inner.size() for inner in hidden])
-            rows.append(StackRow(-1, depth + 1, sum(weights), sum(sizes)))
-    return tuple(rows)
-
-
-def _grown(root: _Node[T], stacks: Iterable[tuple[Sequence[T], int]]) -> Iterator[_Node[T]]:
-    """Put stacks below a node; yields the new nodes in their order."""
-    number = count()
+    tree: StackTree[T] = StackTree()
+    weights: dict[int, int] = {}
     for stack, weight in stacks:
-        node = root
+        number = NO_PARENT
         for frame in stack:
-            if frame not in node.inner:
-                node.inner[frame] = _Node(next(number))
-                yield node.inner[frame]
-            node = node.inner[frame]
-            node.weight += weight
+            number = tree.push(number, frame)
+        weights[number] = weights.get(number, 0) + weight
+    return tree_rows(tree.frame, tree.parent, weights, frames, most)
+
+
+def tree_rows(
+    frame: Sequence[T], parent: Sequence[int], weights: dict[int, int], frames: dict[T, int], most: int
+) -> tuple[StackRow, ...]:
+    """The rows of a flame graph of stacks that are given as a tree.
+
+    Args:
+        frame: The innermost frame of each stack, after that of the stack around it.
+        parent: For each, the position of the stack around it, or -1.
+        weights: Of the stacks that have a weight of their own, by position.
+        frames: As of `stack_rows`.
+        most: As of `stack_rows`.
+    """
+    weight, size = [weights.get(number, 0) for number in range(len(frame))], [1] * len(frame)
+    inner: list[list[int]] = [[] for _ in range(len(frame) + 1)]  # the last has the outermost
+    for number in reversed(range(len(frame))):
+        inner[parent[number]].append(number)
+        if (around := parent[number]) != NO_PARENT:
+            weight[around] += weight[number]
+            size[around] += size[number]
+    kept = set(nlargest(most, range(len(frame)), key=lambda number: (weight[number], -number)))
+    rows: list[StackRow] = []
+    left = [(NO_PARENT, -1)]
+    while left:
+        number, depth = left.pop()
+        if number != NO_PARENT:
+            own = frames.setdefault(frame[number], len(frames))
+            rows.append(StackRow(own, depth, weight[number], 1))
+        left += ((each, depth + 1) for each in inner[number] if each in kept)
+        if hidden := [each for each in inner[number] if each not in kept]:
+            sums = (sum(values[each] for each in hidden) for values in (weight, size))
+            rows.append(StackRow(-1, depth + 1, *sums))
+    return tuple(rows)
