@@ -75,7 +75,7 @@ def test_work_from_before_the_recording_is_no_idle_time() -> None:
     found = report(trace)
     (headline,) = found.headlines
     # the whole recording is one step, which begins when the device begins with what was recorded
-    assert (headline.bound, headline.message.id) == ("gpu-compute", "headline-typical-gpu-compute-3")
+    assert (headline.bound, headline.message.id) == ("gpu-compute", "headline-typical-gpu-compute-4")
     assert "1 % idle" in headline.text
     assert "gpu-underutilized" not in {finding.rule for finding in found.findings}
     warnings = {warning.message.id: warning.message.text for warning in found.warnings}

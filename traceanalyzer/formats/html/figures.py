@@ -49,7 +49,6 @@ _SHARED = (
     ("loader-in-full", STEP, r"resource-loader|owners-loader\.value"),
     ("loader-in-full-share", STEP, r"resource-loader-share|overview-loader-full\.value"),
     ("gpu-computes-share", STEP, r"headline-share-computes\.share"),
-    ("gpu-computes", STEP, r"headline-typical-gpu-(compute|memory|work)\.part"),
     ("gpu-busy", STEP, r"resource-gpu"),
     ("gpu-busy-share", STEP, r"resource-gpu-share|html-utilization-(typical|earlier-work)\.share|headline-none\.busy"),
     ("events", RECORDING, r"html-events\.events|trace-events\.value"),
