@@ -33,7 +33,7 @@ _PART = Text("headline-part", "{cause} {time:ns}", note="part of a sentence: unf
 _COMPUTE = Text(
     "headline-typical-gpu-compute-and-2",
     "Limited by GPU compute: {most} {work}, {part:part} of {unit}; {also}.",
-    note="unit is in the genitive: each step; most: mostly; work: matrix multiplications; also: unfused attention 82 ms",
+    note="unit is in the genitive: each step; most: mostly; work: convolutions; also: unfused attention 82 ms",
 )
 _MEMORY = Text(
     "headline-typical-gpu-memory-and-2",
