@@ -143,9 +143,11 @@ def headline(facts: Facts, combined: Combined | None, part: Removable | None = N
         return _headline(facts, compile_log.of_log(facts.need("compilation", CompiledCode), facts.log))
     if facts.table is not None and facts.table.tool is not None:
         return _headline(facts, other_tools.verdict(facts, facts.table), facts.resources, combined)
-    found = unusual(facts) or _with_device_alone(facts, with_part(facts, _usual(facts), part))
+    told = unusual(facts)
+    found = told or with_part(facts, _usual(facts), part)
     found = with_late_start(facts, with_sharing(facts, with_turns(facts, found)))
-    found = _with_cut(facts, with_outside(facts, _with_communication(facts, found)))
+    found = with_outside(facts, _with_communication(facts, found))
+    found = _with_cut(facts, found if told is not None else _with_device_alone(facts, found))
     return _headline(facts, found, facts.resources, combined, shares(facts))
 
 
