@@ -15,6 +15,7 @@ from traceanalyzer.analyzers.compilation import CompiledCode
 from traceanalyzer.analyzers.host.pauses import HostPauses
 from traceanalyzer.analyzers.host.stalls import HostStalls
 from traceanalyzer.analyzers.optimizer import Optimizers
+from traceanalyzer.analyzers.optimizer.autograd_passes import Passes
 from traceanalyzer.analyzers.tables.kinds import RowKind
 from traceanalyzer.analyzers.tables.printed_times import is_waiting
 from traceanalyzer.knowledge import marks
@@ -104,6 +105,11 @@ _OUTPUT_LAYER = Text(
     "headline-work-output-layer",
     "the output layer of {classes:number} classes",
     note="after: most of all; part of a model; it multiplies matrices",
+)
+_AGAIN = Text(
+    "headline-work-gradients-again",
+    "gradients of gradients (create_graph=True)",
+    note="after: mostly; a backward pass through another one; create_graph=True is code",
 )
 _AND_COMMUNICATION = Text(
     "headline-cpu-and-communication",
@@ -221,11 +227,7 @@ def _of_kind(
         own: What takes a good part of it.
         said: The figures of the sentence.
     """
-    rows, stalled = if_known(lambda: facts.operators), _stalled(facts)
-    long = {row.name for row in rows if row.host_self_ns - stalled.get(row.name, 0) > _LONG_CALL_NS * row.calls}
-    whole = ((row.name, facts.per_step(row.host_total_ns)) for row in rows)
-    computing = ((name, time - facts.per_step(stalled.get(name, 0))) for name, time in every if name)
-    found = longest_of_operators(computing, long, whole)
+    found = _longest_kind(facts, every)
     if found is None:
         return None
     work, time = found[0], min(found[1], facts.step_ns)
@@ -236,6 +238,18 @@ def _of_kind(
     if time >= MOST * facts.step_ns:
         return OF_KIND(work=work, part=(time, facts.step_ns), unit=said["unit"])
     return _MOST_OF_KIND(**said, work=work, time=time)
+
+
+def _longest_kind(facts: Facts, every: list[tuple[str, float]]) -> tuple[Message, float] | None:
+    """The kind of work that takes longest in a step, and its time in ns: arithmetic, or gradients of gradients."""
+    rows, stalled = if_known(lambda: facts.operators), _stalled(facts)
+    long = {row.name for row in rows if row.host_self_ns - stalled.get(row.name, 0) > _LONG_CALL_NS * row.calls}
+    whole = ((row.name, facts.per_step(row.host_total_ns)) for row in rows)
+    computing = ((name, time - facts.per_step(stalled.get(name, 0))) for name, time in every if name)
+    found = longest_of_operators(computing, long, whole)
+    passes = facts.find("passes", Passes)
+    again = facts.per_step(passes.again_ns) if passes else 0.0
+    return (_AGAIN(), again) if again > (found[1] if found else 0.0) else found
 
 
 def _output_layer(facts: Facts) -> tuple[Message, float] | None:
