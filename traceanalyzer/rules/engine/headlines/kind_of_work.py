@@ -9,6 +9,7 @@ from typing import Any
 
 from traceanalyzer.analyzers.kernels.classes import KernelClasses
 from traceanalyzer.analyzers.kernels.sm_fill import SmFill
+from traceanalyzer.knowledge.inputs import Shape
 from traceanalyzer.knowledge.kernel_classes import (
     KernelClass,
     generated,
@@ -94,6 +95,10 @@ _ALL_OF_IT = 0.95
 """Share from which on one kind is all of it, which the sentence has said."""
 _MOVING_DATA = Text("headline-kind-moving", "moving data", note="part of a list: convolutions 42 %, moving data 58 %")
 _OF_ROWS = (KernelClass.GEMM, KernelClass.ATTENTION)
+_AXES = 4
+"""Axes of a cache of keys or values: sequences, heads, tokens and sizes, in some order."""
+_REORDER = frozenset({"aten::index_select", "aten::index"})
+"""Operators that copy the caches of chosen beams."""
 _ONE_BLOCK = "[1,1,1]"
 """The grid of a product that is small in each direction, whatever it reads."""
 _SHARES = Text(
@@ -196,6 +201,41 @@ def longest_of_operators(
         return None
     first = max(kinds, key=lambda kind: kinds[kind])
     return _OF_CPU[first](), kinds[first]
+
+
+def cache_ns(facts: Facts) -> int:
+    """Time in ns, over all steps, of operators that copy a cache of keys or values that grows by one token at a time.
+
+    A token is appended to tensors that are longer from call to call, and beams are reordered by their index.
+    """
+    rows = if_known(lambda: facts.shaped)
+    appended = [(row, shapes) for row in rows if row.name == "aten::cat" and len(shapes := row.inputs.every_shape) == 2]
+    kinds: defaultdict[tuple[Shape, int], set[int]] = defaultdict(set)
+    grows = [(row, *kind) for row, shapes in appended if (kind := _grown(*shapes)) is not None]
+    for _, rest, axis, length in grows:
+        kinds[rest, axis].add(length)
+    caches = {kind for kind, lengths in kinds.items() if len(lengths) > 1}
+    copied = sum(row.host_self_ns for row, rest, axis, _ in grows if (rest, axis) in caches)
+    reordered = (row for row in rows if row.name in _REORDER and row.inputs.tensors)
+    return copied + sum(
+        row.host_self_ns
+        for row in reordered
+        if any(_without(row.inputs.tensors[0], axis) == rest for rest, axis in caches)
+    )
+
+
+def _grown(before: Shape, added: Shape) -> tuple[Shape, int, int] | None:
+    """The other axes, the axis and the length of a tensor of four axes to which one entry is appended; else None."""
+    if len(before) != _AXES or len(added) != _AXES:
+        return None
+    axes = [axis for axis, (own, other) in enumerate(zip(before, added, strict=True)) if own != other == 1]
+    is_one = len(axes) == 1 and _without(before, axes[0]) == _without(added, axes[0])
+    return (_without(before, axes[0]), axes[0], before[axes[0]]) if is_one else None
+
+
+def _without(shape: Shape, axis: int) -> Shape:
+    """The sizes of all other axes."""
+    return (*shape[:axis], *shape[axis + 1 :])
 
 
 def is_mixed(facts: Facts) -> bool:

@@ -23,7 +23,7 @@ from traceanalyzer.knowledge.kernel_classes import KernelClass, operator_class
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.rules.engine import host_owners
 from traceanalyzer.rules.engine.facts import Facts, if_known
-from traceanalyzer.rules.engine.headlines.kind_of_work import GEMM, MOST, longest_of_operators
+from traceanalyzer.rules.engine.headlines.kind_of_work import GEMM, MOST, cache_ns, longest_of_operators
 from traceanalyzer.rules.engine.headlines.step_bound import StepBound, first_short
 from traceanalyzer.rules.engine.headlines.typical import WORTH, WORTH_BESIDE
 from traceanalyzer.simulation.critical_path import CriticalPath
@@ -110,6 +110,11 @@ _AGAIN = Text(
     "headline-work-gradients-again",
     "gradients of gradients (create_graph=True)",
     note="after: mostly; a backward pass through another one; create_graph=True is code",
+)
+_CACHE = Text(
+    "headline-work-cache",
+    "copying the cache of keys and values",
+    note="after: mostly; of attention, while a model generates text",
 )
 _AND_COMMUNICATION = Text(
     "headline-cpu-and-communication",
@@ -249,7 +254,9 @@ def _longest_kind(facts: Facts, every: list[tuple[str, float]]) -> tuple[Message
     found = longest_of_operators(computing, long, whole)
     passes = facts.find("passes", Passes)
     again = facts.per_step(passes.again_ns) if passes else 0.0
-    return (_AGAIN(), again) if again > (found[1] if found else 0.0) else found
+    more = [(_AGAIN(), again), (_CACHE(), facts.per_step(cache_ns(facts))), *([] if found is None else [found])]
+    longest = max(more, key=lambda kind: kind[1])
+    return longest if longest[1] else None
 
 
 def _output_layer(facts: Facts) -> tuple[Message, float] | None:
