@@ -110,7 +110,7 @@ def test_a_typical_decode_step_has_the_usual_number_of_tokens() -> None:
 
 def test_a_busy_gpu_that_writes_out_quantized_weights_is_said_to() -> None:
     name = "void kDequantizeBlockwise<__nv_bfloat16, 512, 64, 8, 2>(float*, unsigned char*, float*, __nv_bfloat16*)"
-    assert "mostly dequantizing weights" in said(running({name: 6000, CONVOLUTION: 2000}))
+    assert "mostly dequantizing weights, 6.0 of the 8.0 ms" in said(running({name: 6000, CONVOLUTION: 2000}))
 
 
 def test_a_busy_gpu_with_elementwise_kernels_moves_data() -> None:
@@ -279,6 +279,15 @@ def test_products_with_a_vector_are_bound_by_reading_the_matrix(vector: int, exp
     assert said_so is (expected == "gpu-memory")
 
 
+def test_a_kind_that_is_named_has_its_own_time_and_leads_only_where_it_is_most() -> None:
+    """Writing out quantized weights takes 4.5 ms, products 3.5 and normalization 1: none is half of the 9 ms."""
+    written = "void kDequantizeBlockwise<__nv_bfloat16, 512, 64, 8, 2>(float*, unsigned char*, float*, __nv_bfloat16*)"
+    gemm = "ampere_fp16_s16816gemm_fp16_64x64_sliced1x2_ldg8_f2f_stages_64x6_tn"
+    told = said(running({written: 4400, gemm: 3500, NORMALIZATION: 1100}))
+    assert told.startswith("Limited by GPU memory bandwidth: above all dequantizing weights, 4.4 of the 9.0 ms of each")
+    assert ": mostly dequantizing weights, 4.6 of the 9.1 ms" in said(running({written: 4600, gemm: 4500}))
+
+
 def test_a_few_long_steps_are_told_with_the_median() -> None:
     """Nine steps of 1 ms and one of 11 ms by marks of the optimizer."""
 
@@ -416,12 +425,15 @@ def test_a_step_that_is_left_out_is_no_work_outside_of_the_steps() -> None:
     assert "outside of the steps" not in text
 
 
-def outside(*, call: str | None = None, mark: str | None = None, kernel: int = 0, pause: int = 900) -> TraceBuilder:
+def outside(
+    *, call: str | None = None, mark: str | None = None, kernel: int = 0, pause: int = 900, operators: bool = True
+) -> TraceBuilder:
     """Three steps of 1 ms, and after a pause a last mark; in between, something else."""
     trace = TraceBuilder()
     for number in range(3):
         trace.step(number, 1000 * number, 1000)
-        trace.op("aten::mm", 1000 * number + 1, 20)
+        if operators:
+            trace.op("aten::mm", 1000 * number + 1, 20)
         trace.launch_kernel("ampere_sgemm_128x64_nn", 1000 * number + 30, 960, at=1000 * number + 10, call_dur=5)
     if call:
         trace.launch(call, 3000, pause - 200)
@@ -454,6 +466,15 @@ def test_what_is_most_of_a_recording_comes_first_where_its_reason_is_known() -> 
     )
     assert said(outside(call="cudaFree", pause=2900)).startswith("Limited by GPU compute: ")
     assert said(outside(mark="masks", pause=3100)).startswith("Limited by GPU compute: ")
+
+
+def test_that_only_the_gpu_was_recorded_follows_the_first_sentence_whatever_that_is() -> None:
+    """Also where most of the trace is outside of the typical steps."""
+    (found,) = report(outside(call="cudaFree", pause=3100, operators=False)).headlines
+    assert found.message.text.startswith("Most of the trace, 3.1 of the 6.1 ms, is outside typical steps")
+    assert found.qualifier is not None
+    assert found.qualifier.text.startswith("Only the GPU was recorded")
+    assert found.details[0].text.startswith("A typical step: Limited by GPU compute")
 
 
 def test_times_outside_of_the_steps_in_which_the_host_does_the_same_are_added_up() -> None:

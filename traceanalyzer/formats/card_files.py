@@ -272,6 +272,7 @@ def _whole_sentences(text: str, size: float, most: int) -> str:
 
 
 def _of_report(report: Report, language: Language) -> Drawing:
+    language = language.of_report(report)
     name = shorten(_stem(report.source.name), 2 * _NAME)
     built = {section.id: section for section in sections.build(report, 1)}
     said = [story.plain(headline.message) for headline in several_runs.headlines(report)[-1:]]

@@ -10,7 +10,7 @@ import msgspec
 from traceanalyzer.formats import code_comments, prices
 from traceanalyzer.formats.language import Language, scale
 from traceanalyzer.knowledge.python_frames import parse
-from traceanalyzer.report import names
+from traceanalyzer.report import names, whole_trace
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Arithmetic, CodePlace, Evidence, Finding, Resources
 from traceanalyzer.report.names import named_code
@@ -254,7 +254,8 @@ def card(finding: Finding, language: Language) -> Card:
 
 def _reason(finding: Finding, language: Language) -> str | None:
     """Why more is saved than the time of what was found."""
-    said = finding.summary.params.get("reason") if finding.summary.id == SUMMARY_AND_REASON else None
+    has_reason = whole_trace.known(finding.summary.id) == SUMMARY_AND_REASON
+    said = finding.summary.params.get("reason") if has_reason else None
     return language.quantity(said, "") if said is not None else None
 
 

@@ -49,6 +49,8 @@ _CPU = Text(
     "Faster Python, launches or loading: no gain, the step waits for the GPU {share:percent} of the time.",
     note="in a list of what would not make a step shorter",
 )
+_WRITTEN = (units.plain_time, units.whole_time)
+"""How first screens write times; two that look alike need more digits."""
 _OFF_PATH = 0.8
 """Share of the GPU's work off the critical path from which on faster kernels are said not to help (own choice)."""
 _ON_PATH = 0.95
@@ -66,6 +68,16 @@ _OUTCOME = Text(
 _AT_BEST = Text(
     "outcome-at-best",
     "{before:ns} \u2192 {after:ns} {per} at best ({times:factor}x) {fixes}",
+    note="no full stop; per: per step, or: in all; fixes: with all fixes",
+)
+_FINE = Text(
+    "outcome-fine",
+    "{before:exact_ns} \u2192 {after:exact_ns} {per} ({times:factor}x) {fixes}",
+    note="no full stop; per: per step, or: in all; fixes: with all fixes",
+)
+_FINE_AT_BEST = Text(
+    "outcome-fine-at-best",
+    "{before:exact_ns} \u2192 {after:exact_ns} {per} at best ({times:factor}x) {fixes}",
     note="no full stop; per: per step, or: in all; fixes: with all fixes",
 )
 _PER_STEP = Text("outcome-per-step", "per step", note="within a phrase: 152 \u2192 93 ms per step (1.6x)")
@@ -305,10 +317,12 @@ def _after(combined: Combined, savings: Sequence[Saving | None], times: tuple[fl
     before, saved = times
     factor = before / (before - saved)
     is_in_all = any(saving is not None and saving.is_of_whole_run for saving in savings)
-    said = _OUTCOME if combined.point_ns_per_step else _AT_BEST
+    after = before - saved
+    coarse, fine = (_OUTCOME, _FINE) if combined.point_ns_per_step else (_AT_BEST, _FINE_AT_BEST)
+    said = fine if any(written(before) == written(after) for written in _WRITTEN) else coarse
     return said(
         before=before,
-        after=before - saved,
+        after=after,
         times=float(f"{factor:.2g}" if factor >= _PRECISE else f"{factor:.3g}"),
         per=(IN_ALL if is_in_all else _PER_STEP)(),
         fixes=fixes,
