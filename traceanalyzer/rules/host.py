@@ -6,7 +6,6 @@ The rules are host-python-gap, postprocessing-in-step, host-waits-or-logs and th
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import fsum
 from typing import Any
 
 from msgspec.structs import replace
@@ -23,7 +22,7 @@ from traceanalyzer.knowledge.host_roles import OUTPUTS
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.rules.engine import host_owners, host_work, idle_time, program
 from traceanalyzer.rules.engine.change import HostTime
-from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Facts, Limits, Missing, OfEvents, page
+from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Facts, Limits, Missing, page
 from traceanalyzer.structure.events import EventSet
 
 _PYTHON_GAP = page("host-python-gap")

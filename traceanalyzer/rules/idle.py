@@ -146,7 +146,7 @@ def _underutilized_in_table(facts: Facts, limits: Limits) -> Drafts:
     evidence = _UNDERUTILIZED.evidence(limits, "busy_share", busy, where, subject=subject)
     yield Draft(
         (evidence,),
-        advice=_UNDERUTILIZED.text("advice-dataloader" if times[0][1] == "loader" else "advice-table"),
+        advice=_CURES["dataloader"] if times[0][1] == "loader" else _UNDERUTILIZED.text("advice-table"),
         params={"busy": busy, "gpu": facts.resources.gpu_ns, "step": facts.step_ns},
         severity="critical" if busy < limits["critical_share"] else "high",
         confidence="B",
