@@ -5,7 +5,8 @@ The rules are host-python-gap, postprocessing-in-step, host-waits-or-logs and th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from math import fsum
 from typing import Any
 
 from msgspec.structs import replace
@@ -16,14 +17,16 @@ from traceanalyzer.analyzers.host.beside_training import BesideTraining
 from traceanalyzer.analyzers.host.pauses import HostPauses
 from traceanalyzer.analyzers.host.thread_contention import ThreadContention, slow_at
 from traceanalyzer.analyzers.idle import step_idle
+from traceanalyzer.analyzers.steps.outside import work_outside
 from traceanalyzer.analyzers.waits.value_reads import ValueReads
 from traceanalyzer.knowledge import marks
-from traceanalyzer.knowledge.host_roles import OUTPUTS
+from traceanalyzer.knowledge.host_roles import ENVIRONMENT, OUTPUTS
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.rules.engine import host_owners, host_work, idle_time, program
 from traceanalyzer.rules.engine.change import HostTime
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Facts, Limits, Missing, page
 from traceanalyzer.structure.events import EventSet
+from traceanalyzer.structure.recording import Outside
 
 _PYTHON_GAP = page("host-python-gap")
 _WAITS_OR_LOGS = page("host-waits-or-logs")
@@ -41,12 +44,15 @@ _ADVICE_BY_ROLE: Mapping[str | None, Text] = {
     "sleep": _PYTHON_GAP.text("advice-sleep"),
     "writing": _PYTHON_GAP.text("advice-writing"),
     "preparation": _PYTHON_GAP.text("advice-preparation"),
+    ENVIRONMENT: _PYTHON_GAP.text("advice-environment"),
 }
 
 _RECURRING = 10
 """Least number of long gaps in a recording without steps (own choice: fewer may all be of its start or end)."""
 _MOSTLY = 0.5
 """Share of the gaps without any open call from which on that is said (own choice: most of them)."""
+_HARDLY = 0.2
+"""Share of a time below which a device waits for what the host does in it (own choice)."""
 _LEAST = 0.8
 """Own choice: some printing, logging and sleeping is needed."""
 _LEAST_UNKNOWN = 0.5
@@ -57,6 +63,44 @@ _QUEUED = 0.1
 """Share of a step spent waiting for a core from which on reports warn of it."""
 _DISPENSABLE = frozenset({"sleep", "logging"})
 """Roles of host work (`knowledge.host_roles`) that a step can mostly do without."""
+
+
+def _beside_launches(facts: Facts, limits: Limits) -> Drafts:
+    """What the host does between launches: in the typical steps, or beside them where that is most of the recording."""
+    others = [part for part in program.other_work(facts) if _is_waited_for(part)]
+    if others and facts.summary is not None:
+        yield _outside(facts, others, facts.summary.span_ns, limits)
+    else:
+        yield from _python_gap(facts, limits)
+
+
+def _is_waited_for(part: Outside) -> bool:
+    """Whether the device hardly works in a time."""
+    return part.device_busy_ns is not None and part.device_busy_ns < _HARDLY * part.duration_ns
+
+
+def _outside(facts: Facts, parts: Sequence[Outside], span_ns: int, limits: Limits) -> Draft:
+    """The finding about what the host does again and again outside of the typical steps, while the device waits."""
+    owner = next(part.owner for part in parts if part.owner is not None)
+    own = fsum(part.owner.time_ns for part in parts if part.owner is not None)
+    waits = fsum(part.duration_ns - (part.device_busy_ns or 0) for part in parts)
+    name = host_owners.name(owner)
+    at = work_outside(owner=replace(owner, time_ns=0))
+    least = _LEAST_UNKNOWN * (_LEAST_UNKNOWN if facts.is_host_inflated else 1.0)
+    interval = least * own / max(1, facts.steps), waits / max(1, facts.steps)
+    change = HostTime(interval, _PYTHON_GAP.text("basis-outside")(least=least), interval, within=at)
+    place = host_owners.place(replace(owner, time_ns=0), own)
+    evidence = _PYTHON_GAP.evidence(
+        limits, "gap_share", own / span_ns, (place,), subject=_PYTHON_GAP.text("subject-outside")()
+    )
+    return Draft(
+        (evidence,),
+        change,
+        {"time": own, "all": span_ns, "what": name},
+        summary=_PYTHON_GAP.text("summary-outside"),
+        advice=_ADVICE_BY_ROLE.get(owner.role, _PYTHON_GAP.text("advice-outside")),
+        code="",
+    )
 
 
 def _python_gap(facts: Facts, limits: Limits) -> Drafts:
@@ -346,7 +390,7 @@ def _oversubscribed(facts: Facts, limits: Limits) -> Drafts:
 
 
 RULES = (
-    _PYTHON_GAP.rule(trace=_python_gap),
+    _PYTHON_GAP.rule(trace=_beside_launches),
     _OUTPUTS.rule(trace=_postprocessing),
     _WAITS_OR_LOGS.rule(trace=_waits_or_logs),
     _OVERSUBSCRIBED.rule(trace=_oversubscribed),

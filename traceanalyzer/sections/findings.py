@@ -69,6 +69,11 @@ _AT_BEST = Text(
     note="no full stop; per: per step, or: in all; fixes: with all fixes",
 )
 _PER_STEP = Text("outcome-per-step", "per step", note="within a phrase: 152 \u2192 93 ms per step (1.6x)")
+_PER_TYPICAL_STEP = Text(
+    "outcome-per-typical-step",
+    "per typical step",
+    note="where most of the trace is something else; within a phrase: 152 \u2192 93 ms per typical step (1.6x)",
+)
 IN_ALL = Text("outcome-in-all", "in all", note="of a whole run; within a phrase: 152 \u2192 93 s in all (1.6x)")
 _ALL_FIXES = Text(
     "outcome-all-fixes-3", "with all {count:count} fixes", note="ends a phrase: 152 \u2192 93 ms per step (1.6x)"
@@ -304,13 +309,14 @@ def _after(combined: Combined, savings: Sequence[Saving | None], times: tuple[fl
     """
     before, saved = times
     factor = before / (before - saved)
-    is_in_all = any(saving is not None and saving.is_of_whole_run for saving in savings)
+    known = [saving for saving in savings if saving is not None]
+    per = _PER_TYPICAL_STEP if any(saving.steps_share is not None for saving in known) else _PER_STEP
     said = _OUTCOME if combined.point_ns_per_step else _AT_BEST
     return said(
         before=before,
         after=before - saved,
         times=float(f"{factor:.2g}" if factor >= _PRECISE else f"{factor:.3g}"),
-        per=(IN_ALL if is_in_all else _PER_STEP)(),
+        per=(IN_ALL if any(saving.is_of_whole_run for saving in known) else per)(),
         fixes=fixes,
     )
 

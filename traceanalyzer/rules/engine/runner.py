@@ -312,7 +312,7 @@ def _saving_of(facts: Facts, prices: Prices | None, change: StepChange, found: S
     Of a share of many times, none of which it has mostly, a change finds nothing that it could remove: None.
     """
     is_nowhere = facts.model is not None and change.place is not None and not found
-    return None if is_nowhere else _saving(facts, prices, change)
+    return None if is_nowhere else replace(_saving(facts, prices, change), steps_share=program.steps_share(facts))
 
 
 def _is_latent(facts: Facts, saving: Saving) -> bool:
