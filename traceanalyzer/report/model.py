@@ -78,13 +78,11 @@ class TraceSummary(msgspec.Struct, frozen=True):
     options: RecordingOptions
     """Options of the profiler."""
     steps_from: str | None
-    """How steps were found: `ProfilerStep`, `whole-trace`, `device-events` or `host-annotations`; null where there are
-    none."""
+    """How steps were found: `ProfilerStep`, `whole-trace`, `device-events`, `host-annotations`; null without steps."""
     torch_version: str | None = None
     """Version of torch as a capture recorded it; `<1.12` if only the categories of events show it; null if unknown."""
     writer: str | None = None
-    """What wrote the trace: `kineto` (in C++), `python-exporter` or `cupti-monitor` (both since torch 2.13); null if
-    the file does not show it."""
+    """What wrote the trace: `kineto` (in C++), `python-exporter`, `cupti-monitor` (torch 2.13); null if unknown."""
 
 
 SCHEMA_VERSION = 1
@@ -219,6 +217,8 @@ class Saving(msgspec.Struct, frozen=True):
     """What shows whether it saves anything, where it may save nothing or more than 5 % of the step; else null."""
     is_of_whole_run: bool = False
     """Whether its step is a whole run: a printed table does not say how many steps there are, or a trace has none."""
+    steps_share: float | None = None
+    """Share of the recording that the typical steps are, where most of it is other work that recurs; else null."""
 
 
 class Finding(msgspec.Struct, frozen=True):

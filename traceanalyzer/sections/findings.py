@@ -81,6 +81,11 @@ _FINE_AT_BEST = Text(
     note="no full stop; per: per step, or: in all; fixes: with all fixes",
 )
 _PER_STEP = Text("outcome-per-step", "per step", note="within a phrase: 152 \u2192 93 ms per step (1.6x)")
+_PER_TYPICAL_STEP = Text(
+    "outcome-per-typical-step",
+    "per typical step",
+    note="where most of the trace is something else; within a phrase: 152 \u2192 93 ms per typical step (1.6x)",
+)
 IN_ALL = Text("outcome-in-all", "in all", note="of a whole run; within a phrase: 152 \u2192 93 s in all (1.6x)")
 _ALL_FIXES = Text(
     "outcome-all-fixes-3", "with all {count:count} fixes", note="ends a phrase: 152 \u2192 93 ms per step (1.6x)"
@@ -316,15 +321,16 @@ def _after(combined: Combined, savings: Sequence[Saving | None], times: tuple[fl
     """
     before, saved = times
     factor = before / (before - saved)
-    is_in_all = any(saving is not None and saving.is_of_whole_run for saving in savings)
     after = before - saved
+    known = [saving for saving in savings if saving is not None]
+    per = _PER_TYPICAL_STEP if any(saving.steps_share is not None for saving in known) else _PER_STEP
     coarse, fine = (_OUTCOME, _FINE) if combined.point_ns_per_step else (_AT_BEST, _FINE_AT_BEST)
     said = fine if any(written(before) == written(after) for written in _WRITTEN) else coarse
     return said(
         before=before,
         after=after,
         times=float(f"{factor:.2g}" if factor >= _PRECISE else f"{factor:.3g}"),
-        per=(IN_ALL if is_in_all else _PER_STEP)(),
+        per=(IN_ALL if any(saving.is_of_whole_run for saving in known) else per)(),
         fixes=fixes,
     )
 

@@ -100,6 +100,9 @@ class Draft(msgspec.Struct, frozen=True):
     """Code of this finding, if it differs from the rule's; empty: none."""
     peak: PeakSaving | None = None
     """What following the advice saves of a device's memory."""
+    part: EventSet | None = None
+    """Idle time that it is about without claiming it. Of a sum (`Rule.sums_up_idle`) its largest part: the sum is left
+    out where another finding is about that."""
     is_of_machine: bool = False
     """Whether it is about the machine that the program ran on: what can be changed in the program comes before it."""
     is_of_recording: bool = False

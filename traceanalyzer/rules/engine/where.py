@@ -28,7 +28,7 @@ from traceanalyzer.rules.engine.change import (
 from traceanalyzer.rules.engine.claim_edits import Resolver
 from traceanalyzer.structure import gaps, host_activity, host_waits, recorded_collectives, typical
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.events import COMMUNICATION, WAITS, Occurrences, Of
+from traceanalyzer.structure.events import COMMUNICATION, WAITS, Occurrences, Of, Population
 from traceanalyzer.structure.gap_causes import CAUSES
 from traceanalyzer.structure.graph_events import graph_labels, graph_lines
 from traceanalyzer.structure.host_waits import outermost_loads
@@ -125,13 +125,14 @@ def once(context: Context, change: StepChange, found: Sequence[Selection]) -> On
         return None
     if change.is_spread and any(every.contain(_bounds(entry)[0]).any() for entry in found):
         return None
+    comes_back = change.is_spread or (change.place is not None and change.place.population is Population.OUTSIDE)
     during, most = _worth_at_most(context, found)
     steps = len(every) if change.is_spread else typical.count(context)
     removed = [ns * max(1, steps) for ns in change.removed]
     low, high = min(during, *removed), min(most, max(removed))
     point = min(max(low, min(during, fsum(removed) / 2)), high)
     span = context.trace.info.span_ns
-    return Once((low, high), point, point / span, change.is_spread) if high and span else None
+    return Once((low, high), point, point / span, comes_back) if high and span else None
 
 
 def _worth_at_most(context: Context, found: Sequence[Selection]) -> tuple[float, float]:
