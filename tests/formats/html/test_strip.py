@@ -8,6 +8,7 @@ from tests.builders import TraceBuilder
 from tests.formats.html.pages import unpacked
 from tests.formats.samples import FIXTURES, SOUND, TRAINING, report_of
 from tests.reading import read_built
+from traceanalyzer.formats import markdown
 from traceanalyzer.formats.html import strip, timeline_data
 from traceanalyzer.formats.html.cells import stages
 from traceanalyzer.formats.html.figures import FigureLanguage
@@ -113,6 +114,37 @@ def test_figures_are_those_of_the_mean_step_and_the_sentence_says_which_step_is_
     assert found.idle[0].ns == 300_000
     assert found.idle[0].drawn_ns in (200_000, 400_000)
     assert "of 4 typical steps" in found.says
+
+
+def bursts(*waits: int) -> Report:
+    """Steps that wait for the loader for so many us, then compute for 500 us."""
+    trace = TraceBuilder()
+    start = 0
+    for number, wait in enumerate(waits):
+        trace.step(number, start, wait + 600)
+        trace.annotation("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", start, wait)
+        trace.op("aten::mm", start + wait, 80)
+        trace.launch_kernel("ampere_sgemm_128x64_nn", start + wait + 10, 500, at=start + wait + 5, call_dur=3)
+        start += wait + 600
+    return analyze(read_built(trace))
+
+
+def test_a_step_unlike_the_mean_says_why() -> None:
+    """A loader in bursts: no step is like the mean of 76 ms, which the headline is about."""
+    report = bursts(*(300_000, 20, 20, 10) * 3)
+    found = strip_of(report)
+    assert found is not None
+    assert found.says.startswith("Step ")
+    assert found.says.endswith(
+        ", one of 12 typical steps. Steps differ: 3 of 12 take about 301 ms, so the mean is 76 ms."
+    )
+    assert "\nSteps differ: 3 of 12 take about 301 ms, so the mean is 76 ms.\n```" in markdown.render(report)
+
+
+def test_steps_that_differ_a_little_need_no_words() -> None:
+    found = strip_of(bursts(200, 220, 240, 180, 210, 190))
+    assert found is not None
+    assert found.says.endswith("one of 6 typical steps.")
 
 
 def test_modules_that_follow_each_other_are_one_with_their_number() -> None:

@@ -1,7 +1,7 @@
 """The typical step as one strip on the first screen: devices, phases, program, and why the GPU is idle.
 
 It is a picture without a script, and every figure in it is also a text. It shows one recorded step; its figures are
-those of the mean over the typical steps, as everywhere on the page.
+those of the mean over the typical steps, as everywhere on the page. Where no step is like the mean, it says so.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from traceanalyzer.report import units
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report
 from traceanalyzer.report.names import clean
+from traceanalyzer.sections import overview
 from traceanalyzer.sections.idle import CAUSE_LABELS
 from traceanalyzer.structure.recording import Recording, TypicalStep
 
@@ -29,6 +30,9 @@ _SAYS = Text("strip-says-3", "{step}.", note="step is such as: Step 8")
 _SAYS_ONE_OF = Text("strip-says-one-of", "{step}, one of {count:count} typical steps.", note="step is such as: Step 8")
 _SAYS_BUSY = Text("strip-says-busy-2", "{step}. The GPU is never idle.", "step is such as: Step 8")
 _SAYS_HOST = Text("strip-says-host", "{step}. {parts}.", note="parts is a list of parts of the program")
+_SAYS_BESIDE = Text(
+    "strip-says-beside", "{says} {why}", "two sentences; why is such as: Steps differ: 3 of 12 take ..."
+)
 _PART = Text("strip-part", "{name}", "name is that of a part of the program")
 _STEP = Text("strip-step-3", "Step {name}")
 _WHOLE = Text("strip-whole", "The whole trace")
@@ -96,8 +100,9 @@ def build(report: Report, shown: TimelineTimes | None, language: FigureLanguage)
         return None
     marked = len(slices.times) > 1 or (report.trace is not None and report.trace.steps_from == "ProfilerStep")
     step = language.text(_STEP, name=clean(one.name or "")) if marked else language.text(_WHOLE)
+    says, why = _sentence(slices, one, mean, step, language), overview.unlike_mean(report, one.duration_ns)
     return Strip(
-        _sentence(slices, one, mean, step, language),
+        says if why is None else language.text(_SAYS_BESIDE, says=says, why=why),
         tuple(lanes),
         language.text(_IDLE_MEAN if mean is not None and mean.steps > 1 else _IDLE_ONE),
         tuple(idle),

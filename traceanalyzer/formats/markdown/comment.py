@@ -20,6 +20,7 @@ from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Finding, Report
 from traceanalyzer.report.names import clipped, first_sentence
 from traceanalyzer.report.section import Section
+from traceanalyzer.sections import overview
 from traceanalyzer.sections.findings import FIRST, first, outcome
 from traceanalyzer.structure.recording import Recording
 
@@ -118,7 +119,7 @@ def of_report(
     yield " \u00b7 ".join(_of_what(report, language, origin))
     public = (picture for picture in pictures if picture.section == "steps" and "://" in picture.target)
     chart = next(public, None)
-    strip = image(chart) if chart else of_step(report.result("timeline", Timeline), language)
+    strip = image(chart) if chart else _drawn(report, language)
     if strip:
         yield strip
     if "findings" in by_id:
@@ -280,8 +281,20 @@ def _next(change: FindingChange, statuses: Mapping[str, Text], language: Languag
     return "\\\n   ".join(lines)
 
 
-def of_step(timeline: Timeline | None, language: Language) -> str:
-    """A step as rows of blocks, one for the CPU and one for the GPU; empty without a timeline."""
+def _drawn(report: Report, language: Language) -> str:
+    """A typical step as rows of blocks, with why the mean is another one."""
+    timeline = report.result("timeline", Timeline)
+    return of_step(timeline, language, overview.unlike_mean(report, timeline.duration_ns) if timeline else None)
+
+
+def of_step(timeline: Timeline | None, language: Language, why: Message | None = None) -> str:
+    """A step as rows of blocks, one for the CPU and one for the GPU; empty without a timeline.
+
+    Args:
+        timeline: The step.
+        language: The reader's language.
+        why: A sentence below it.
+    """
     if timeline is None or not timeline.duration_ns:
         return ""
     host = _cells(timeline, [lane for lane in timeline.lanes if lane.kind in ("host", "launches", "marks")], language)
@@ -289,7 +302,8 @@ def of_step(timeline: Timeline | None, language: Language) -> str:
     rows = [(language.text(label), row) for label, row in ((_HOST, host), (_DEVICE, device)) if row]
     block = timeline.duration_ns / _CELLS
     said = language.text(_STEP, step=clipped(timeline.step, 40), duration=timeline.duration_ns, block=block)
-    return _strip(rows, {_FULL: _WORKS, _NONE: _IDLE}, said, language)
+    lines = said if why is None else f"{said}\n{language.say(why)}"
+    return _strip(rows, {_FULL: _WORKS, _NONE: _IDLE}, lines, language)
 
 
 def _cells(timeline: Timeline, lanes: Sequence[Lane], language: Language) -> str:
