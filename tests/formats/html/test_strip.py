@@ -176,18 +176,27 @@ def test_a_name_without_room_is_shown_by_its_last_part() -> None:
     assert [text.text for text in lane.texts] == ["zero_grad", "Optimizer.step"]
 
 
-def test_a_thread_that_waits_in_a_call_is_in_no_operator() -> None:
+def test_a_cpu_that_waits_for_the_gpu_is_paler() -> None:
+    """A call that waits in no mark, and one within a mark, whose part of the program keeps its place and name."""
     trace = TraceBuilder()
     for number in range(3):
         start = 1000 * number
         trace.step(number, start, 1000)
+        trace.annotation("Optimizer.step#SGD.step", start + 400, 590)
         trace.op("aten::mm", start, 80)
-        trace.launch_kernel("ampere_sgemm_128x64_nn", start + 10, 900, at=start + 5, call_dur=3)
-        trace.launch("cudaDeviceSynchronize", start + 100, 830)
+        trace.launch_kernel("ampere_sgemm_128x64_nn", start + 10, 300, at=start + 5, call_dur=3)
+        trace.launch("cudaDeviceSynchronize", start + 100, 220)
+        trace.launch_kernel("ampere_sgemm_128x64_nn", start + 500, 400, at=start + 450, call_dur=3)
+        trace.launch("cudaStreamSynchronize", start + 500, 405)
     found = strip_of(analyze(read_built(trace)))
     assert found is not None
     lane = next(lane for lane in found.lanes if lane.label == "CPU, Main")
-    assert "runtime" in [area.tone for area in lane.areas]
+    paths = {area.tone: area.path for area in lane.areas}
+    assert paths["cpu_waits"] == "M100 0H309.4V1H100ZM500 0H899.4V1H500Z"
+    assert [(text.text, text.is_on_pale) for text in lane.texts if text.text.startswith("Opt")] == [
+        ("Optimizer.step", False)
+    ]
+    assert dict(found.tones)["cpu_waits"] == "CPU waits for the GPU"
     assert dict(found.tones)["cpu_exec"] == "Operator, CPU"
 
 

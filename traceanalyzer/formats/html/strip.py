@@ -40,7 +40,11 @@ _IDLE = Text("strip-idle", "{time:ns}: {cause}", "cause is why the GPU is idle")
 _IDLE_MEAN = Text("strip-idle-mean", "The GPU is idle per step, on average:", "followed by times with their causes")
 _IDLE_ONE = Text("strip-idle-one", "The GPU is idle:", "followed by times with their causes")
 
-_LABELS = {**TONES, "cpu_exec": PATH_LABELS["cpu_exec"]}
+_LABELS = {
+    **TONES,
+    "cpu_exec": PATH_LABELS["cpu_exec"],
+    strip_lanes.WAITS: Text("strip-cpu-waits", "CPU waits for the GPU", "what a colour means"),
+}
 """Meanings of colours: lanes of the CPU show functions, too."""
 _MOST_PARTS = 4
 _ROUND = (1, 2, 5)
@@ -115,7 +119,7 @@ def build(report: Report, shown: TimelineTimes | None, language: FigureLanguage)
 def _legend(lanes: Iterable[TypicalLane], language: Language) -> tuple[tuple[str, str], ...]:
     """The colours of the lanes with their meanings."""
     used = {area.tone for lane in lanes for area in lane.areas}
-    return tuple((tone, language.text(_LABELS[tone])) for tone in TONES if tone in used)
+    return tuple((tone, language.text(_LABELS[tone])) for tone in _LABELS if tone in used)
 
 
 def _mean(recording: Recording | None, slices: RecordedSlices) -> TypicalStep | None:

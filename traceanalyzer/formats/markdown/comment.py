@@ -11,8 +11,9 @@ from unicodedata import east_asian_width
 
 from traceanalyzer.analyzers.hangs import Hangs
 from traceanalyzer.analyzers.steps import Lane, Timeline
+from traceanalyzer.analyzers.steps.slices import RecordedSlices, SliceTime
 from traceanalyzer.formats import cards, code_comments, run_difference, sarif, step_difference
-from traceanalyzer.formats.html import waterfall
+from traceanalyzer.formats.html import strip_lanes, waterfall
 from traceanalyzer.formats.language import Language
 from traceanalyzer.formats.markdown.page import DocumentPicture, code, escape, image, prose
 from traceanalyzer.report.difference import ChangedPart, Difference, FindingChange
@@ -282,22 +283,28 @@ def _next(change: FindingChange, statuses: Mapping[str, Text], language: Languag
 
 
 def _drawn(report: Report, language: Language) -> str:
-    """A typical step as rows of blocks, with why the mean is another one."""
-    timeline = report.result("timeline", Timeline)
-    return of_step(timeline, language, overview.unlike_mean(report, timeline.duration_ns) if timeline else None)
+    """A typical step as rows of blocks, with why the mean is another one; empty without a timeline."""
+    timeline, slices = report.result("timeline", Timeline), report.result("slices", RecordedSlices)
+    if timeline is None or not timeline.duration_ns:
+        return ""
+    times = slices.times[:1] if slices is not None else ()
+    one = next((time for time in times if time.start_ns == timeline.start_ns), None)
+    return of_step(timeline, language, one, overview.unlike_mean(report, timeline.duration_ns))
 
 
-def of_step(timeline: Timeline | None, language: Language, why: Message | None = None) -> str:
-    """A step as rows of blocks, one for the CPU and one for the GPU; empty without a timeline.
+def of_step(timeline: Timeline, language: Language, one: SliceTime | None = None, why: Message | None = None) -> str:
+    """A step as rows of blocks, one for the CPU and one for the GPU.
 
     Args:
         timeline: The step.
         language: The reader's language.
+        one: The same step with the times in which the CPU waits; None if they are unknown.
         why: A sentence below it.
     """
-    if timeline is None or not timeline.duration_ns:
-        return ""
     host = _cells(timeline, [lane for lane in timeline.lanes if lane.kind in ("host", "launches", "marks")], language)
+    if one is not None and host:
+        waits = strip_lanes.waiting_columns(one, _CELLS)
+        host = "".join(_NONE if at in waits and cell == _FULL else cell for at, cell in enumerate(host))
     device = _cells(timeline, [lane for lane in timeline.lanes if lane.kind in ("device", "accelerator")], language)
     rows = [(language.text(label), row) for label, row in ((_HOST, host), (_DEVICE, device)) if row]
     block = timeline.duration_ns / _CELLS
