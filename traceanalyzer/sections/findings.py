@@ -91,6 +91,18 @@ _ALL_FIXES = Text(
     "outcome-all-fixes-3", "with all {count:count} fixes", note="ends a phrase: 152 \u2192 93 ms per step (1.6x)"
 )
 _BOTH_FIXES = Text("outcome-both-fixes", "with both fixes", note="ends a phrase: 152 \u2192 93 ms per step (1.6x)")
+_FIRST_FIXES = Text(
+    "outcome-first-fixes",
+    "with the first {count:count} fixes",
+    note="ends a phrase: 152 \u2192 93 ms per step (1.6x); below it are more fixes than that",
+    one="with the first fix",
+)
+_SOME_FIXES = Text(
+    "outcome-some-fixes",
+    "with {count:count} of these fixes",
+    note="ends a phrase: 152 \u2192 93 ms per step (1.6x); below it are more fixes than that",
+    one="with one of these fixes",
+)
 _OVERLAP = Text(
     "outcome-fixes-overlap-2",
     "{fixes}, which overlap",
@@ -298,7 +310,7 @@ def outcome(headline: Headline, findings: Sequence[Finding]) -> Message | None:
     before, saved = _before(headline, combined), combined.point_ns_per_step or combined.wall_ns_per_step[1]
     if not before or not _WORTH_SAYING * before <= saved < before:
         return None
-    fixes = _fixes(combined, savings, saved, questions)
+    fixes = _fixes(combined, savings, saved, questions, _how_many(headline, combined, findings))
     return _THEN.get(next_bottleneck(headline) or "", _END)(outcome=_after(combined, savings, (before, saved), fixes))
 
 
@@ -335,19 +347,34 @@ def _after(combined: Combined, savings: Sequence[Saving | None], times: tuple[fl
     )
 
 
-def _fixes(combined: Combined, savings: Sequence[Saving | None], saved: float, questions: int) -> Message:
-    """How many fixes it takes, and whether some may save nothing, or all save less together than one by one.
+def _how_many(headline: Headline, combined: Combined, findings: Sequence[Finding]) -> Message:
+    """How many fixes are counted; of a report on one run as a reader counts them who sees the first cards.
+
+    A card may add nothing to those before it, or only ask for another recording.
+    """
+    counted, count = {fix.finding for fix in combined.fixes}, len(combined.fixes)
+    carded = [number for number, each in enumerate(findings) if any(each is card for card in first(findings))]
+    if headline.run is None and not counted >= {*carded}:
+        return (_FIRST_FIXES if counted == {*carded[:count]} else _SOME_FIXES)(count=count)
+    if count == 1:
+        return _ONE_FIX()
+    return _BOTH_FIXES() if count == 2 else _ALL_FIXES(count=count)
+
+
+def _fixes(
+    combined: Combined, savings: Sequence[Saving | None], saved: float, questions: int, fixes: Message
+) -> Message:
+    """The fixes, and whether some may save nothing, or all save less together than one by one.
 
     Args:
         combined: All of them together.
         savings: Of each of them alone.
         saved: What they save together, in ns.
         questions: How many of them may save nothing.
+        fixes: How many they are.
     """
-    count = len(combined.fixes)
-    if count == 1:
-        return _ONE_FIX()
-    fixes = _BOTH_FIXES() if count == 2 else _ALL_FIXES(count=count)
+    if len(combined.fixes) == 1:
+        return fixes
     if questions:
         return _SOME_MAY(fixes=fixes, questions=questions)
     is_likely = bool(combined.point_ns_per_step)

@@ -37,9 +37,10 @@ from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.mark_forest import forest
 from traceanalyzer.structure.owners import OwnerTimeline, owner_index, place
 from traceanalyzer.structure.recording.program_steps import program_steps
-from traceanalyzer.structure.resources import busiest
+from traceanalyzer.structure.resources import busiest, waits_of_host
 from traceanalyzer.structure.sums import group, sum_by
 from traceanalyzer.trace.distinct import ascending
+from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.strings import StringPool
 from traceanalyzer.trace.table import I64, Array, SliceTable
 from traceanalyzer.trace.tables import Category, Vendor
@@ -97,6 +98,11 @@ class SliceTime(msgspec.Struct, frozen=True):
     """Number of the shortest such times that are left out."""
     idle_omitted_ns: int
     """Duration of these in ns."""
+    wait_start: tuple[int, ...] = ()
+    """Starts of the times in which the host only waits for the device: synchronizations, copies that block, full
+    queues; each as ns from the start of the one before. The longest; empty in reports of old versions."""
+    wait_duration: tuple[int, ...] = ()
+    """Their durations in ns."""
 
 
 class RecordedSlices(msgspec.Struct, frozen=True):
@@ -357,7 +363,8 @@ def _time(context: Context, tables: list[_Table], device: int | None, chosen: _C
     frame = (chosen.kind, chosen.name, chosen.start_ns, duration, cell)
     shown = tuple(columns(SliceRows.of((details, events)), lanes.places))
     idle = _idle(context, device, chosen.start_ns, chosen.end_ns)
-    return SliceTime(*frame, lanes.total, lanes.hidden_lanes, lanes.hidden, shown, *idle)
+    waits = _waits(context, chosen.start_ns, chosen.end_ns)
+    return SliceTime(*frame, lanes.total, lanes.hidden_lanes, lanes.hidden, shown, *idle, *waits)
 
 
 def _busiest(rows: SliceRows) -> I64:
@@ -390,6 +397,20 @@ def _idle(
         len(rows) - len(longest),
         int(length.sum() - length[longest].sum()),
     )
+
+
+def _waits(context: Context, start: int, end: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Starts and durations of the times in which the host only waits for the device."""
+    found = context.cached(_waits_of_host)
+    rows = np.flatnonzero((found.end > start) & (found.start < end))
+    from_ns = np.maximum(found.start[rows], start) - start
+    length = np.minimum(found.end[rows], end) - start - from_ns
+    longest = _longest(length, _FEW)
+    return differences(from_ns[longest]), tuple(length[longest].tolist())
+
+
+def _waits_of_host(context: Context) -> Intervals:
+    return waits_of_host(context, None)
 
 
 def _longest(length: I64, most: int) -> I64:

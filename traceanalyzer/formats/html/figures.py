@@ -32,7 +32,7 @@ _ONE = 0.95
 STEP, RECORDING = "typical-step", "recording"
 """Populations of figures."""
 _SHARED = (
-    ("step", STEP, r"overview-(mean|single|typical|by-mark|whole)\.mean|html-step-length\.step"),
+    ("step", STEP, r"overview-(mean|single|typical|by-mark|whole|unlike-mean)\.mean|html-step-length\.step"),
     ("step", STEP, r"(headline-.+|(?:(?!-summary).)++-summary.*)\.step"),
     (
         "step",
