@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 import traceanalyzer as ta
-from tests.rules.raw.checks import CHECKS, Case, Figure
+from tests.rules.raw.case import Case, Figure
+from tests.rules.raw.checks import CHECKS
 from tests.rules.raw.events import Raw
 
 NO_CORPUS = "TRACEANALYZER_CORPUS is not set"
