@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.builders.damage import Runs
 from tests.builders.memory_snapshot import FORWARD, MIB, MemoryRecorder, OutOfMemoryError
 from tests.cli.running import assert_one_line, call
 from tests.rules.memory.programs import Training
@@ -137,15 +138,10 @@ def test_a_folder_with_one_snapshot(tmp_path: Path) -> None:
     assert "Out of memory" in run.out
 
 
-class _Runs:
-    def __reduce__(self) -> tuple[object, tuple[str]]:
-        return os.system, ("touch hacked",)
-
-
 def test_a_hostile_snapshot_is_one_line_and_never_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     file = tmp_path / "snapshot.pickle"
-    file.write_bytes(pickle.dumps({"segments": _Runs()}))
+    file.write_bytes(pickle.dumps({"segments": Runs(os.system, "touch hacked")}))
     run = call("report", file)
     assert run.code == 2
     assert_one_line(run)

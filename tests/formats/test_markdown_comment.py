@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from msgspec.structs import replace
 
 import traceanalyzer as ta
 from tests.builders import TraceBuilder
 from tests.formats import readback
-from tests.formats.samples import EVERY, FIXTURES, TRAINING, report_of
+from tests.formats.samples import EVERY, FIXTURES, TRAINING, in_turn, report_of, spoken
 from tests.reading import read_built
 from traceanalyzer.analyzers.steps import Lane, Slice, Timeline
 from traceanalyzer.formats import code_comments, difference, language, markdown, render
@@ -41,15 +43,15 @@ def check(text: str) -> None:
     assert all(len(line) <= 100 for token in blocks if token.type == "fence" for line in token.content.split("\n"))
 
 
-@pytest.mark.parametrize("code", LANGUAGES)
+@in_turn
 @pytest.mark.parametrize("path", EVERY, ids=lambda path: path.name)
-def test_a_report_shows_at_most_25_lines(path: object, code: str) -> None:
-    check(render(report_of(path), "markdown", None, language.of(code)))  # type: ignore[arg-type]
+def test_a_report_shows_at_most_25_lines(path: Path, turn: int) -> None:
+    check(render(report_of(path), "markdown", None, spoken(path.name, turn)))
 
 
 @pytest.mark.parametrize("code", LANGUAGES)
 def test_a_difference_shows_at_most_25_lines_and_both_steps(code: str) -> None:
-    found = ta.diff(ta.analyze(ta.load(TRAINING)), ta.analyze(ta.load(FED)))
+    found = ta.diff(report_of(TRAINING), report_of(FED))
     text = difference.answer(found, language.of(code)).render("markdown")
     check(text)
     assert text.count("<details>") <= 3
@@ -60,7 +62,7 @@ def test_a_difference_shows_at_most_25_lines_and_both_steps(code: str) -> None:
 
 
 def test_a_difference_says_what_was_predicted_and_what_to_do_next() -> None:
-    found = ta.diff(ta.analyze(ta.load(TRAINING)), ta.analyze(ta.load(FED)))
+    found = ta.diff(report_of(TRAINING), report_of(FED))
     text = difference.answer(found).render("markdown").replace("\u00a0", " ")
     shown = opening(text)
     assert shown[1] == "## \u26a1 Faster: 7.1 \u2192 3.7 ms per step (\u221248 %), as predicted (up to 3.5 ms)"
@@ -74,7 +76,7 @@ def test_a_difference_says_what_was_predicted_and_what_to_do_next() -> None:
 
 
 def test_a_median_against_the_mean_is_what_the_verdict_says() -> None:
-    found = ta.diff(ta.analyze(ta.load(TRAINING)), ta.analyze(ta.load(FED)))
+    found = ta.diff(report_of(TRAINING), report_of(FED))
     times = found.step_time
     assert times is not None
     against = replace(found, step_time=replace(times, mean=replace(times.mean, change_ns=1e5)))
