@@ -15,7 +15,7 @@ import numpy as np
 
 from traceanalyzer.knowledge import marks
 from traceanalyzer.structure import host_activity
-from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.context import Context, cached
 from traceanalyzer.structure.host_tree import NodeKind, nest
 from traceanalyzer.structure.module_calls import evaluations, owners
 from traceanalyzer.structure.sums import Columns
@@ -141,6 +141,7 @@ def ranges(context: Context) -> I64:
     return ascending(rows[tree.parent == NO_PARENT])
 
 
+@cached
 def outermost(context: Context) -> I64:
     """Operators in scope that the program calls itself: in no evaluation, optimizer, loader or other operator."""
     host, tree, table = context.host, context.host.tree, context.trace.host

@@ -14,7 +14,7 @@ import numpy as np
 
 from traceanalyzer.structure import host_tree
 from traceanalyzer.structure.analysis import KERNELS, Analysis
-from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.context import Context, device_events_in_scope
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.mark_forest import MANY, pattern
 from traceanalyzer.structure.sums import count_by, group, sum_by
@@ -59,7 +59,7 @@ def analyze(context: Context) -> Callers:
     of_name, labels = _labels(context)
     tree, is_call = _calls(context, of_name)
     caller_of, parent, label = _places(tree, of_name[tree.name], is_call)
-    events = np.flatnonzero(context.in_scope(trace.device.start_ns))
+    events = np.flatnonzero(device_events_in_scope(context))
     node = _around_launches(trace, tree.tree, context.links.launch[events])
     launched, names = _launched(trace, events, take_or(caller_of, node, 0))
     counted = is_call & context.in_scope(tree.tree.start_ns)

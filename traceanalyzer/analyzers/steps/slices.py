@@ -25,10 +25,9 @@ from traceanalyzer.analyzers.steps.slice_rows import (
     columns,
     differences,
     fitting,
-    in_order,
 )
 from traceanalyzer.knowledge import accelerators
-from traceanalyzer.structure import host_activity, idle_times, recording, typical
+from traceanalyzer.structure import gaps, host_activity, idle_times, recording, typical
 from traceanalyzer.structure.analysis import STEPS, Analysis
 from traceanalyzer.structure.autograd import engines
 from traceanalyzer.structure.context import Context, cached
@@ -39,7 +38,7 @@ from traceanalyzer.structure.owners import OwnerTimeline, owner_index, place
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.resources import busiest, waits_of_host
 from traceanalyzer.structure.sums import group, sum_by
-from traceanalyzer.trace.distinct import ascending
+from traceanalyzer.trace.distinct import ascending, narrow
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.strings import StringPool
 from traceanalyzer.trace.table import I64, Array, SliceTable
@@ -212,7 +211,7 @@ class _Table(msgspec.Struct, frozen=True, dict=True):
     def _joined(self, rows: I64, chosen: _Chosen) -> SliceRows:
         """Some slices, cut to a time and joined."""
         from_ns, to_ns, lane, depth = self._cut(rows, chosen)
-        order = in_order(lane, depth, from_ns)
+        order = np.lexsort((narrow(depth), narrow(lane)))  # rows of a lane are in the order of time
         rows = rows[order]
         to_ns = to_ns[order]
         cell = coarse_cell(chosen.most, chosen.end_ns - chosen.start_ns)
@@ -277,7 +276,7 @@ def _tables(context: Context, names: StringPool[str]) -> Iterator[_Table]:
 def _of_gpus(context: Context, codes: I64) -> _Table:
     """Events of GPUs, a lane for each stream."""
     events = context.trace.device
-    first, lane = group(events.device, events.stream)
+    first, lane = gaps.streams(context)
     streams = zip(events.device[first].tolist(), events.stream[first].tolist(), strict=True)
     labels = [f"{device}/{stream}" for device, stream in streams]
     return _Table("device", events, lane, events.name, labels.__getitem__, codes, launch=context.links.launch)

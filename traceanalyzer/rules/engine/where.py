@@ -270,16 +270,18 @@ def _rows(context: Context, part: Occurrences, own: I64) -> I64:
     """Rows of the table of devices that some of the events are; none of other events."""
     if part.kind != "device":
         return np.empty(0, np.int64)
-    device = context.trace.device
-    # Events with the same device, start and end are in one group: first all of the recording, then those in question.
+    device, starts = context.trace.device, ascending(part.start_ns[own])
+    first_asked, end_of_asked = (np.searchsorted(starts, device.start_ns, side=side) for side in ("left", "right"))
+    rows = np.flatnonzero(first_asked < end_of_asked)
+    # Events with the same device, start and end are in one group: first those of the recording, then those in question.
     first, groups = group(
-        np.concatenate((device.device.astype(np.int64), part.place[own])),
-        np.concatenate((device.start_ns, part.start_ns[own])),
-        np.concatenate((device.end_ns, part.end_ns[own])),
+        np.concatenate((device.device[rows].astype(np.int64), part.place[own])),
+        np.concatenate((device.start_ns[rows], part.start_ns[own])),
+        np.concatenate((device.end_ns[rows], part.end_ns[own])),
     )
     is_asked = np.zeros(len(first), np.bool_)
-    is_asked[groups[len(device) :]] = True
-    return np.flatnonzero(is_asked[groups[: len(device)]])
+    is_asked[groups[len(rows) :]] = True
+    return rows[is_asked[groups[: len(rows)]]]
 
 
 def _in_single_steps(context: Context, times: Intervals) -> tuple[I64, I64]:
@@ -323,7 +325,7 @@ def _of_loader(context: Context) -> Iterator[Occurrences]:
 
 
 def _of_collectives(context: Context) -> Iterator[Occurrences]:
-    rows = np.flatnonzero(recorded_collectives.communication_kernels(context.trace))
+    rows = np.flatnonzero(recorded_collectives.communication_kernels(context))
     if len(rows):
         yield Occurrences.on_device(context, "communication", rows)
         return
