@@ -67,7 +67,7 @@ class HostTree(msgspec.Struct, frozen=True, dict=True):
 
     def without_modules(self, position: I64) -> I64:
         """For each position, itself or its nearest ancestor that is not a module (-1 for none)."""
-        if not (self.kind == NodeKind.MODULE).any():
+        if not take_or(self.kind == NodeKind.MODULE, position, False).any():
             return position
         return take_or(self.tree.nearest(self.kind != NodeKind.MODULE), position, NO_PARENT)
 
@@ -199,10 +199,9 @@ def _launch_of_device_events(trace: Trace) -> I64:
     known = known[np.argsort(launches.correlation[known], kind="stable")]  # then by start: rows are
     ids = launches.correlation[known]
     first = np.searchsorted(ids, device.correlation, side="left")
-    last = np.searchsorted(ids, device.correlation, side="right") - 1
-    linked = (last >= first) & (device.correlation != UNKNOWN)
+    linked = (take_or(ids, first, UNKNOWN) == device.correlation) & (device.correlation != UNKNOWN)
     choice = np.where(linked, first, 0)
-    several = np.flatnonzero(linked & (last > first))
+    several = np.flatnonzero(linked & (take_or(ids, first + 1, UNKNOWN) == device.correlation))
     if len(several):
         before = _started_before(first[several], device.start_ns[several], ids, launches.start_ns[known])
         choice[several] = np.maximum(before - 1, first[several])
