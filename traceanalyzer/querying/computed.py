@@ -6,7 +6,6 @@ Each is what the analyses of a report ask, row by row instead of summed.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,6 @@ from traceanalyzer.trace.table import F64, I32, I64, U8, Array, Bool, Table, col
 from traceanalyzer.trace.tree import NO_PARENT
 
 
-@dataclass(frozen=True, eq=False)
 class LinkRows(Table):
     """What each event of a device belongs to: its launch, the operator, the module and the step."""
 
@@ -43,7 +41,6 @@ class LinkRows(Table):
     step: I64 = column("i8", "", "row in `steps` of the step in which it starts; -1 where absent")
 
 
-@dataclass(frozen=True, eq=False)
 class CallRows(Table):
     """Operators, steps, loaders and modules on host threads as trees: what lies within a call follows it."""
 
@@ -62,7 +59,6 @@ class CallRows(Table):
     step: I64 = column("i8", "", "row in `steps` of the step in which it starts; -1 where absent")
 
 
-@dataclass(frozen=True, eq=False)
 class ModuleRows(Table):
     """Calls of modules (`with_stack=True` and `with_modules=True` record them)."""
 
@@ -77,7 +73,6 @@ class ModuleRows(Table):
     step: I64 = column("i8", "", "row in `steps` of the step in which it starts; -1 where absent")
 
 
-@dataclass(frozen=True, eq=False)
 class MarkRows(Table):
     """Marks of the program (`record_function`), nested; those on threads of autograd within the mark that waits."""
 
@@ -92,7 +87,6 @@ class MarkRows(Table):
     step: I64 = column("i8", "", "row in `steps` of the step in which it starts; -1 where absent")
 
 
-@dataclass(frozen=True, eq=False)
 class StepRows(Table):
     """Steps of the program, as the report has them."""
 
@@ -104,7 +98,6 @@ class StepRows(Table):
     found_by: Array = column("O", "", "what marks the steps, such as ProfilerStep")
 
 
-@dataclass(frozen=True, eq=False)
 class GapRows(Table):
     """Idle time of devices: one row for each cause of each gap, cut where steps begin and end."""
 
@@ -118,7 +111,6 @@ class GapRows(Table):
     launch_row: I64 = column("i8", "", "row in `launches` of what launched that event; -1 where absent")
 
 
-@dataclass(frozen=True, eq=False)
 class FindingRows(Table):
     """What the report finds, in its order. Naming this table or `spans` computes the whole report."""
 
@@ -135,7 +127,6 @@ class FindingRows(Table):
     saves_most_ns: F64 = column("f8", "ns", "how much shorter a step gets at most; NaN where absent")
 
 
-@dataclass(frozen=True, eq=False)
 class SpanRows(Table):
     """Where the findings are: the longest times of the events that each is about."""
 
@@ -149,7 +140,6 @@ class SpanRows(Table):
     is_outside_steps: Bool = column("?", "", "whether it lies outside of the typical steps")
 
 
-@dataclass(frozen=True, eq=False)
 class RankRows(Table):
     """The traces that were read, one for each rank."""
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import msgspec
 import numpy as np
@@ -118,7 +117,6 @@ def loading_calls(context: Context) -> I64:
     return np.flatnonzero(by_name | (slow & (launches.dur_ns >= _FIRST_USE_NS)))
 
 
-@dataclass(frozen=True, eq=False)
 class FirstUses(SliceTable):
     """Times in which code was most likely compiled or loaded although nothing is recorded of that."""
 
