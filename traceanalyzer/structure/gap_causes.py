@@ -83,8 +83,10 @@ def of_queued(context: Context, gaps: Gaps, earlier: Intervals) -> I64:
         earlier: What `earlier_work` returned.
     """
     short = gaps.whole_end_ns - gaps.whole_start_ns < SHORT_GAP_NS
-    cut = earlier.meets(gaps.start_ns, gaps.end_ns)
-    return np.where(fed_late(context, gaps) | cut, -1, np.where(short, DEVICE, PENDING))
+    only = np.where(short, DEVICE, PENDING)
+    only[fed_late(context, gaps)] = -1
+    only[earlier.meets(gaps.start_ns, gaps.end_ns)] = -1
+    return only
 
 
 def attribute(context: Context, gaps: Gaps, earlier: Intervals | None = None, *, blame_waits: bool = True) -> I64:
@@ -240,7 +242,9 @@ def timeline(context: Context, thread: int) -> LabelledTime:
     if thread != EVERY_THREAD and len(host_activity.launching_threads(context)) == 1:
         return timeline(context, EVERY_THREAD)
     by_group, of_any = context.cached(_work_of_groups)
-    own = () if thread == EVERY_THREAD else by_group[threads.index(thread)]
+    if thread == EVERY_THREAD:
+        return LabelledTime.build(of_any, HOST)
+    own = by_group[threads.index(thread)]
     return LabelledTime.build((*own, *of_any), HOST)
 
 

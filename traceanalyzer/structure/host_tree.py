@@ -125,7 +125,8 @@ def build(trace: Trace, kind: U8) -> HostTree:
     if len(modules):  # the rows of one table are in the order of their start
         rows = np.concatenate((rows, modules + len(host)))
         rows = rows[np.argsort(joined(host.start_ns, frames.start_ns)[rows], kind="stable")]
-    tree, order = Tree.build(*(joined(getattr(host, name), getattr(frames, name))[rows] for name in _NESTED))
+    columns = (joined(getattr(host, name), getattr(frames, name))[rows] for name in _NESTED)
+    tree, order = Tree.build(*columns)
     order = rows[order]  # from positions in the tree to the joined tables
     name = joined(host.name, frames.name)[order]
     node_kind = joined(kind, np.full(len(frames), NodeKind.MODULE, np.uint8))[order]
@@ -149,7 +150,8 @@ def _merged(tree: Tree, name: I32, category: U8) -> Bool:
     operator = category == Category.OPERATOR
     merged = np.zeros(len(tree), np.bool_)
     merged[1:] = (tree.depth[1:] > tree.depth[:-1]) & (tree.after[1:] == tree.after[:-1])
-    merged[1:] &= (name[1:] == name[:-1]) & operator[1:] & operator[:-1]
+    merged[1:] &= name[1:] == name[:-1]
+    merged[1:] &= operator[1:] & operator[:-1]
     return merged
 
 

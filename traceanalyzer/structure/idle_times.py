@@ -130,7 +130,9 @@ def _by_cause(context: Context, pieces: gaps.Gaps) -> tuple[I64, U8, I64]:
     earlier = gap_causes.earlier_work(context, pieces)
     only = gap_causes.of_queued(context, pieces, earlier)
     queued = only >= 0
-    positions, causes, times = [np.flatnonzero(queued)], [only[queued].astype(np.uint8)], [pieces.length[queued]]
+    positions = [np.flatnonzero(queued)]
+    causes = [only[queued].astype(np.uint8)]
+    times = [pieces.length[queued]]
     others = np.flatnonzero(~queued)
     for first in range(0, len(others), GAPS_AT_ONCE):
         rows = others[first : first + GAPS_AT_ONCE]

@@ -84,11 +84,13 @@ def tree_rows(
         frames: As of `stack_rows`.
         most: As of `stack_rows`.
     """
-    weight, size = [weights.get(number, 0) for number in range(len(frame))], [1] * len(frame)
+    weight = [weights.get(number, 0) for number in range(len(frame))]
+    size = [1] * len(frame)
     inner: list[list[int]] = [[] for _ in range(len(frame) + 1)]  # the last has the outermost
     for number in reversed(range(len(frame))):
-        inner[parent[number]].append(number)
-        if (around := parent[number]) != NO_PARENT:
+        around = parent[number]
+        inner[around].append(number)
+        if around != NO_PARENT:
             weight[around] += weight[number]
             size[around] += size[number]
     kept = set(nlargest(most, range(len(frame)), key=lambda number: (weight[number], -number)))
@@ -100,7 +102,8 @@ def tree_rows(
             own = frames.setdefault(frame[number], len(frames))
             rows.append(StackRow(own, depth, weight[number], 1))
         left += ((each, depth + 1) for each in inner[number] if each in kept)
-        if hidden := [each for each in inner[number] if each not in kept]:
+        hidden = [each for each in inner[number] if each not in kept]
+        if hidden:
             sums = (sum(values[each] for each in hidden) for values in (weight, size))
             rows.append(StackRow(-1, depth + 1, *sums))
     return tuple(rows)

@@ -249,7 +249,8 @@ def _drawn(
     for stack, _, weight in sorted(rows, key=itemgetter(1)):
         if weight > 0:
             time[stack] = time.get(stack, 0) + weight
-    place = {number: position for position, number in enumerate(_depth_first(tree, [number for number, _ in time]))}
+    numbers = _depth_first(tree, [stack.number for stack in time])
+    place = {number: position for position, number in enumerate(numbers)}
     order = sorted(time, key=lambda stack: (place[stack.number], stack.owners))
     return FlameGraph(
         quantity,
