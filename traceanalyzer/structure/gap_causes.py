@@ -74,15 +74,31 @@ THREADS = 32
 others, what any thread did is used."""
 
 
-def attribute(context: Context, gaps: Gaps, *, blame_waits: bool = True) -> I64:
+def of_queued(context: Context, gaps: Gaps, earlier: Intervals) -> I64:
+    """The only cause of each gap before which work was queued; -1 for the others, which `attribute` is for.
+
+    Args:
+        context: The trace.
+        gaps: Gaps of one device.
+        earlier: What `earlier_work` returned.
+    """
+    short = gaps.whole_end_ns - gaps.whole_start_ns < SHORT_GAP_NS
+    only = np.where(short, DEVICE, PENDING)
+    only[fed_late(context, gaps)] = -1
+    only[earlier.meets(gaps.start_ns, gaps.end_ns)] = -1
+    return only
+
+
+def attribute(context: Context, gaps: Gaps, earlier: Intervals | None = None, *, blame_waits: bool = True) -> I64:
     """Time of each gap by cause, in nanoseconds: one row per gap, one column per cause; rows sum to the gap.
 
     Args:
         context: The trace.
         gaps: Gaps of one device.
+        earlier: What `earlier_work` returned, if that is known already.
         blame_waits: Whether calls after a wait that emptied the queue count as synchronization.
     """
-    earlier = _earlier_work(context, gaps)
+    earlier = earlier_work(context, gaps) if earlier is None else earlier
     times = np.zeros((len(gaps), len(CAUSES)), np.int64)
     for first in range(0, len(gaps), GAPS_AT_ONCE):
         part = slice(first, first + GAPS_AT_ONCE)
@@ -90,7 +106,7 @@ def attribute(context: Context, gaps: Gaps, *, blame_waits: bool = True) -> I64:
     return blamed(context, gaps, times) if blame_waits else times
 
 
-def _earlier_work(context: Context, gaps: Gaps) -> Intervals:
+def earlier_work(context: Context, gaps: Gaps) -> Intervals:
     """The times at which the device of the gaps most likely ran unrecorded work."""
     known = gaps.next[gaps.next != NOTHING]
     device = int(context.trace.device.device[known[0]]) if len(known) else NOTHING
@@ -161,7 +177,7 @@ def starved(context: Context, gaps: Gaps) -> Intervals:
 
     Their length is the time of all causes except unrecorded work, pending work and pauses of the device itself.
     """
-    shown, _ = _recorded_parts(gaps, _earlier_work(context, gaps))
+    shown, _ = _recorded_parts(gaps, earlier_work(context, gaps))
     late = fed_late(context, shown)
     return Intervals.union(shown.start_ns[late], _launched_by(context, shown)[late])
 
@@ -226,7 +242,9 @@ def timeline(context: Context, thread: int) -> LabelledTime:
     if thread != EVERY_THREAD and len(host_activity.launching_threads(context)) == 1:
         return timeline(context, EVERY_THREAD)
     by_group, of_any = context.cached(_work_of_groups)
-    own = () if thread == EVERY_THREAD else by_group[threads.index(thread)]
+    if thread == EVERY_THREAD:
+        return LabelledTime.build(of_any, HOST)
+    own = by_group[threads.index(thread)]
     return LabelledTime.build((*own, *of_any), HOST)
 
 
@@ -257,12 +275,21 @@ _Activities = tuple[tuple[int, tuple[_Rows, ...]], ...]
 
 def _activities(context: Context) -> _Activities:
     host, launches = context.trace.host, context.trace.launches
-    operating = host_activity.operator_rows(context)
     return (
         *_explicit(context),
         (SYNCHRONIZATION, ((launches, context.cached(host_activity.waits).row),)),
-        (LAUNCH, ((host, np.flatnonzero(operating)), (launches, np.arange(len(launches))))),
+        (LAUNCH, ((host, _outermost_operators(context)), (launches, np.arange(len(launches))))),
     )
+
+
+def _outermost_operators(context: Context) -> I64:
+    """Rows of the host table that run whenever an operator runs: those in no other operator, if none outlasts it."""
+    host, is_row = context.host, host_activity.operator_rows(context)
+    if host.tree.clipped:
+        return np.flatnonzero(is_row)
+    operates = take_or(is_row, host.row, False) & (host.kind != NodeKind.MODULE)
+    outermost = operates & ~take_or(operates, host.tree.parent, False)
+    return ascending(host.row[outermost].astype(np.int64))
 
 
 @cached

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import msgspec
 import numpy as np
@@ -118,7 +117,6 @@ def loading_calls(context: Context) -> I64:
     return np.flatnonzero(by_name | (slow & (launches.dur_ns >= _FIRST_USE_NS)))
 
 
-@dataclass(frozen=True, eq=False)
 class FirstUses(SliceTable):
     """Times in which code was most likely compiled or loaded although nothing is recorded of that."""
 
@@ -164,14 +162,16 @@ def cold_calls(context: Context) -> FirstUses:
         if own_ns[first] >= max(_FIRST_USE_NS, _HUNDRED * float(np.median(later))):
             found.append((code, *_longest_silence(context, int(alike[first]))))
     context.release(_moments)
-    uses = sorted((use for use in found if use[2] >= _FIRST_USE_NS), key=lambda use: use[1])
+    uses = [use for use in found if use[2] >= _FIRST_USE_NS]
+    uses.sort(key=lambda use: use[1])
     name, start, duration, thread = np.array(uses, np.int64).reshape(-1, 4).T
     return FirstUses(name.astype(np.int32), start, duration, thread.astype(np.int32))
 
 
 def _longest_silence(context: Context, node: int) -> tuple[int, int, int]:
     """Start, duration and thread of the longest time within an operator in which its thread begins or ends nothing."""
-    tree, thread = context.host.tree, int(context.trace.host.thread[context.host.row[node]])
+    tree, row = context.host.tree, context.host.row[node]
+    thread = int(context.trace.host.thread[row])
     moments = context.cached(_moments, thread)
     own = moments[slice(*np.searchsorted(moments, (tree.start_ns[node], tree.end_ns[node] + 1)))]
     longest = int(np.argmax(np.diff(own)))

@@ -66,7 +66,7 @@ class HostTree(msgspec.Struct, frozen=True, dict=True):
 
     def without_modules(self, position: I64) -> I64:
         """For each position, itself or its nearest ancestor that is not a module (-1 for none)."""
-        if not (self.kind == NodeKind.MODULE).any():
+        if not take_or(self.kind == NodeKind.MODULE, position, False).any():
             return position
         return take_or(self.tree.nearest(self.kind != NodeKind.MODULE), position, NO_PARENT)
 
@@ -124,7 +124,8 @@ def build(trace: Trace, kind: U8) -> HostTree:
     if len(modules):  # the rows of one table are in the order of their start
         rows = np.concatenate((rows, modules + len(host)))
         rows = rows[np.argsort(joined(host.start_ns, frames.start_ns)[rows], kind="stable")]
-    tree, order = Tree.build(*(joined(getattr(host, name), getattr(frames, name))[rows] for name in _NESTED))
+    columns = (joined(getattr(host, name), getattr(frames, name))[rows] for name in _NESTED)
+    tree, order = Tree.build(*columns)
     order = rows[order]  # from positions in the tree to the joined tables
     name = joined(host.name, frames.name)[order]
     node_kind = joined(kind, np.full(len(frames), NodeKind.MODULE, np.uint8))[order]
@@ -148,7 +149,8 @@ def _merged(tree: Tree, name: I32, category: U8) -> Bool:
     operator = category == Category.OPERATOR
     merged = np.zeros(len(tree), np.bool_)
     merged[1:] = (tree.depth[1:] > tree.depth[:-1]) & (tree.after[1:] == tree.after[:-1])
-    merged[1:] &= (name[1:] == name[:-1]) & operator[1:] & operator[:-1]
+    merged[1:] &= name[1:] == name[:-1]
+    merged[1:] &= operator[1:] & operator[:-1]
     return merged
 
 
@@ -200,10 +202,9 @@ def _launch_of_device_events(trace: Trace) -> I64:
     known = known[np.argsort(launches.correlation[known], kind="stable")]  # then by start: rows are
     ids = launches.correlation[known]
     first = np.searchsorted(ids, device.correlation, side="left")
-    last = np.searchsorted(ids, device.correlation, side="right") - 1
-    linked = (last >= first) & (device.correlation != UNKNOWN)
+    linked = (take_or(ids, first, UNKNOWN) == device.correlation) & (device.correlation != UNKNOWN)
     choice = np.where(linked, first, 0)
-    several = np.flatnonzero(linked & (last > first))
+    several = np.flatnonzero(linked & (take_or(ids, first + 1, UNKNOWN) == device.correlation))
     if len(several):
         before = _started_before(first[several], device.start_ns[several], ids, launches.start_ns[known])
         choice[several] = np.maximum(before - 1, first[several])

@@ -10,6 +10,7 @@ them, and belongs to the same module.
 from __future__ import annotations
 
 import re
+from functools import cached_property
 
 import msgspec
 import numpy as np
@@ -29,7 +30,7 @@ _MODULE = "nn.Module: "
 _NUMBER = re.compile(r"_\d+$")
 
 
-class ModuleOwners(msgspec.Struct, frozen=True):
+class ModuleOwners(msgspec.Struct, frozen=True, dict=True):
     """Owners of host nodes and launches, as positions in the host tree."""
 
     is_module: Bool
@@ -39,23 +40,24 @@ class ModuleOwners(msgspec.Struct, frozen=True):
     """For each node, the evaluation around it, itself included, or -1."""
     module: I32
     """For each node, the innermost module call around it, itself included, or -1."""
-    owner: I32
-    """For each node, the innermost module call or evaluation around it, itself included, or -1."""
     launch_node: I64
     """For each launch, the innermost node around it, modules included, or -1."""
+
+    @cached_property
+    def owner(self) -> I32:
+        """For each node, the innermost module call or evaluation around it, itself included, or -1."""
+        return np.maximum(self.module, self.evaluation)  # of two nodes around another, the inner one follows the outer
 
 
 def owners(context: Context) -> ModuleOwners:
     """The owners of all nodes and launches."""
     host, links = context.host, context.links
     is_evaluation = context.cached(evaluations)
-    evaluation = host.tree.nearest(is_evaluation)
     return ModuleOwners(
         is_module=host.kind == NodeKind.MODULE,
         is_evaluation=is_evaluation,
-        evaluation=evaluation,
+        evaluation=host.tree.nearest(is_evaluation),
         module=host.module,
-        owner=np.maximum(host.module, evaluation),  # of two nodes around another, the inner one follows the outer
         launch_node=np.where(links.innermost == NO_PARENT, links.node, links.innermost),
     )
 
@@ -131,10 +133,10 @@ def _by_sequence(context: Context, evaluations: I64, source: I64) -> None:
     Numbers count per thread. A number that operators of several threads have is not used.
     """
     host, table = context.host, context.trace.host
-    nodes = np.flatnonzero(host.kind != NodeKind.MODULE)
-    sequence = np.full(len(host.tree), UNKNOWN, np.int64)
-    sequence[nodes] = table.sequence[host.row[nodes]]
-    forward = nodes[(sequence[nodes] != UNKNOWN) & (table.forward_thread[host.row[nodes]] <= 0)]
+    sequence = take_or(table.sequence, host.row, UNKNOWN)
+    sequence[host.kind == NodeKind.MODULE] = UNKNOWN  # whose rows are of frames
+    nodes = np.flatnonzero(sequence != UNKNOWN)
+    forward = nodes[table.forward_thread[host.row[nodes]] <= 0]
     asking = evaluations[sequence[evaluations] != UNKNOWN]
     if not len(forward) or not len(asking):
         return

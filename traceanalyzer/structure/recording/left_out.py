@@ -161,13 +161,15 @@ def _of_outliers(context: Context, steps: Steps, outliers: Bool) -> list[str | N
     duration = steps.end_ns - steps.start_ns
     excess = _beyond_median(duration)
     signs = [(reason, _explains(times, excess)) for reason, times in _one_off(context, steps)]
-    signs.append((OTHER_PHASE, _does_more(_operators(context, steps), excess, float(np.median(duration)))))
+    does_more = _does_more(_operators(context, steps), excess, float(np.median(duration)))
+    signs.append((OTHER_PHASE, does_more))
     reasons: list[str | None] = [None] * len(steps)
     for step in np.flatnonzero(outliers).tolist():
         reasons[step] = next((reason for reason, shown in signs if shown[step]), UNKNOWN)
     if UNKNOWN in reasons:
         strays = _STRAYS * float(np.abs(excess[~outliers]).max(initial=0.0))
-        for step in np.flatnonzero(_explains(_communication(context, steps), excess)).tolist():
+        sends_more = _explains(_communication(context, steps), excess)
+        for step in np.flatnonzero(sends_more).tolist():
             if reasons[step] == UNKNOWN:
                 reasons[step] = COMMUNICATION if excess[step] > strays else None
     bursts = _bursts(context, steps, reasons)
