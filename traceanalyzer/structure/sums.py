@@ -64,7 +64,8 @@ def group(*keys: Array) -> tuple[I64, I64]:
     found, groups = ranked(keys[0])
     for key in keys[1:]:
         values, ranks = ranked(key)
-        found, groups = ranked(groups * len(values) + ranks)
+        if len(values) > 1:
+            found, groups = ranked(groups * len(values) + ranks)
     return first_rows(groups, len(found)), groups
 
 
