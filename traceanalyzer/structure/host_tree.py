@@ -138,11 +138,11 @@ def nest(table: HostEvents | Launches | Frames, rows: I64) -> tuple[Tree, I64]:
 def _merged(tree: Tree, name: I32, category: U8) -> Bool:
     """Which nodes are the only child of a parent with the same name, both operators: `aten::x` calling itself."""
     operator = category == Category.OPERATOR
-    alike = (name == take_or(name, tree.parent, UNKNOWN)) & operator & take_or(operator, tree.parent, False)
-    alike = np.flatnonzero(alike)
-    children = np.bincount(tree.parent[tree.parent != NO_PARENT], minlength=len(tree))
+    alike = np.flatnonzero((name == take_or(name, tree.parent, UNKNOWN)) & operator)
+    parent = tree.parent[alike]
+    is_only_child = (alike == parent + 1) & (tree.after[alike] == tree.after[parent])
     merged = np.zeros(len(tree), np.bool_)
-    merged[alike[children[tree.parent[alike]] == 1]] = True
+    merged[alike[operator[parent] & is_only_child]] = True
     return merged
 
 

@@ -57,8 +57,8 @@ class Tree(msgspec.Struct, frozen=True):
         if not len(start_ns):
             return cls._empty(), np.empty(0, np.int64)
         end = start_ns + dur_ns
-        rows = _nesting_order(thread, start_ns, end)
-        start, end, threads = start_ns[rows], end[rows], _slices_by_thread(thread[rows])
+        rows, thread, start = _nesting_order(thread, start_ns, end)
+        end, threads = end[rows], _slices_by_thread(thread)
         del (
             start_ns,
             dur_ns,
@@ -125,7 +125,8 @@ class Tree(msgspec.Struct, frozen=True):
         """Write positions for some points, given with the ranks of their threads; the rows for which more is to do."""
         # the last that has started is it, or one around it is
         found[:] = np.searchsorted(self.begins, self.clock.at(rank, times), side="right") - 1
-        found[(rank == NO_PARENT) | (take_or(self.begins, found, NO_PARENT) < self.clock.start_of(rank))] = NO_PARENT
+        first = np.array([*(part.start for part in self.threads.values()), len(self)])  # the last is for -1
+        np.putmask(found, found < first[rank], NO_PARENT)  # it is of a thread before
         closed = np.flatnonzero(found != NO_PARENT)
         for _ in range(_STEPS_UP):
             closed = closed[self.end_ns[found[closed]] <= times[closed]]
@@ -212,15 +213,16 @@ def _after(begins: I64, ends: I64) -> I32:
     return after
 
 
-def _nesting_order(thread: I32, start: I64, end: I64) -> I64:
-    """Rows by thread, start, longest first; equal ones keep their order."""
+def _nesting_order(thread: I32, start: I64, end: I64) -> tuple[I64, I32, I64]:
+    """Rows by thread, start, longest first, with their threads and starts; equal ones keep their order."""
     rows = stable_order(thread)
-    same = (np.diff(start[rows]) == 0) & (np.diff(thread[rows]) == 0)
+    thread, start = thread[rows], start[rows]
+    same = (start[1:] == start[:-1]) & (thread[1:] == thread[:-1])
     if same.any():
         tied = np.flatnonzero(np.append(same, False) | np.append(False, same))
         part = rows[tied]
-        rows[tied] = part[np.lexsort((-end[part], start[part], thread[part]))]
-    return rows
+        rows[tied] = part[np.lexsort((-end[part], start[tied], thread[tied]))]
+    return rows, thread, start
 
 
 def _slices_by_thread(thread: Array) -> dict[int, slice]:
@@ -251,7 +253,7 @@ class _Clock(msgspec.Struct, frozen=True):
     def at(self, rank: I64, times: I64) -> I64:
         """Times on this clock, of threads given by rank; times outside of all slices do not differ."""
         place = times - self.low if self.moments is None else np.searchsorted(self.moments, times, side="right") - 1
-        at: I64 = np.clip(place, -1, self.span)
+        at: I64 = np.clip(place, -1, self.span, out=place)
         at += self.start_of(rank) + 1
         return at
 
