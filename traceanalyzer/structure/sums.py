@@ -84,7 +84,8 @@ class Columns(msgspec.Struct, frozen=True):
 
     def take(self, rows: Array | slice) -> Self:
         """Some of the rows, by their numbers or by a mask."""
-        return type(self)(*(getattr(self, name)[rows] for name in self.__struct_fields__))
+        where = np.flatnonzero(rows) if isinstance(rows, np.ndarray) and rows.dtype == np.bool_ else rows
+        return type(self)(*(getattr(self, name)[where] for name in self.__struct_fields__))
 
     @classmethod
     def join(cls, parts: Iterable[Self]) -> Self:

@@ -285,7 +285,7 @@ def _narrow(positions: I64) -> I32:
 def _depths(start: I64, end: I64) -> I32:
     """For each slice, how many of the slices before it have not ended when it starts."""
     instant = end == start
-    ends = ascending(end[~instant]) if instant.any() else ascending(end)
+    ends = ascending(end[np.flatnonzero(~instant)] if instant.any() else end)
     depth = np.arange(len(start), dtype=np.int32)
     depth -= _narrow(np.searchsorted(ends, start, side="right"))
     # A slice without length ends at once: those before this one have ended, whatever their time.

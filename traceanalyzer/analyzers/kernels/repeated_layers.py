@@ -212,11 +212,10 @@ def _periods(order: _Order) -> list[int]:
     for neighbour in range(1, _NEIGHBOURS + 1):
         first = same[:-neighbour]
         second = same[neighbour:]
-        kept = (order.name[first] == order.name[second]) & (order.sequence[first] == order.sequence[second])
-        distance = (second - first)[kept]
-        dur = order.dur[second][kept]
-        near = (distance >= LEAST_KERNELS) & (distance <= MOST_KERNELS)
-        weight += np.bincount(distance[near], weights=dur[near] + 1, minlength=MOST_KERNELS + 1)
+        distance = second - first
+        near = (order.name[first] == order.name[second]) & (order.sequence[first] == order.sequence[second])
+        rows = np.flatnonzero(near & (distance >= LEAST_KERNELS) & (distance <= MOST_KERNELS))
+        weight += np.bincount(distance[rows], weights=order.dur[second[rows]] + 1, minlength=MOST_KERNELS + 1)
     best = np.argsort(-weight, kind="stable")[:_PERIODS]
     return sorted(int(period) for period in best if weight[period] > 0)
 
