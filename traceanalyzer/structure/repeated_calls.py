@@ -54,14 +54,18 @@ def siblings(context: Context, may_begin: Callable[[str], bool]) -> Siblings:
     return Siblings(rows, name, family[rows], np.minimum.accumulate(heads[::-1])[::-1])
 
 
+def stretches(holds: Bool) -> tuple[I64, I64]:
+    """The first row of each stretch of rows for which something holds, and the row behind each."""
+    bounds = np.flatnonzero(np.diff(holds, prepend=False, append=False))
+    return bounds[::2], bounds[1::2]
+
+
 def periodic(siblings: Siblings, period: int, covered: Bool) -> list[tuple[int, int]]:
     """The first sibling and the number of turns of each run; siblings that are covered belong to none."""
     name, family = siblings.name, siblings.family
     repeats = (name[period:] == name[:-period]) & (family[period:] == family[:-period])
     repeats &= ~(covered[period:] | covered[:-period])
-    edges = np.diff(np.concatenate(([0], repeats.view(np.int8), [0])))
-    start = np.flatnonzero(edges == 1)
-    end = np.flatnonzero(edges == -1)
+    start, end = stretches(repeats)
     head = siblings.head[start]
     turns = (end + period - head) // period
     chosen = (end - start >= (LEAST - 1) * period) & (head < start + period) & (turns >= LEAST)

@@ -64,7 +64,8 @@ def group(*keys: Array) -> tuple[I64, I64]:
     found, groups = ranked(keys[0])
     for key in keys[1:]:
         values, ranks = ranked(key)
-        found, groups = ranked(groups * len(values) + ranks)
+        if len(values) > 1:
+            found, groups = ranked(groups * len(values) + ranks)
     return first_rows(groups, len(found)), groups
 
 
@@ -83,7 +84,8 @@ class Columns(msgspec.Struct, frozen=True):
 
     def take(self, rows: Array | slice) -> Self:
         """Some of the rows, by their numbers or by a mask."""
-        return type(self)(*(getattr(self, name)[rows] for name in self.__struct_fields__))
+        where = np.flatnonzero(rows) if isinstance(rows, np.ndarray) and rows.dtype == np.bool_ else rows
+        return type(self)(*(getattr(self, name)[where] for name in self.__struct_fields__))
 
     @classmethod
     def join(cls, parts: Iterable[Self]) -> Self:

@@ -37,6 +37,8 @@ def ranked(values: Array) -> tuple[Array, I64]:
     if not len(values):
         return values, np.empty(0, np.int64)
     low, span = _range(values)
+    if span == 1:
+        return values[:1], np.zeros(len(values), np.int64)
     if not _is_dense(values, span):
         return np.unique(values, return_inverse=True)
     place = _above(values, low)

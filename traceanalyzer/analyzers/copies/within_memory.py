@@ -189,11 +189,12 @@ def _copies(context: Context) -> I64:
     """Positions of nodes that copy within one memory and belong to the model."""
     host, trace = context.host, context.trace
     names = trace.names
-    nodes = np.flatnonzero((host.name == names.code(_COPY)) & ~host.merged & context.in_scope(host.tree.start_ns))
+    nodes = np.flatnonzero((host.name == names.code(_COPY)) & ~host.merged)
+    nodes = nodes[context.in_scope(host.tree.start_ns[nodes])]
     kept = ~_crossing(context)[nodes]
     foreign = names.where(lambda name: _FOREIGN.search(name) is not None)[host.name]
     foreign |= host.kind == NodeKind.DATALOADER
-    kept &= host.tree.nearest(foreign)[nodes] == NO_PARENT
+    kept &= ~(foreign | (host.tree.around(foreign) > 0))[nodes]
     row = host.row[nodes]
     call = host_activity.innermost(trace.host, context.cached(ranges), trace.host.thread[row], trace.host.start_ns[row])
     copies: I64 = nodes[kept & (call == NO_PARENT)]

@@ -115,7 +115,7 @@ def _additions(context: Context) -> I64:
     host, tree, names = context.host, context.host.tree, context.trace.names
     accumulates = context.cached(owners).is_evaluation & names.where(is_accumulation)[host.name]
     adds = names.where(lambda name: name == "aten::add_")[host.name] & ~host.merged
-    return np.flatnonzero(adds & (tree.nearest(accumulates) != NO_PARENT))
+    return np.flatnonzero(adds & (accumulates | (tree.around(accumulates) > 0)))
 
 
 def _again_ns(context: Context) -> int:

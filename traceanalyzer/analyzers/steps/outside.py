@@ -16,7 +16,6 @@ from traceanalyzer.structure.owners.critical import critical_in
 from traceanalyzer.structure.recording import HostPart, Outside, Recording
 from traceanalyzer.structure.recording.left_out import ALLOCATION, LOADER, LOADING, UNKNOWN
 from traceanalyzer.structure.recording.program_steps import program_steps
-from traceanalyzer.structure.resources import busiest
 from traceanalyzer.structure.sums import sum_by
 from traceanalyzer.structure.unrecorded_work import unrecorded_work
 from traceanalyzer.trace.intervals import Intervals
@@ -137,7 +136,7 @@ def _described(context: Context, parts: list[_Part]) -> tuple[Outside, ...]:
 
 def _device_times(context: Context, start: I64, end: I64) -> list[int | None]:
     """How long the busiest device works in each of some times; None where some of its work was not recorded."""
-    device, _ = busiest(context, typical.times(context))
+    device = typical.device(context)
     if device is None:
         return [None] * len(start)
     works = gaps.busy(context, device).within(start, end).tolist()

@@ -36,7 +36,7 @@ from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.mark_forest import forest
 from traceanalyzer.structure.owners import OwnerTimeline, owner_index, place
 from traceanalyzer.structure.recording.program_steps import program_steps
-from traceanalyzer.structure.resources import busiest, waits_of_host
+from traceanalyzer.structure.resources import waits_of_host
 from traceanalyzer.structure.sums import group, sum_by
 from traceanalyzer.trace.distinct import ascending, narrow
 from traceanalyzer.trace.intervals import Intervals
@@ -124,7 +124,7 @@ def analyze(context: Context) -> RecordedSlices:
     """The slices of the times that a page shows."""
     names: StringPool[str] = StringPool()
     tables = list(_tables(context, names))
-    device, _ = busiest(context, typical.times(context))
+    device = typical.device(context)
     times = [_time(context, tables, device, chosen) for chosen in _chosen(context)]
     frames = len(context.trace.frames) - int((context.host.kind == NodeKind.MODULE).sum())
     return RecordedSlices(tuple(names.values()), CAUSES, device, frames, tuple(times))
@@ -303,7 +303,7 @@ def _owned(parts: OwnerTimeline) -> tuple[OwnerTimeline, I64, I64]:
     begins[1:] = (owner[1:] != owner[:-1]) | (thread[1:] != thread[:-1]) | (start[1:] != end[:-1])
     first = np.flatnonzero(begins)
     last = np.flatnonzero(np.append(begins[1:], True)[: len(known)])
-    joined = OwnerTimeline(start[first], end[last], thread[first], owner[first])
+    joined = OwnerTimeline(start[first], end[last], thread[first], owner[first], parts.slice[known[first]])
     return joined, joined.thread, joined.owner
 
 

@@ -36,7 +36,6 @@ from traceanalyzer.structure.line_times import line_times
 from traceanalyzer.structure.owners import owner_index
 from traceanalyzer.structure.recording import typical_gaps
 from traceanalyzer.structure.recording.program_steps import program_steps
-from traceanalyzer.structure.resources import busiest
 from traceanalyzer.structure.sums import group, members, sum_by
 from traceanalyzer.trace.distinct import ascending, distinct
 from traceanalyzer.trace.intervals import Intervals
@@ -138,7 +137,7 @@ def once(context: Context, change: StepChange, found: Sequence[Selection]) -> On
 def _worth_at_most(context: Context, found: Sequence[Selection]) -> tuple[float, float]:
     """What no more than is saved outside of the steps in ns: most likely, and at most."""
     most = float(sum(entry.ns or 0 for entry in found))
-    device, _ = busiest(context, typical.times(context))
+    device = typical.device(context)
     if device is None or found[0].kind not in ("host", "call"):
         return most, most
     whole = Intervals.union(np.array([0]), np.array([context.trace.info.span_ns]))
@@ -386,7 +385,7 @@ def _of_waits(resolver: Resolver, change: WaitsGone) -> Occurrences:
 
 
 def _of_idle(context: Context, causes: Sequence[str]) -> Iterator[Occurrences]:
-    device, _ = busiest(context, typical.times(context))
+    device = typical.device(context)
     known = [CAUSES.index(cause) for cause in causes if cause in CAUSES]
     if device is not None and known:
         found, counts = typical_gaps(context, device)
