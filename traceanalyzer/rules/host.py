@@ -5,8 +5,7 @@ The rules are host-python-gap, postprocessing-in-step, host-waits-or-logs and th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from math import fsum
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec.structs import replace
@@ -17,16 +16,14 @@ from traceanalyzer.analyzers.host.beside_training import BesideTraining
 from traceanalyzer.analyzers.host.pauses import HostPauses
 from traceanalyzer.analyzers.host.thread_contention import ThreadContention, slow_at
 from traceanalyzer.analyzers.idle import step_idle
-from traceanalyzer.analyzers.steps.outside import work_outside
 from traceanalyzer.analyzers.waits.value_reads import ValueReads
 from traceanalyzer.knowledge import marks
-from traceanalyzer.knowledge.host_roles import ENVIRONMENT, OUTPUTS
+from traceanalyzer.knowledge.host_roles import OUTPUTS
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.rules.engine import host_owners, host_work, idle_time, program
 from traceanalyzer.rules.engine.change import HostTime
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Facts, Limits, Missing, page
 from traceanalyzer.structure.events import EventSet
-from traceanalyzer.structure.recording import Outside
 
 _PYTHON_GAP = page("host-python-gap")
 _WAITS_OR_LOGS = page("host-waits-or-logs")
@@ -44,15 +41,13 @@ _ADVICE_BY_ROLE: Mapping[str | None, Text] = {
     "sleep": _PYTHON_GAP.text("advice-sleep"),
     "writing": _PYTHON_GAP.text("advice-writing"),
     "preparation": _PYTHON_GAP.text("advice-preparation"),
-    ENVIRONMENT: _PYTHON_GAP.text("advice-environment"),
+    "environment": _PYTHON_GAP.text("advice-environment"),
 }
 
 _RECURRING = 10
 """Least number of long gaps in a recording without steps (own choice: fewer may all be of its start or end)."""
 _MOSTLY = 0.5
 """Share of the gaps without any open call from which on that is said (own choice: most of them)."""
-_HARDLY = 0.2
-"""Share of a time below which a device waits for what the host does in it (own choice)."""
 _LEAST = 0.8
 """Own choice: some printing, logging and sleeping is needed."""
 _LEAST_UNKNOWN = 0.5
@@ -67,45 +62,31 @@ _DISPENSABLE = frozenset({"sleep", "logging"})
 
 def _beside_launches(facts: Facts, limits: Limits) -> Drafts:
     """What the host does between launches: in the typical steps, or beside them where that is most of the recording."""
-    others = [part for part in program.other_work(facts) if _is_waited_for(part)]
-    if others and facts.summary is not None:
-        yield _outside(facts, others, facts.summary.span_ns, limits)
-    else:
-        yield from _python_gap(facts, limits)
+    found = idle_time.of_busiest(facts, limits["events"])
+    other = host_owners.outside_of_steps(facts)
+    if other is not None and other.share > limits["gap_share"]:
+        yield _outside(facts, other, limits)
+    elif found is not None:
+        yield from _python_gap(facts, found, limits)
 
 
-def _is_waited_for(part: Outside) -> bool:
-    """Whether the device hardly works in a time."""
-    return part.device_busy_ns is not None and part.device_busy_ns < _HARDLY * part.duration_ns
-
-
-def _outside(facts: Facts, parts: Sequence[Outside], span_ns: int, limits: Limits) -> Draft:
+def _outside(facts: Facts, other: host_owners.WorkOutside, limits: Limits) -> Draft:
     """The finding about what the host does again and again outside of the typical steps, while the device waits."""
-    owner = next(part.owner for part in parts if part.owner is not None)
-    own = fsum(part.owner.time_ns for part in parts if part.owner is not None)
-    waits = fsum(part.duration_ns - (part.device_busy_ns or 0) for part in parts)
-    name = host_owners.name(owner)
-    at = work_outside(owner=replace(owner, time_ns=0))
     least = _LEAST_UNKNOWN * (_LEAST_UNKNOWN if facts.is_host_inflated else 1.0)
-    interval = least * own / max(1, facts.steps), waits / max(1, facts.steps)
-    change = HostTime(interval, _PYTHON_GAP.text("basis-outside")(least=least), interval, within=at)
-    place = host_owners.place(replace(owner, time_ns=0), own)
-    evidence = _PYTHON_GAP.evidence(
-        limits, "gap_share", own / span_ns, (place,), subject=_PYTHON_GAP.text("subject-outside")()
-    )
+    interval = facts.per_step(least * other.own_ns), facts.per_step(other.waits_ns)
+    subject = _PYTHON_GAP.text("subject-outside")()
     return Draft(
-        (evidence,),
-        change,
-        {"time": own, "all": span_ns, "what": name},
+        (_PYTHON_GAP.evidence(limits, "gap_share", other.share, (other.place,), subject=subject),),
+        HostTime(interval, _PYTHON_GAP.text("basis-outside")(least=least), interval, within=other.at),
+        {"time": other.own_ns, "all": other.recorded_ns, "what": host_owners.name(other.owner)},
         summary=_PYTHON_GAP.text("summary-outside"),
-        advice=_ADVICE_BY_ROLE.get(owner.role, _PYTHON_GAP.text("advice-outside")),
+        advice=_ADVICE_BY_ROLE.get(other.owner.role, _PYTHON_GAP.text("advice-outside")),
         code="",
     )
 
 
-def _python_gap(facts: Facts, limits: Limits) -> Drafts:
-    found = idle_time.of_busiest(facts, limits["events"])
-    if found is None or not found.device.typical_other_gap_ns:
+def _python_gap(facts: Facts, found: idle_time.IdleDevice, limits: Limits) -> Drafts:
+    if not found.device.typical_other_gap_ns:
         return
     if not _recurs(found):
         raise Missing(_PYTHON_GAP.text("no-steps")())
