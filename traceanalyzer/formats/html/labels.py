@@ -6,7 +6,8 @@ from traceanalyzer.formats import cards
 from traceanalyzer.formats.language import Language
 from traceanalyzer.report.message import Text
 from traceanalyzer.sections import modules
-from traceanalyzer.sections.findings import IN_ALL, NEXT
+from traceanalyzer.sections.findings import NEXT
+from traceanalyzer.sections.outcome import IN_ALL
 
 _LABELS = {
     "skip": Text("html-skip", "Skip to the report"),

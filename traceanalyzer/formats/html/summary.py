@@ -28,7 +28,7 @@ from traceanalyzer.report.model import Combined, Finding, Headline, Relief, Repo
 from traceanalyzer.report.names import clean, clean_code, clipped, code_parts, shorten
 from traceanalyzer.report.section import Section
 from traceanalyzer.sections import several_runs, story_headline
-from traceanalyzer.sections.findings import FIRST, next_bottleneck
+from traceanalyzer.sections.outcome import FIRST, next_bottleneck
 from traceanalyzer.sections.several_runs import MergedFindings
 
 _MORE = Text(
