@@ -24,7 +24,6 @@ _LABELS = {
     ),
     "next_step": NEXT,
     "or_nothing": Text("html-or-nothing", "or nothing", "after a time that may be saved"),
-    "not_yet": Text("html-not-yet", "No saving yet", "something else bounds the step"),
     "per_step": Text("html-per-step", "per step", "after a time"),
     "in_all": IN_ALL,
     "combined": Text("html-combined", "All fixes together"),
