@@ -18,7 +18,7 @@ from traceanalyzer.report.message import Message
 from traceanalyzer.report.model import Relief, Report
 from traceanalyzer.rules.engine.selection import builtin
 from traceanalyzer.sections import several_runs
-from traceanalyzer.sections.findings import outcome
+from traceanalyzer.sections.outcome import outcome
 
 ROW = {"Name": "aten::mm", "Self CPU": "98.000ms", "Self CUDA": "10.000ms", "# of Calls": 100}
 RULE = "gpu-underutilized"
@@ -201,7 +201,7 @@ def test_what_the_first_of_both_fixes_saves_is_said_where_it_is_nearly_all(
         ((0, 2), "with 2 of these fixes."),
         ((0, 1, 2), "with all 3 fixes."),
         ((0, 1, 2, 3), "with all 4 fixes."),
-        ((0, 3), "with 2 of these fixes."),
+        ((0, 3), "with 2 fixes."),
     ],
 )
 def test_fixes_are_counted_as_cards_are(places: tuple[int, ...], says: str) -> None:
@@ -215,6 +215,27 @@ def test_fixes_are_counted_as_cards_are(places: tuple[int, ...], says: str) -> N
     said = outcome(replace(headline, combined=combined), findings)
     assert said is not None
     assert said.text.endswith(says)
+
+
+def test_another_recording_before_all_fixes_is_no_fix() -> None:
+    found = counted(0)
+    (headline,) = found.headlines
+    assert headline.combined is not None
+    findings = (replace(found.findings[0], saving=None), *found.findings[1:3])
+    combined = replace(headline.combined, fixes=headline.combined.fixes[1:3], next_bottleneck="loader")
+    said = outcome(replace(headline, combined=combined), findings)
+    assert said is not None
+    assert "with both fixes" in said.text
+
+
+def test_two_times_that_round_to_one_have_more_digits() -> None:
+    found = counted(0)
+    (headline,) = found.headlines
+    assert headline.combined is not None
+    combined = replace(headline.combined, fixes=headline.combined.fixes[:1], step_ns=1003e6, point_ns_per_step=48e6)
+    said = outcome(replace(headline, combined=combined), found.findings)
+    assert said is not None
+    assert said.text.startswith("1.003 s \u2192 955.0 ms per step (1.05x)")
 
 
 def bounded(now: str, after: str) -> Report:

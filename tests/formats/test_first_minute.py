@@ -28,7 +28,7 @@ from traceanalyzer.formats.html.figures import rounded
 from traceanalyzer.formats.html.summary import step_ns
 from traceanalyzer.report import units
 from traceanalyzer.rules.engine.headlines.step_bound import MOST_WORDS
-from traceanalyzer.sections.findings import first, outcome
+from traceanalyzer.sections.outcome import first, outcome
 
 CORPUS = os.environ.get("TRACEANALYZER_CORPUS")
 FIXTURES = Path(__file__).parents[2] / "fixtures"

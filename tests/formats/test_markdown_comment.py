@@ -19,7 +19,7 @@ from traceanalyzer.formats.markdown.page import DocumentPicture
 from traceanalyzer.knowledge import marks
 from traceanalyzer.pipeline import analyze
 from traceanalyzer.rules.engine.rule import page
-from traceanalyzer.sections.findings import FIRST
+from traceanalyzer.sections.outcome import FIRST
 
 LANGUAGES = ("en", "ru", "zh")
 MOST = 25

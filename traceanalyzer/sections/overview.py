@@ -101,6 +101,8 @@ _OTHER = {
 """What the part in which no event of the others is active mostly is, by what a step waits for: its role and label."""
 _MOSTLY = 0.5
 """Least share of that part that has its name (own choice)."""
+_WORTH = 0.01
+"""Share of a step of kernels of the program's own that communicate, from which on they are told from others."""
 _UNLIKE_BY = 0.1
 """Share of the mean by which a step differs from it that does not stand for the others (own choice)."""
 _TERMS = (
@@ -221,11 +223,27 @@ def _parts(report: Report, average: Average) -> Iterator[SectionPart]:
     """The nonzero parts, as means over the steps that count."""
     if not average.duration_ns:
         return
+    own = _own_collectives(report, average)
     for part in PARTS:
-        value = getattr(average, f"{part}_ns")
-        if value:
+        value = getattr(average, f"{part}_ns") + {"kernel": -own, "communication": own}.get(part, 0.0)
+        if value > 0:
             role, label = named(report, part)
             yield SectionPart(role, label, value, "ns", value / average.duration_ns)
+
+
+def _own_collectives(report: Report, average: Average) -> float:
+    """Time per step in ns of kernels of the program's own that communicate, in which no other kernel runs.
+
+    The step breakdown, which follows the TensorBoard plugin, counts them as kernels; headline, resources and pictures
+    say communication. Only with one device, on which both are about the same.
+    """
+    recording = report.result("recording", Recording)
+    typical = recording.typical if recording else None
+    is_one = report.trace is not None and len(report.trace.devices) <= 1
+    if typical is None or not is_one or typical.parts is not average:
+        return 0.0
+    own = (typical.resources.exposed_communication_ns or 0.0) - average.communication_ns
+    return min(own, average.kernel_ns) if own >= _WORTH * average.duration_ns else 0.0
 
 
 def named(report: Report, part: str) -> tuple[str, Text]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.builders import TraceBuilder
 from tests.formats.html.pages import unpacked
 from tests.formats.samples import FIXTURES, SOUND, TRAINING, report_of
 from tests.reading import read_built
-from traceanalyzer.formats import markdown
+from traceanalyzer.formats import html, markdown
 from traceanalyzer.formats.html import strip, timeline_data
 from traceanalyzer.formats.html.cells import stages
 from traceanalyzer.formats.html.figures import FigureLanguage
@@ -152,6 +154,14 @@ def test_steps_that_differ_a_little_need_no_words() -> None:
     found = strip_of(bursts(200, 220, 240, 180, 210, 190))
     assert found is not None
     assert found.says.endswith("one of 6 typical steps.")
+
+
+def test_no_two_causes_of_idle_time_have_one_colour() -> None:
+    """Those without one of their own are gray."""
+    rules = re.findall(r"(\.idle-area\.c-[^{]*)\{ --of: ([^;]*);", html.source("timeline.css"))
+    assert len(rules) > 5
+    assert all("," not in selector for selector, _ in rules)
+    assert len({colour for _, colour in rules}) == len(rules)
 
 
 def test_modules_that_follow_each_other_are_one_with_their_number() -> None:

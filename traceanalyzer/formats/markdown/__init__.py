@@ -27,7 +27,7 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Generator, Report
 from traceanalyzer.report.names import clipped, first_sentence
 from traceanalyzer.report.section import Section, Topic
-from traceanalyzer.sections.findings import FIRST
+from traceanalyzer.sections.outcome import FIRST
 
 __all__ = ["MARK", "TOP", "DocumentPicture", "Origin", "code", "escape", "fitted", "render"]
 

@@ -22,7 +22,7 @@ from traceanalyzer.report.model import Finding, Report
 from traceanalyzer.report.names import clipped, first_sentence
 from traceanalyzer.report.section import Section
 from traceanalyzer.sections import overview
-from traceanalyzer.sections.findings import FIRST, first, outcome
+from traceanalyzer.sections.outcome import FIRST, first, outcome
 from traceanalyzer.structure.recording import Recording
 
 _CELLS = 60

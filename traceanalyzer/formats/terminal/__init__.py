@@ -20,7 +20,7 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report
 from traceanalyzer.report.names import clean
 from traceanalyzer.report.section import Section, Topic
-from traceanalyzer.sections.findings import outcome
+from traceanalyzer.sections.outcome import outcome
 from traceanalyzer.sections.steps import writer
 from traceanalyzer.trace.model import KINETO
 

@@ -27,7 +27,7 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Finding
 from traceanalyzer.report.names import clean, clipped, shorten
 from traceanalyzer.report.section import Section, SectionColumn, SectionPart, SectionTable
-from traceanalyzer.sections.findings import first as first_findings
+from traceanalyzer.sections.outcome import first as first_findings
 
 _WIDE = "\u2e80-\u303f\u3041-\u33ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef"
 _CLOSING = "、。〉》」』】〕〗〙〛，．：；！？）］｝"
