@@ -153,6 +153,12 @@ class Tree(msgspec.Struct, frozen=True):
                 return pointer
             pointer[left] = pointer[above[goes_on]]
 
+    def around(self, marked: Bool) -> I32:
+        """For each slice, how many marked ones are around it; itself does not count."""
+        begun = np.cumsum(marked, dtype=np.int32) - marked
+        ended = np.bincount(self.after[marked], minlength=len(self) + 1)[: len(self)]
+        return begun - np.cumsum(ended, dtype=np.int32)
+
     def _nearest_of_few(self, marked: I64) -> I32:
         """For each slice, itself or its nearest ancestor at one of some positions, which ascend; -1 for none."""
         if not len(marked):

@@ -333,9 +333,13 @@ def other_work(facts: Facts) -> tuple[Outside, ...]:
     for part in recording.outside:
         if part.owner is not None and part.reason in _NO_REASON and part.owner.role not in _NOT_OWN:
             found[replace(part.owner, time_ns=0)].append(part)
-    parts = max(found.values(), key=lambda parts: sum(part.duration_ns for part in parts), default=[])
-    is_most = sum(part.duration_ns for part in parts) >= _MOSTLY_OTHER * summary.span_ns
+    parts = max(found.values(), key=_time_of, default=[])
+    is_most = _time_of(parts) >= _MOSTLY_OTHER * summary.span_ns
     return tuple(parts) if len(parts) > 1 and is_most else ()
+
+
+def _time_of(parts: Sequence[Outside]) -> int:
+    return sum(part.duration_ns for part in parts)
 
 
 def copies_weights(facts: Facts) -> bool:
