@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Sequence
 from math import prod
 
 from msgspec.structs import replace
@@ -339,7 +340,7 @@ def other_work(facts: Facts) -> tuple[Outside, ...]:
 
 
 def _time_of(parts: Sequence[Outside]) -> int:
-    return sum(part.duration_ns for part in parts)
+    return sum((part.duration_ns for part in parts), 0)
 
 
 def copies_weights(facts: Facts) -> bool:
