@@ -184,8 +184,8 @@ def _add(context: Context, graph: Graph, edit: Edit, gathered: Gathered) -> None
 def _scale(device: DeviceChain, rows: I64, factor: float, floor: I64 | int, gathered: Gathered) -> None:
     """Multiply durations of device events, some of them down to a floor."""
     events = gathered.event_of_row[rows]
-    floor_ns = np.broadcast_to(floor, len(rows))[events != NOTHING]
-    events = _judged(events)
+    known = np.flatnonzero(events != NOTHING)
+    events, floor_ns = events[known], np.broadcast_to(floor, len(rows))[known]
     gathered.device_factor[events] *= factor
     gathered.device_floor_ns[events] = np.maximum(gathered.device_floor_ns[events], floor_ns)
     if factor < 1:
@@ -194,7 +194,7 @@ def _scale(device: DeviceChain, rows: I64, factor: float, floor: I64 | int, gath
 
 
 def _judged(events: I64) -> I64:
-    judged: I64 = events[events != NOTHING]
+    judged: I64 = events[np.flatnonzero(events != NOTHING)]
     return judged
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from traceanalyzer.simulation.graph import NOTHING, RECORDED, DeviceChain, Graph, HostPoints, TakenTimes, shifted
 from traceanalyzer.simulation.longest_path import (
@@ -29,8 +29,6 @@ from traceanalyzer.trace.table import I64, Bool
 
 _MOST_ROUNDS = 8
 """Most rounds (own choice): nearly all programs take two or three until their rounds are equally long."""
-_UNREAD = frozenset(("thread", "unblocked_ns", "call", "is_end", "in_loader", "is_judged"))
-"""Columns of points that no replay reads."""
 _LATER_NS = 1_000
 """Recorded time of the first row of a round, after that of all earlier rows; only the order of these times counts."""
 
@@ -121,6 +119,12 @@ class Repeated(msgspec.Struct, frozen=True):
     events: _Rows
     is_main: Bool
     """For each point of the graph whether it is of the thread of the steps."""
+    mark: I64
+    """For each point of a round, the point of the graph at which its part begins."""
+    host: HostPoints
+    """The points of a round, but for what edits change."""
+    device: DeviceChain
+    """The events of a round, but for what edits change."""
 
     @classmethod
     def of(cls, graph: Graph, bounds: StepBounds) -> Repeated:
@@ -135,7 +139,9 @@ class Repeated(msgspec.Struct, frozen=True):
         every = np.ones(len(device), np.bool_)
         points = _Rows.of(host.part, host.chain, host.call != NOTHING, is_main | follows, awaited_points)
         events = _Rows.of(device.part, device.stream, every, every, awaited_events)
-        return cls(points, events, is_main)
+        later = _later_ns(host, device)
+        mark = bounds.start_point[np.searchsorted(bounds.part, _part(host.part, points))]
+        return cls(points, events, is_main, mark, _points(host, points, later), _events(device, events, later))
 
 
 class _Round(msgspec.Struct, frozen=True):
@@ -225,10 +231,8 @@ def _round(graph: Graph, bounds: StepBounds, repeated: Repeated) -> _Round:
     """What is repeated of a graph. A round begins with the first mark of its part."""
     host, device = graph.host, graph.device
     points, events = repeated.points, repeated.events
-    later = _later_ns(host, device)
-    threads = _host(host, points, events, bounds, later)
-    chain = _device(device, _launch(device), points, events, later)
-
+    threads = _host(host, repeated)
+    chain = _device(device, _launch(device), repeated)
     small = contract(Graph(threads, chain, TakenTimes()))
 
     point_part = threads.part[points.is_earlier]
@@ -265,53 +269,73 @@ def _runs_ahead(device: DeviceChain, bounds: StepBounds) -> Bool:
     return ahead
 
 
-def _host(host: HostPoints, points: _Rows, events: _Rows, bounds: StepBounds, later: int) -> HostPoints:
-    """The points of a round; earlier points begin chains."""
-    row, earlier = points.row, points.is_earlier
-    unread = np.broadcast_to(np.int64(0), len(row))
-    columns: dict[str, Any] = {
-        name: unread if name in _UNREAD else values[row] for name, values in asdict(host).items()
-    }
-    columns["part"][earlier] = columns["part"][points.end]
-    mark = bounds.start_point[np.searchsorted(bounds.part, columns["part"])]
-    is_mark = ~earlier & (row == mark)
-    # a thread that did nothing before starts as long after the step as it did
-    is_first = points.group != shifted(points.group, NOTHING)
-    is_alone = (columns["held_by_point"] == NOTHING) & (columns["held_by"] == NOTHING)
-    starts = is_first & ~earlier & is_alone
-    held_by_point = np.where(starts, mark, columns["held_by_point"])
-    since_mark = columns["time_ns"] - host.time_ns[mark]
+def _part(part: I64, rows: _Rows) -> I64:
+    """The part of each row; earlier rows are of the part of those that take their place."""
+    found = part[rows.row]
+    found[rows.is_earlier] = found[rows.end]
+    return found
+
+
+def _points(host: HostPoints, points: _Rows, later: int) -> HostPoints:
+    """The points of a round, with the columns that no edit changes; those that no replay reads have zeros."""
+    unread = np.broadcast_to(np.int64(0), len(points.row))
+    columns: dict[str, Any] = dict.fromkeys(HostPoints.__struct_fields__, unread)
     columns |= {
         "chain": points.group,
-        "time_ns": np.where(earlier, 0, columns["time_ns"] + later),
-        "cost_ns": np.where(earlier | is_mark, 0, columns["cost_ns"]),
-        "held_by": np.where(earlier, NOTHING, events.place[columns["held_by"]]),
-        "held_by_point": np.where(earlier, NOTHING, points.place[held_by_point]),
-        "delay_ns": np.where(starts, since_mark, columns["delay_ns"]),
+        "time_ns": np.where(points.is_earlier, 0, host.time_ns[points.row] + later),
+        "part": _part(host.part, points),
+        "held_by_point": host.held_by_point[points.row],
     }
     return HostPoints(**columns)
 
 
-def _device(device: DeviceChain, launch: I64, points: _Rows, events: _Rows, later: int) -> DeviceChain:
-    """The events of a round; earlier events, without a duration, begin streams."""
-    row, earlier = events.row, events.is_earlier
-    columns = {name: values[row] for name, values in asdict(device).items()}
-    columns["part"][earlier] = columns["part"][events.end]
-    follows_earlier = ~earlier & np.append(False, earlier)[:-1]
-    follows_earlier &= events.group == shifted(events.group, NOTHING)
-    gap_to_earlier = np.where(device.is_first[row], 0, np.maximum(columns["gap_ns"], 0))
-    gap = np.where(follows_earlier, gap_to_earlier, columns["gap_ns"])
-    waits = np.where(earlier, NOTHING, events.place[columns["waits_for"]])
-    follows = follows_earlier & (waits == NOTHING)  # so that the time of the earlier event is that of a node
-    latency = np.where(device.launch == RECORDED, device.called_ns, device.latency_ns)
+def _host(host: HostPoints, repeated: Repeated) -> HostPoints:
+    """The points of a round of a graph; earlier points begin chains."""
+    points, mark, before = repeated.points, repeated.mark, repeated.host.held_by_point
+    row, earlier = points.row, points.is_earlier
+    held_by = host.held_by[row]
+    # a thread that did nothing before starts as long after the step as it did
+    is_first = points.group != shifted(points.group, NOTHING)
+    starts = is_first & ~earlier & (before == NOTHING) & (held_by == NOTHING)
+    since_mark = host.time_ns[row] - host.time_ns[mark]
+    return replace(
+        repeated.host,
+        cost_ns=np.where(earlier | (row == mark), 0, host.cost_ns[row]),
+        held_by=np.where(earlier, NOTHING, repeated.events.place[held_by]),
+        held_by_point=np.where(earlier, NOTHING, points.place[np.where(starts, mark, before)]),
+        delay_ns=np.where(starts, since_mark, host.delay_ns[row]),
+    )
+
+
+def _events(device: DeviceChain, events: _Rows, later: int) -> DeviceChain:
+    """The events of a round, with the columns that no edit changes."""
+    columns = {name: values[events.row] for name, values in asdict(device).items()}
     columns |= {
         "stream": events.group,
-        "start_ns": np.where(earlier, 0, columns["start_ns"] + later),
-        "dur_ns": np.where(earlier, 0, columns["dur_ns"]),
-        "gap_ns": np.where(earlier, 0, gap),
-        "launch": np.where(earlier, RECORDED, points.place[launch[row]]),
-        "latency_ns": np.where(earlier, 0, latency[row]),
-        "waits_for": np.where(follows, np.arange(len(row)) - 1, waits),
-        "wait_ns": np.where(follows, gap, columns["wait_ns"]),
+        "start_ns": np.where(events.is_earlier, 0, columns["start_ns"] + later),
+        "part": _part(device.part, events),
+        "waits_for": np.where(events.is_earlier, NOTHING, events.place[columns["waits_for"]]),
     }
     return DeviceChain(**columns)
+
+
+def _device(device: DeviceChain, launch: I64, repeated: Repeated) -> DeviceChain:
+    """The events of a round of a graph; earlier events, without a duration, begin streams."""
+    events, waits = repeated.events, repeated.device.waits_for
+    row, earlier = events.row, events.is_earlier
+    follows_earlier = ~earlier & np.append(False, earlier)[:-1]
+    follows_earlier &= events.group == shifted(events.group, NOTHING)
+    recorded_gap = device.gap_ns[row]
+    gap_to_earlier = np.where(device.is_first[row], 0, np.maximum(recorded_gap, 0))
+    gap = np.where(follows_earlier, gap_to_earlier, recorded_gap)
+    follows = follows_earlier & (waits == NOTHING)  # so that the time of the earlier event is that of a node
+    latency = np.where(device.launch == RECORDED, device.called_ns, device.latency_ns)
+    return replace(
+        repeated.device,
+        dur_ns=np.where(earlier, 0, device.dur_ns[row]),
+        gap_ns=np.where(earlier, 0, gap),
+        launch=np.where(earlier, RECORDED, repeated.points.place[launch[row]]),
+        latency_ns=np.where(earlier, 0, latency[row]),
+        waits_for=np.where(follows, np.arange(len(row)) - 1, waits),
+        wait_ns=np.where(follows, gap, device.wait_ns[row]),
+    )

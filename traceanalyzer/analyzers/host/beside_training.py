@@ -40,7 +40,7 @@ from traceanalyzer.structure.owners.slices import OwnerKind
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.trace.distinct import ascending, distinct
 from traceanalyzer.trace.intervals import Intervals
-from traceanalyzer.trace.table import I64, UNKNOWN, Bool, take_or
+from traceanalyzer.trace.table import I32, I64, UNKNOWN, Bool, take_or
 from traceanalyzer.trace.tree import NO_PARENT
 
 FEWEST = 4
@@ -275,10 +275,8 @@ def _copies(context: Context, calls: _Calls) -> _Work | None:
     pairs = np.append(0, np.cumsum(begins[:-1] & ends[1:]))  # before each call
     runs = []
     for first, last in _runs(calls, names.where(_COPYING.__contains__)[name]):
-        if ends[first] or pairs[last] - pairs[first] < FEWEST:
-            continue
-        own = [names[code] for code in name[first : last + 1].tolist()]
-        if _in_pairs(context, own, shapes[first : last + 1].tolist()):
+        own = slice(first, last + 1)
+        if not ends[first] and pairs[last] - pairs[first] >= FEWEST and _in_pairs(context, name[own], shapes[own]):
             runs.append((first, last))
     return _of_runs(context, calls, runs, runs[0][0]) if runs else None
 
@@ -343,9 +341,10 @@ def _outside(found: _Work | None, other: _Work) -> _Work | None:
     return _Work(found.name, found.start_ns[own], found.end_ns[own]) if own.any() else None
 
 
-def _in_pairs(context: Context, names: list[str], shapes: list[int]) -> bool:
+def _in_pairs(context: Context, codes: I32, shapes: I32) -> bool:
     """Whether each clone is followed by a detach of the same shape."""
-    texts = [Inputs(context.trace.shapes[shape]).shape(0) for shape in shapes]
+    names = [context.trace.names[code] for code in codes.tolist()]
+    texts = [Inputs(context.trace.shapes[shape]).shape(0) for shape in shapes.tolist()]
     after = zip(names, texts, [*names[1:], ""], [*texts[1:], None], strict=True)
     return all(
         other == "aten::detach" and shape == other_shape
