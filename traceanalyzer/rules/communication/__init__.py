@@ -250,8 +250,8 @@ def _shorter(
     facts: Facts, ranks: Ranks | None, rows: Iterable[communication.CollectiveRow], exposed: float
 ) -> changes.CollectivesShorter:
     """The change without this much exposed communication in ns, of which something must hide what is no waiting."""
-    may_wait = ranks is None and not _last_equally_long(facts, rows)
-    hideable = max(0.0, (facts.resources.gpu_ns or 0.0) - (facts.resources.communication_ns or 0.0))
+    may_wait, own = ranks is None and not _last_equally_long(facts, rows), facts.need_step_resources()
+    hideable = max(0.0, (own.gpu_ns or 0.0) - (own.communication_ns or 0.0))
     waited = late_rank.waited_ns(facts) if may_wait else 0.0
     basis = _EXPOSED.text("basis-late")() if waited > hideable else _basis(facts, ranks, may_wait=may_wait)
     gone = (0.0, min(exposed, max(hideable, waited)))
