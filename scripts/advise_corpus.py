@@ -10,10 +10,12 @@ import os
 import subprocess
 import sys
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 import traceanalyzer as ta
 from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.report.model import Report
 
 OUT = Path(__file__).resolve().parent.parent / "build"
 SETS = ("advice", "advice-field")
@@ -37,22 +39,30 @@ def main() -> int:
     return code
 
 
-def compared(folder: Path, name: str = SETS[0]) -> subprocess.CompletedProcess[str]:
+def report_of(path: Path) -> Report:
+    """The report on a file."""
+    return ta.analyze(ta.load(path))
+
+
+def compared(
+    folder: Path, name: str = SETS[0], report: Callable[[Path], Report] = report_of
+) -> subprocess.CompletedProcess[str]:
     """Write the report on every input with an expectation, compare, and return the output of the tool.
 
     Args:
         folder: The folder with `corpus/`, `field/`, `documents/`, `expected/` and `tools/`.
         name: The set of expectations.
+        report: Makes the report on a file; tests have made most before.
     """
     tool, expected, reports = folder / "tools" / "advice.py", folder / "expected" / name, OUT / name
     reports.mkdir(parents=True, exist_ok=True)
     for wanted in sorted(expected.glob("*.toml")):
-        _write(wanted, folder, reports / f"{wanted.stem}.json")
+        _write(wanted, folder, reports / f"{wanted.stem}.json", report)
     command = [sys.executable, str(tool), "--all", str(reports), str(expected)]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def _write(wanted: Path, folder: Path, target: Path) -> None:
+def _write(wanted: Path, folder: Path, target: Path, report: Callable[[Path], Report]) -> None:
     """Write one report; remove that of an earlier run if its inputs do not exist or cannot be read."""
     target.unlink(missing_ok=True)
     expectation = tomllib.loads(wanted.read_text("utf-8"))
@@ -61,7 +71,7 @@ def _write(wanted: Path, folder: Path, target: Path) -> None:
         if files and expectation.get("command") == "ranks":
             target.write_text(ta.render(ta.ranks(files), "json"), "utf-8")
         elif files:
-            target.write_text(ta.render(ta.analyze(ta.load(files[0])), "json"), "utf-8")
+            target.write_text(ta.render(report(files[0]), "json"), "utf-8")
     except TraceAnalyzerError as error:
         print(f"advice: {error}", file=sys.stderr)
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+import traceanalyzer
 from traceanalyzer.cli import ONE_THREAD
 
 settings.register_profile(
@@ -34,6 +35,8 @@ for _number, _handler in ((signal.SIGINT, signal.default_int_handler), (signal.S
         signal.signal(_number, _handler)
 
 _NO_CORPUS = "TRACEANALYZER_CORPUS is not set"
+_RECORDED = frozenset({".gz", ".json", ".txt", ".md"})
+_RULES = {page.stem for page in Path(traceanalyzer.__file__).parent.glob("rules/pages/*.md")}
 
 
 def _global_state() -> Mapping[str, Any]:
@@ -67,10 +70,34 @@ def corpus() -> Path:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What the package's own fixtures reach is covered; measuring the rest, too, costs minutes and says no more."""
+    """Tests of one recording, and of one rule, come one after another, so that they share what is kept of it.
+
+    What the package's own fixtures reach is covered; measuring the rest, too, costs minutes and says no more.
+    """
     for item in items:
         if "corpus" in getattr(item, "fixturenames", ()) or item.get_closest_marker("browser"):
             item.add_marker("no_cover")
+    items.sort(key=_place)
+
+
+def _place(item: pytest.Item) -> tuple[int, str]:
+    """Where in the order of tests one is run: by its recording, or of all recordings, by its rule, or wherever it is.
+
+    Tests that share a fixture with others of their module stay beside these.
+    """
+    definitions = getattr(item, "_fixtureinfo", None)
+    scopes = {one.scope for found in (definitions.name2fixturedefs.values() if definitions else ()) for one in found}
+    if scopes & {"module", "class"}:
+        return 3, ""
+    parameters = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+    files = [value.name for value in parameters.values() if isinstance(value, Path) and value.suffix in _RECORDED]
+    if "corpus_name" in parameters or files:
+        return 0, f"{parameters['corpus_name']}.json.gz" if "corpus_name" in parameters else files[0]
+    if "corpus" in getattr(item, "fixturenames", ()):
+        return 1, ""
+    rule = parameters.get("rule", item.path.stem.removeprefix("test_").replace("_", "-"))
+    name = str(getattr(rule, "id", rule))
+    return (2, name) if name in _RULES else (3, "")
 
 
 def pytest_collection_finish() -> None:

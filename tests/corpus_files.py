@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from unittest.mock import patch
 
 from traceanalyzer import pipeline
+from traceanalyzer.formats import html
 from traceanalyzer.inputs.opening import load
 from traceanalyzer.pipeline import analyze
 from traceanalyzer.report.model import Report
@@ -51,6 +52,12 @@ def context_of(path: Path) -> Context:
 def report_of(path: Path) -> Report:
     """The report on a file, be it a trace or a document."""
     return _analyzed(path)[0]
+
+
+@lru_cache(8)  # tests of one file come one after another
+def page_of(path: Path) -> str:
+    """The page of the report on a file, in English."""
+    return html.render(report_of(path))
 
 
 def facts_of(path: Path) -> tuple[Facts, ...]:

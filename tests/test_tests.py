@@ -134,6 +134,12 @@ def test_files_have_names_of_their_own() -> None:
     assert [name for name, count in Counter(names).items() if count > 1] == []
 
 
+def test_no_file_is_large() -> None:
+    """Each is of one subject; the package keeps to the same limit."""
+    lines = {file.relative_to(TESTS).as_posix(): file.read_bytes().count(b"\n") for file in TESTS.rglob("*.py")}
+    assert {file: count for file, count in lines.items() if count > 450} == {}
+
+
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.relative_to(TESTS).as_posix())
 def test_every_test_can_fail(file: Path) -> None:
     tests = found_in(file.read_text("utf-8"))

@@ -75,7 +75,7 @@ def test_fixtures_are_accessible(name: str, looked_at: Callable[[str], Opened], 
     ids=lambda p: p.name,
 )
 def test_documents_open_quietly(path: Path, looked_at: Callable[[str], Opened]) -> None:
-    check_layout(looked_at(html.render(report_of(path))))
+    check_layout(looked_at(corpus_files.page_of(path)))
 
 
 def test_a_document_with_runs_is_accessible(looked_at: Callable[[str], Opened], axe: str) -> None:
@@ -87,7 +87,7 @@ def test_a_document_with_runs_is_accessible(looked_at: Callable[[str], Opened], 
 def test_every_trace_of_the_corpus(
     corpus: Path, corpus_name: str, looked_at: Callable[[str], Opened], axe: str
 ) -> None:
-    report = corpus_files.report_of(corpus / "corpus" / f"{corpus_name}.json.gz")
-    check_layout(looked_at(html.render(report)))
+    path = corpus / "corpus" / f"{corpus_name}.json.gz"
+    check_layout(looked_at(corpus_files.page_of(path)))
     if FULL or zlib.crc32(corpus_name.encode()) % 8 == 0:  # axe-core takes half a minute for some
-        check_access(looked_at(small(report)), axe)
+        check_access(looked_at(small(corpus_files.report_of(path))), axe)

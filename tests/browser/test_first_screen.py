@@ -43,7 +43,7 @@ def bottoms(shown: Opened) -> list[float]:
 
 @pytest.mark.parametrize("path", SOUND[::3], ids=lambda path: path.name)
 def test_fixtures_have_few_figures(path: Path, looked_at: Callable[[str], Opened]) -> None:
-    check(looked_at(html.render(report_of(path))))
+    check(looked_at(corpus_files.page_of(path)))
 
 
 @pytest.mark.corpus
@@ -51,13 +51,13 @@ def test_fixtures_have_few_figures(path: Path, looked_at: Callable[[str], Opened
 def test_traces_of_the_corpus_have_few_figures(
     corpus: Path, corpus_name: str, looked_at: Callable[[str], Opened]
 ) -> None:
-    check(looked_at(html.render(corpus_files.report_of(corpus / "corpus" / f"{corpus_name}.json.gz"))))
+    check(looked_at(corpus_files.page_of(corpus / "corpus" / f"{corpus_name}.json.gz")))
 
 
 @pytest.mark.corpus
 @pytest.mark.parametrize("path", SAMPLED, ids=lambda path: path.name)
 def test_traces_of_the_field_have_few_figures(path: Path, looked_at: Callable[[str], Opened]) -> None:
-    check(looked_at(html.render(corpus_files.report_of(path))))
+    check(looked_at(corpus_files.page_of(path)))
 
 
 def test_the_first_cards_say_what_to_do(looked_at: Callable[[str], Opened]) -> None:

@@ -1,9 +1,11 @@
-"""Ways to spoil a file: edits of its text, and gzip written by hand so that every byte is known."""
+"""Ways to spoil a file: edits of its text, pickles that call something, and gzip of which every byte is known."""
 
 from __future__ import annotations
 
 import struct
 import zlib
+from collections.abc import Callable
+from typing import Any
 
 from .layout import LAYOUTS
 from .trace import TraceBuilder
@@ -26,6 +28,17 @@ def clean(events: int = 6) -> TraceBuilder:
     for number in range(events - 5):
         trace.op("aten::relu", 100 + 20 * number, 10, shapes=[[64, 64]], types=["float"])
     return trace
+
+
+class Runs:
+    """An object whose pickle calls a function when an unpickler reads it."""
+
+    def __init__(self, function: Callable[..., Any], *arguments: Any) -> None:
+        """Call it with these arguments."""
+        self.call = (function, arguments)
+
+    def __reduce__(self) -> tuple[Callable[..., Any], Any]:
+        return self.call
 
 
 def text(events: int = 6, layout: str = "classic") -> bytes:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import traceanalyzer as ta
+from tests import corpus_files
 from tests.builders.captured import COMMANDED
 from tests.builders.fixture_set import FOLDER
 from tests.capture.capturing import facts
@@ -86,7 +87,7 @@ FOUND = {
 
 @pytest.mark.parametrize("path", sorted((FOLDER / "captured").glob("*.json.gz")), ids=lambda path: path.name)
 def test_real_captures_have_the_findings_that_they_should(path: Path) -> None:
-    found = {finding.rule for finding in ta.analyze(ta.load(path)).findings}
+    found = {finding.rule for finding in corpus_files.report_of(path).findings}
     assert found == FOUND.get(path.name.removesuffix(".json.gz"), set())
 
 

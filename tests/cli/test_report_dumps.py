@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.builders.damage import Runs
 from tests.builders.flight_recorder import FlightRun
 from tests.cli.running import assert_one_line, call
 
@@ -99,15 +100,10 @@ def test_two_runs_in_one_folder_are_refused(tmp_path: Path) -> None:
         assert_one_line(run)
 
 
-class _Runs:
-    def __reduce__(self) -> tuple[object, tuple[str]]:
-        return os.system, ("touch hacked",)
-
-
 def test_a_hostile_dump_is_one_line_and_never_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     file = tmp_path / "nccl_trace_rank_0"
-    file.write_bytes(pickle.dumps({"pg_config": _Runs()}))
+    file.write_bytes(pickle.dumps({"pg_config": Runs(os.system, "touch hacked")}))
     for command in ("report", "ranks"):
         run = call(command, file)
         assert run.code == 2

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import replace
-from functools import cache, lru_cache
+from functools import lru_cache
 from pathlib import Path
 
+import pytest
 from hypothesis import strategies as st
 
+from tests import corpus_files
 from tests.builders import A100, TraceBuilder, distributed_info
 from tests.builders.malformed import MALFORMED
+from tests.conftest import FULL
 from tests.reading import read
-from traceanalyzer.inputs.opening import load
+from traceanalyzer.formats import language
+from traceanalyzer.formats.language import Language
 from traceanalyzer.pipeline import analyze
 from traceanalyzer.report.model import Report
 
@@ -31,6 +36,15 @@ NO_GPU = [
 ]
 """Fixtures without a kernel, beside those that were captured, which are of a CPU."""
 WITH_GPU = [path for path in SOUND if path.parent.name == "synthetic" and path.name not in NO_GPU]
+
+in_turn = pytest.mark.parametrize("turn", range(len(language.CODES) if FULL else 1))
+"""Of a test that speaks to each file in a language: once, in the full run once in each."""
+
+
+def spoken(file: str, turn: int) -> Language:
+    """The language of a turn: each file begins with another one, so that together they test all."""
+    return language.of(language.CODES[(zlib.crc32(file.encode()) + turn) % len(language.CODES)])
+
 
 HOSTILE = [
     "</details>",
@@ -91,10 +105,8 @@ names = st.one_of(
 )
 
 
-@cache
-def report_of(path: Path) -> Report:
-    """The report of a fixture."""
-    return analyze(load(path))
+report_of = corpus_files.report_of
+"""The report of a fixture."""
 
 
 @lru_cache(200)

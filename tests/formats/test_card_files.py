@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import msgspec
 import pytest
 
-from tests.formats.samples import EVERY, FIXTURES, TRAINING, report_of
+from tests.formats.samples import EVERY, FIXTURES, TRAINING, in_turn, report_of, spoken
 from traceanalyzer.comparison import diff
 from traceanalyzer.formats import card_files, language
 from traceanalyzer.formats.card_files import HEIGHT, WIDTH
@@ -61,10 +61,10 @@ def check_room(card: ElementTree.Element) -> None:
         assert float(node.get("y", 0)) <= HEIGHT - 10, node.text
 
 
-@pytest.mark.parametrize("code", language.CODES)
-@pytest.mark.parametrize("path", EVERY[::4], ids=lambda path: path.name)
-def test_reports_fit(path: Path, code: str) -> None:
-    check_room(drawn(report_of(path), code))
+@in_turn
+@pytest.mark.parametrize("path", EVERY[::2], ids=lambda path: path.name)
+def test_reports_fit(path: Path, turn: int) -> None:
+    check_room(drawn(report_of(path), spoken(path.name, turn).code))
 
 
 @pytest.mark.parametrize("code", language.CODES)

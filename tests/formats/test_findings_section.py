@@ -193,6 +193,30 @@ def test_what_the_first_of_both_fixes_saves_is_said_where_it_is_nearly_all(
     assert says in said.text
 
 
+@pytest.mark.parametrize(
+    ("places", "says"),
+    [
+        ((0,), "with the first fix."),
+        ((0, 1), "with the first 2 fixes."),
+        ((0, 2), "with 2 of these fixes."),
+        ((0, 1, 2), "with all 3 fixes."),
+        ((0, 1, 2, 3), "with all 4 fixes."),
+        ((0, 3), "with 2 of these fixes."),
+    ],
+)
+def test_fixes_are_counted_as_cards_are(places: tuple[int, ...], says: str) -> None:
+    """Beside three cards, of which some add nothing to the others, or only ask for another recording."""
+    found = counted(0)
+    (headline,) = found.headlines
+    assert headline.combined is not None
+    fixes = tuple(Relief("x", place, (0, 30e6)) for place in places)
+    combined = replace(headline.combined, fixes=fixes, next_bottleneck="loader", point_ns_per_step=120e6)
+    findings = tuple(replace(finding, saving=saving(1e6, 40e6)) for finding in found.findings)
+    said = outcome(replace(headline, combined=combined), findings)
+    assert said is not None
+    assert said.text.endswith(says)
+
+
 def bounded(now: str, after: str) -> Report:
     report = advised(report_of(TRAINING))
     (headline,) = report.headlines
@@ -208,7 +232,7 @@ def bounded(now: str, after: str) -> Report:
 def test_the_same_bottleneck_is_not_the_next(now: str, after: str) -> None:
     report = bounded(now, after)
     screen = " ".join(render(report, "terminal").split())
-    assert " with the fix." in screen
+    assert " with the first fix." in screen
     assert " is the limit." not in screen
     assert "What limits the step after that" not in render(report, "html")
 

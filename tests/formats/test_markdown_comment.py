@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from msgspec.structs import replace
 
 import traceanalyzer as ta
+from tests.builders import TraceBuilder
 from tests.formats import readback
-from tests.formats.samples import EVERY, FIXTURES, TRAINING, report_of
+from tests.formats.samples import EVERY, FIXTURES, TRAINING, in_turn, report_of, spoken
+from tests.reading import read_built
 from traceanalyzer.analyzers.steps import Lane, Slice, Timeline
 from traceanalyzer.formats import code_comments, difference, language, markdown, render
 from traceanalyzer.formats.markdown import comment
 from traceanalyzer.formats.markdown.page import DocumentPicture
 from traceanalyzer.knowledge import marks
+from traceanalyzer.pipeline import analyze
 from traceanalyzer.rules.engine.rule import page
 from traceanalyzer.sections.findings import FIRST
 
@@ -38,15 +43,15 @@ def check(text: str) -> None:
     assert all(len(line) <= 100 for token in blocks if token.type == "fence" for line in token.content.split("\n"))
 
 
-@pytest.mark.parametrize("code", LANGUAGES)
+@in_turn
 @pytest.mark.parametrize("path", EVERY, ids=lambda path: path.name)
-def test_a_report_shows_at_most_25_lines(path: object, code: str) -> None:
-    check(render(report_of(path), "markdown", None, language.of(code)))  # type: ignore[arg-type]
+def test_a_report_shows_at_most_25_lines(path: Path, turn: int) -> None:
+    check(render(report_of(path), "markdown", None, spoken(path.name, turn)))
 
 
 @pytest.mark.parametrize("code", LANGUAGES)
 def test_a_difference_shows_at_most_25_lines_and_both_steps(code: str) -> None:
-    found = ta.diff(ta.analyze(ta.load(TRAINING)), ta.analyze(ta.load(FED)))
+    found = ta.diff(report_of(TRAINING), report_of(FED))
     text = difference.answer(found, language.of(code)).render("markdown")
     check(text)
     assert text.count("<details>") <= 3
@@ -57,7 +62,7 @@ def test_a_difference_shows_at_most_25_lines_and_both_steps(code: str) -> None:
 
 
 def test_a_difference_says_what_was_predicted_and_what_to_do_next() -> None:
-    found = ta.diff(ta.analyze(ta.load(TRAINING)), ta.analyze(ta.load(FED)))
+    found = ta.diff(report_of(TRAINING), report_of(FED))
     text = difference.answer(found).render("markdown").replace("\u00a0", " ")
     shown = opening(text)
     assert shown[1] == "## \u26a1 Faster: 7.1 \u2192 3.7 ms per step (\u221248 %), as predicted (up to 3.5 ms)"
@@ -71,7 +76,7 @@ def test_a_difference_says_what_was_predicted_and_what_to_do_next() -> None:
 
 
 def test_a_median_against_the_mean_is_what_the_verdict_says() -> None:
-    found = ta.diff(ta.analyze(ta.load(TRAINING)), ta.analyze(ta.load(FED)))
+    found = ta.diff(report_of(TRAINING), report_of(FED))
     times = found.step_time
     assert times is not None
     against = replace(found, step_time=replace(times, mean=replace(times.mean, change_ns=1e5)))
@@ -117,6 +122,18 @@ def test_each_block_shows_what_takes_most_of_it() -> None:
     assert gpu == "GPU " + 20 * "\u00b7" + 4 * "\u2592" + 36 * "\u2588"
     assert legend == "\u2591 waits for the DataLoader  \u2592 copies  \u2588 works  \u00b7 idle"
     assert said == "Step 7, 60 us; a block is 1.0 us."
+
+
+def test_a_cpu_that_waits_for_the_gpu_is_idle_in_blocks() -> None:
+    trace = TraceBuilder()
+    for number in range(3):
+        start = 6000 * number
+        trace.step(number, start, 6000)
+        trace.op("aten::mm", start, 5990)
+        trace.launch_kernel("gemm", start + 100, 5000, at=start + 50)
+        trace.launch("cudaDeviceSynchronize", start + 2000, 3100)
+    (cpu,) = (line for line in markdown.render(analyze(read_built(trace))).split("\n") if line.startswith("CPU "))
+    assert cpu == "CPU " + 20 * "\u2588" + 31 * "\u00b7" + 9 * "\u2588"
 
 
 def test_comments_of_code_are_translated_and_the_code_is_not() -> None:

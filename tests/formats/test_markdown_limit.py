@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from tests import corpus_files
 from tests.formats import readback
 from tests.formats.html.advised import advised, finding, say
-from tests.formats.samples import FIXTURES, TRAINING, names, report_of
+from tests.formats.samples import FIXTURES, TRAINING, in_turn, names, report_of, spoken
 from traceanalyzer.formats import language, render
 from traceanalyzer.formats.markdown import MARK, fitted, page
 from traceanalyzer.report.message import Text
@@ -139,11 +139,10 @@ def test_levels_show_less_and_less() -> None:
 
 
 @pytest.mark.corpus
-@pytest.mark.parametrize("code", language.CODES)
-def test_traces_of_the_corpus_are_well_formed_and_whole(corpus: Path, corpus_name: str, code: str) -> None:
-    text = render(
-        corpus_files.report_of(corpus / "corpus" / f"{corpus_name}.json.gz"), "markdown", None, language.of(code)
-    )
+@in_turn
+def test_traces_of_the_corpus_are_well_formed_and_whole(corpus: Path, corpus_name: str, turn: int) -> None:
+    report = corpus_files.report_of(corpus / "corpus" / f"{corpus_name}.json.gz")
+    text = render(report, "markdown", None, spoken(corpus_name, turn))
     assert utf16(text) < LIMIT
     readback.check_structure(text)
     assert "-o report.html" not in text, "no section had to be left out"

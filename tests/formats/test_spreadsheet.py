@@ -19,7 +19,6 @@ from tests.reading import read_built
 from traceanalyzer.analyzers.operators import Operators
 from traceanalyzer.formats import html, language, spreadsheet
 from traceanalyzer.formats.workbook import workbook
-from traceanalyzer.inputs.opening import load
 from traceanalyzer.pipeline import analyze
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report
@@ -28,7 +27,7 @@ from traceanalyzer.report.section import SectionColumn, SectionTable
 
 @pytest.fixture(scope="module")
 def report() -> Report:
-    return analyze(load(TRAINING))
+    return report_of(TRAINING)
 
 
 def hostile(name: str) -> Report:
@@ -65,7 +64,7 @@ def test_no_name_becomes_a_formula(name: str) -> None:
 @pytest.mark.parametrize("name", ["=1+1", "\uff1d1", "\t=1", "\n@x"])
 def test_no_title_of_a_column_becomes_a_formula(name: str) -> None:
     """The heads of the comparison of runs are headings out of a document."""
-    article = analyze(load(FIXTURES / "key_averages" / "article.md"))
+    article = report_of(FIXTURES / "key_averages" / "article.md")
     runs = tuple(msgspec.structs.replace(run, title=name + run.title) for run in article.analyses["runs"])
     report = msgspec.structs.replace(article, analyses=article.analyses | {"runs": runs})
     assert len(runs) > 1

@@ -13,7 +13,7 @@ from rich.cells import cell_len
 
 from tests import corpus_files
 from tests.formats.html.advised import advised, finding, say
-from tests.formats.samples import HOSTILE, TRAINING, names, report_of
+from tests.formats.samples import HOSTILE, TRAINING, in_turn, names, report_of, spoken
 from tests.formats.test_hostile_names import controls
 from tests.formats.test_markdown_limit import grown
 from traceanalyzer import sections
@@ -45,13 +45,13 @@ def screen(shown: list[Section], width: int = 80, lines: int | None = LINES) -> 
 
 
 @pytest.mark.corpus
-@pytest.mark.parametrize("code", language.CODES)
-def test_traces_of_the_corpus_fit(corpus: Path, corpus_name: str, code: str) -> None:
+@in_turn
+def test_traces_of_the_corpus_fit(corpus: Path, corpus_name: str, turn: int) -> None:
     report = corpus_files.report_of(corpus / "corpus" / f"{corpus_name}.json.gz")
-    text = render(report, "terminal", None, language.of(code))
+    text = render(report, "terminal", None, spoken(corpus_name, turn))
     check(text)
     for finding_ in first(report.findings):
-        assert language.of(code).say(finding_.action or finding_.title)[:20] in text.replace("\n", "")
+        assert spoken(corpus_name, turn).say(finding_.action or finding_.title)[:20] in text.replace("\n", "")
 
 
 @pytest.mark.parametrize("name", ["plain", *HOSTILE[:12], "x" * 100_000, "核心" * 50_000], ids=lambda n: ascii(n)[:25])

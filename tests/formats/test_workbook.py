@@ -9,12 +9,10 @@ import openpyxl
 import pytest
 
 from tests.cli.running import FIXTURES, TRAINING
-from tests.formats.samples import report_of
+from tests.formats.samples import in_turn, report_of, spoken
 from traceanalyzer.analyzers.operators import Operators
 from traceanalyzer.formats import language
 from traceanalyzer.formats.workbook import workbook
-from traceanalyzer.inputs.opening import load
-from traceanalyzer.pipeline import analyze
 from traceanalyzer.report.model import Report
 
 MOST_SHEETS = 8
@@ -23,7 +21,7 @@ WRITTEN = (*sorted(FIXTURES.glob("synthetic/*.json*")), FIXTURES / "key_averages
 
 @pytest.fixture(scope="module")
 def report() -> Report:
-    return analyze(load(TRAINING))
+    return report_of(TRAINING)
 
 
 def sheets(report: Report, code: str = "en") -> dict[str, list[tuple[object, ...]]]:
@@ -65,9 +63,9 @@ def test_the_same_report_gives_the_same_bytes(report: Report) -> None:
     assert workbook(report) == workbook(report)
 
 
-@pytest.mark.parametrize("code", ["en", "ru", "zh"])
+@in_turn
 @pytest.mark.parametrize("path", WRITTEN, ids=lambda path: path.name)
-def test_few_sheets_that_all_hold_something(path: Path, code: str) -> None:
-    found = sheets(report_of(path), code)
+def test_few_sheets_that_all_hold_something(path: Path, turn: int) -> None:
+    found = sheets(report_of(path), spoken(path.name, turn).code)
     assert 1 <= len(found) <= MOST_SHEETS
     assert all(any(value is not None for row in rows for value in row) for rows in found.values())

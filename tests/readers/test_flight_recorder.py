@@ -7,12 +7,12 @@ import os
 import pickle
 import struct
 import tracemalloc
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.builders.damage import Runs
 from tests.builders.flight_recorder import FlightRun, as_torch
 from traceanalyzer.errors import UnusableInputError
 from traceanalyzer.inputs import sniffing
@@ -97,21 +97,11 @@ def test_unknown_fields_values_and_versions_are_no_error(tmp_path: Path) -> None
     assert found.groups[1] == RecordedGroup("1", "", (0, 1))
 
 
-class _Runs:
-    """An object whose pickle runs a command when an unpickler reads it."""
-
-    def __init__(self, function: Callable[..., Any], *arguments: Any) -> None:
-        self.call = (function, arguments)
-
-    def __reduce__(self) -> tuple[Callable[..., Any], Any]:
-        return self.call
-
-
 _KEYS = b"\x80\x02}(X\x09\x00\x00\x00pg_config"
 HOSTILE = {
-    "os.system": pickle.dumps({"pg_config": _Runs(os.system, "touch hacked")}, protocol=2),
-    "os.system, protocol 4": pickle.dumps({"pg_config": _Runs(os.system, "touch hacked")}, protocol=4),
-    "eval": pickle.dumps({"pg_config": _Runs(eval, "open('hacked', 'w')")}, protocol=2),
+    "os.system": pickle.dumps({"pg_config": Runs(os.system, "touch hacked")}, protocol=2),
+    "os.system, protocol 4": pickle.dumps({"pg_config": Runs(os.system, "touch hacked")}, protocol=4),
+    "eval": pickle.dumps({"pg_config": Runs(eval, "open('hacked', 'w')")}, protocol=2),
     "global alone": _KEYS + b"cos\nsystem\n.",
     "instance": _KEYS + b"(ios\nsystem\n.",
     "extension": _KEYS + b"\x82\x01.",

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from msgspec.structs import asdict
 
+from tests.builders.damage import Runs
 from tests.builders.memory_snapshot import FORWARD, MIB, TRAIN, MemoryRecorder, read
 from traceanalyzer.analyzers.memory import snapshots
 from traceanalyzer.errors import UnusableInputError
@@ -119,21 +120,11 @@ def test_damaged_entries_are_counted() -> None:
     assert [(loss.id, loss.count) for loss in snapshot.losses] == [("read-memory-damaged", 3)]
 
 
-class _Runs:
-    """An object whose pickle runs a command when an unpickler reads it."""
-
-    def __init__(self, function: Callable[..., Any], *arguments: Any) -> None:
-        self.call = (function, arguments)
-
-    def __reduce__(self) -> tuple[Callable[..., Any], Any]:
-        return self.call
-
-
 _KEYS = b"\x80\x04}\x94(\x8c\x08segments\x94"
 HOSTILE = {
-    "os.system": pickle.dumps({"segments": _Runs(os.system, "touch hacked")}, protocol=4),
-    "eval": pickle.dumps({"segments": _Runs(eval, "open('hacked', 'w')")}, protocol=2),
-    "in a frame": pickle.dumps({"segments": [{"frames": [{"filename": _Runs(os.system, "touch hacked"), "line": 1}]}]}),
+    "os.system": pickle.dumps({"segments": Runs(os.system, "touch hacked")}, protocol=4),
+    "eval": pickle.dumps({"segments": Runs(eval, "open('hacked', 'w')")}, protocol=2),
+    "in a frame": pickle.dumps({"segments": [{"frames": [{"filename": Runs(os.system, "touch hacked"), "line": 1}]}]}),
     "memo bomb": _KEYS + b"r\xff\xff\xff\xff" * 5 + b".",
     "long text": _KEYS + b"X\xff\xff\xff\xffabc.",
     "deep lists": _KEYS + b"]" * 2_000_000 + b"a" * 1_999_999 + b".",

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import traceanalyzer as ta
+from tests import corpus_files
 from traceanalyzer.report.model import Report
 from traceanalyzer.trace.document import TableDocument
 
@@ -94,7 +95,7 @@ def told(report: Report, form: str = "terminal") -> str:
 
 def pasted(name: str) -> Report:
     """The report on a text of the corpus."""
-    return ta.analyze(ta.load(Path(CORPUS or "", "pasted", name)))
+    return corpus_files.report_of(Path(CORPUS or "", "pasted", name))
 
 
 @pytest.mark.parametrize("name", ANSWERS)
@@ -114,14 +115,14 @@ def test_each_pasted_text_has_its_answer() -> None:
     "name", ["01_pipes_without_outer_bars.md", "16_notebook_one_line.ipynb", "19_two_ranks_interleaved.log"]
 )
 def test_all_rows_are_read(name: str) -> None:
-    document = ta.load(Path(CORPUS or "", "pasted", name))
+    document = corpus_files.content_of(Path(CORPUS or "", "pasted", name))
     assert isinstance(document, TableDocument)
     assert [len(table.rows) for table in document.tables] == [3] * (2 if name == RANKS else 1)
 
 
 def test_the_story_of_a_write_up_goes_to_its_last_measurement() -> None:
     (path,) = Path(CORPUS or "", "documents").glob("002_*.txt")
-    said = told(ta.analyze(ta.load(path)), "markdown")
+    said = told(corpus_files.report_of(path), "markdown")
     for part in (
         "After “Настройка даталоадера” (batch\\_size: 1024; num\\_workers: 2; pin\\_memory: True;",
         "the text gives 964.4 samples per second",

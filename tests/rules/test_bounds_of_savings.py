@@ -9,8 +9,6 @@ import pytest
 from msgspec.structs import replace
 
 from tests import corpus_files
-from traceanalyzer.inputs.opening import load
-from traceanalyzer.pipeline import analyze
 from traceanalyzer.report.model import Finding, Report
 from traceanalyzer.trace.model import Trace
 
@@ -46,8 +44,8 @@ def _bound(report: Report, finding: Finding) -> float | None:
 
 @pytest.mark.parametrize("path", FILES, ids=[path.name for path in FILES])
 def test_fixtures(path: Path) -> None:
-    content = load(path)
-    found = [*beyond(analyze(content))] if isinstance(content, Trace) else []
+    is_trace = isinstance(corpus_files.content_of(path), Trace)
+    found = [*beyond(corpus_files.report_of(path))] if is_trace else []
     assert found == []
 
 
@@ -57,7 +55,7 @@ def test_real_traces(corpus: Path, corpus_name: str) -> None:
 
 
 def test_a_saving_above_its_events_is_found() -> None:
-    report = analyze(load(FIXTURES / "synthetic" / "planted_faults.json.gz"))
+    report = corpus_files.report_of(FIXTURES / "synthetic" / "planted_faults.json.gz")
     first = next(finding for finding in report.findings if finding.saving and finding.where)
     assert first.saving is not None
     more = replace(first, saving=replace(first.saving, wall_ns_per_step=(0.0, 1e12)))

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from scripts import advice_table, advise_corpus
+from tests import corpus_files
 from tests.rules.scoring import Score, scores
 
 pytestmark = pytest.mark.corpus
@@ -49,7 +50,12 @@ def test_every_difference_is_one(scored: list[Score]) -> None:
 
 
 def test_the_page_in_the_documentation_is_up_to_date(scored: list[Score], corpus: Path) -> None:
-    found = advise_corpus.compared(corpus)
+    found = advise_corpus.compared(corpus, report=corpus_files.report_of)
     assert found.returncode == 0, found.stdout
     expected = advice_table.page(scored, found.stdout)
     assert advice_table.PAGE.read_text("utf-8") == expected, "run python -m scripts.advice_table"
+
+
+def test_what_experts_say_of_the_field_holds(corpus: Path) -> None:
+    found = advise_corpus.compared(corpus, "advice-field", corpus_files.report_of)
+    assert found.returncode == 0, found.stdout

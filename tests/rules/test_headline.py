@@ -108,11 +108,6 @@ def test_a_typical_decode_step_has_the_usual_number_of_tokens() -> None:
     assert "all weights" not in said(served(*5 * ["step[DECODE bs=8]"], "step[DECODE bs=120]"))
 
 
-def test_a_busy_gpu_that_writes_out_quantized_weights_is_said_to() -> None:
-    name = "void kDequantizeBlockwise<__nv_bfloat16, 512, 64, 8, 2>(float*, unsigned char*, float*, __nv_bfloat16*)"
-    assert "mostly dequantizing weights" in said(running({name: 6000, CONVOLUTION: 2000}))
-
-
 def test_a_busy_gpu_with_elementwise_kernels_moves_data() -> None:
     name = "void at::native::vectorized_elementwise_kernel<4, at::native::AddFunctor<float> >()"
     assert bound(steps(host=10, kernel=name, gpu=5000)) == "gpu-memory"
@@ -187,98 +182,6 @@ def test_without_device_events(operator: str, expected: str) -> None:
     assert bound(finish(trace)) == expected
 
 
-def test_a_kernel_that_no_name_explains_is_of_no_class() -> None:
-    (found,) = report(steps(host=10, kernel="acme_secret_sauce", gpu=5000)).headlines
-    assert found.bound == "gpu-compute"
-    assert "names of kernels do not tell its work" in found.text
-    assert "matrix" not in found.text
-    assert "move data" not in found.text
-
-
-@pytest.mark.parametrize(
-    ("kernels", "work"),
-    [
-        ({"ampere_sgemm_128x64_nn": 5000}, "matrix multiplications"),
-        ({"ampere_sgemm_128x64_nn": 4000, "flash_fwd_kernel": 800}, "matrix multiplications and attention"),
-        ({"sm80_xmma_fprop_implicit_gemm_indexed_tf32f32": 4000, "ampere_sgemm_128x64_nn": 90}, "convolutions"),
-        ({"void at::native::sbtopk::gatherTopK<float>": 5000}, "sorting and selection"),
-    ],
-)
-def test_the_class_that_takes_most_is_named(kernels: dict[str, int], work: str) -> None:
-    trace = TraceBuilder()
-    thread, stream = Host(trace, at=10), Stream()
-    for number in range(3):
-        with thread.annotation(f"ProfilerStep#{number}"):
-            with thread.op("aten::mm", 10, 2):
-                for kernel, time in kernels.items():
-                    thread.launch(Work(kernel, time), stream)
-            thread.wait(stream)
-    assert f": mostly {work}, " in said(finish(trace))
-
-
-def test_a_busy_gpu_is_told_with_the_shares_of_its_kinds_of_work() -> None:
-    """Products take 6 of 10 ms, the optimizer 3; what takes less than a twentieth is not told."""
-    trace = TraceBuilder()
-    for number in range(3):
-        at = 10_100 * number
-        trace.step(number, at, 10_100)
-        trace.launch_kernel("ampere_sgemm_128x64_nn", at + 20, 6000, at=at + 5, call_dur=5)
-        trace.launch_kernel("multi_tensor_apply_kernel<Adam>", at + 6020, 3000, at=at + 11, call_dur=5)
-        trace.launch_kernel("softmax_warp_forward", at + 9020, 400, at=at + 17, call_dur=3)
-    assert "What its kernels do: matrix multiplications 64 %, optimizer updates 32 %." in said(trace)
-    assert "Of the time of its kernels" not in said(steps(host=10, kernel="ampere_sgemm_128x64_nn", gpu=5000))
-
-
-def running(kernels: dict[str, int], grid: tuple[int, int, int] = (4096, 1, 1)) -> TraceBuilder:
-    """Three steps with these kernels and their durations, that leave the GPU no time."""
-    trace = TraceBuilder()
-    thread, stream = Host(trace, at=10), Stream()
-    for number in range(3):
-        with thread.annotation(f"ProfilerStep#{number}"):
-            for name, dur in kernels.items():
-                with thread.op("aten::mm"):
-                    thread.launch(Work(name, dur, grid), stream)
-            thread.wait(stream)
-    return finish(trace)
-
-
-ELEMENTWISE = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>"
-CONVOLUTION = "sm80_xmma_fprop_implicit_gemm_f16f16_f16f32_f32_nhwckrsc_nhwc_tilesize128x128x32"
-NORMALIZATION = "void at::native::batch_norm_transform_input_channels_last_kernel<float>"
-
-
-def test_where_no_kind_that_moves_data_leads_all_kinds_are_named() -> None:
-    trace = running({CONVOLUTION: 4200, NORMALIZATION: 3000, ELEMENTWISE: 2800})
-    assert bound(trace) == "gpu-memory"
-    assert said(trace).startswith("Limited by the GPU, all 10 ms of each step: convolutions 42 %, moving data 58 %.")
-    assert "bandwidth" in said(running({CONVOLUTION: 3000, NORMALIZATION: 4200, ELEMENTWISE: 2800}))
-
-
-@pytest.mark.parametrize(
-    ("grid", "begin"), [((1, 43, 1), "Limited by the GPU: mostly matrix"), ((64, 43, 1), "Limited by GPU compute")]
-)
-def test_products_of_few_rows_are_not_bound_by_arithmetic(grid: tuple[int, int, int], begin: str) -> None:
-    products = {"ampere_fp16_s16816gemm_fp16_64x64_sliced1x2_ldg8_f2f_stages_64x6_tn": 3000}
-    assert said(running(products, grid)).startswith(begin)
-
-
-def test_products_that_inductor_writes_as_sums_read_weights() -> None:
-    text = said(running({"triton_red_fused_mm_6": 3000}, (4096, 1, 1)))
-    assert text.startswith("Limited by the GPU: mostly matrix multiplications")
-
-
-@pytest.mark.parametrize(("vector", "expected"), [(1600, "gpu-memory"), (1400, "gpu-compute")])
-def test_products_with_a_vector_are_bound_by_reading_the_matrix(vector: int, expected: str) -> None:
-    """On any grid: blocks of one such kernel each read a part of the weights."""
-    gemm = "ampere_fp16_s16816gemm_fp16_64x64_sliced1x2_ldg8_f2f_stages_64x6_tn"
-    int4 = "void at::native::tinygemm_m16n8k16_chunk_kernel<at::native::ALayout_RM<3>, BLayout_TC_int4<2, 32>>"
-    gemv = "void gemv2T_kernel_val<int, int, __half, __half, __half, float, 128, 16, 4, 4, false>"
-    trace = running({int4: vector - 500, gemv: 500, gemm: 1500})
-    assert bound(trace) == expected
-    said_so = said(trace).startswith("Limited by GPU memory bandwidth: mostly reading weights in matrix multi")
-    assert said_so is (expected == "gpu-memory")
-
-
 def test_a_few_long_steps_are_told_with_the_median() -> None:
     """Nine steps of 1 ms and one of 11 ms by marks of the optimizer."""
 
@@ -314,28 +217,6 @@ def test_fills_are_no_copies() -> None:
     assert found.shares is not None
     assert found.shares.copies == 0
     assert round(found.shares.computes + found.shares.idle, 9) == 1
-
-
-def test_many_owners_of_a_time_outside_of_the_steps_are_no_lack_of_events() -> None:
-    """None of twenty operators takes a tenth of the time; they were recorded all the same."""
-    trace = outside()
-    for number in range(20):
-        trace.op(f"aten::op{number}", 3000 + 40 * number, 20)
-    text = said(trace)
-    assert "hardly anything" not in text
-    assert "after the last step, in which the GPU waits." in text
-
-
-def test_compiled_pointwise_kernels_move_data() -> None:
-    (found,) = report(steps(host=10, kernel="triton_poi_fused_add_0", gpu=5000)).headlines
-    assert found.bound == "gpu-memory"
-    assert "Limited by GPU memory bandwidth" in found.text
-
-
-def test_generated_kernels_of_no_named_kind_are_no_data_that_moves() -> None:
-    (found,) = report(steps(host=10, kernel="triton__0d1d2d3d", gpu=5000)).headlines
-    assert found.bound == "gpu-compute"
-    assert "names of kernels do not tell its work" in found.text
 
 
 @pytest.mark.parametrize("sign", ["nccl:all_to_all", "aten::cudnn_convolution", "npu::npu_format_cast"])
@@ -409,99 +290,6 @@ def test_a_slow_first_step_is_told_with_a_mean_that_includes_it() -> None:
     assert "This mean" not in said(steps(host=10, kernel="ampere_sgemm_128x64_nn", gpu=5000))
 
 
-def test_a_step_that_is_left_out_is_no_work_outside_of_the_steps() -> None:
-    text = said(slow_at_first(4))
-    assert "all 5.0 ms of each step" in text
-    assert "This mean" not in text
-    assert "outside of the steps" not in text
-
-
-def outside(*, call: str | None = None, mark: str | None = None, kernel: int = 0, pause: int = 900) -> TraceBuilder:
-    """Three steps of 1 ms, and after a pause a last mark; in between, something else."""
-    trace = TraceBuilder()
-    for number in range(3):
-        trace.step(number, 1000 * number, 1000)
-        trace.op("aten::mm", 1000 * number + 1, 20)
-        trace.launch_kernel("ampere_sgemm_128x64_nn", 1000 * number + 30, 960, at=1000 * number + 10, call_dur=5)
-    if call:
-        trace.launch(call, 3000, pause - 200)
-    if mark:
-        trace.annotation(mark, 3000, 800)
-    if kernel:
-        trace.launch_kernel("copy", 3020, kernel, at=3001, call_dur=5)
-    trace.annotation("end", 3000 + pause - 10, 10)
-    return trace
-
-
-@pytest.mark.parametrize(
-    ("trace", "sentence"),
-    [
-        (outside(mark="masks"), "in which the CPU is longest in `masks`, while the GPU waits."),
-        (outside(mark="masks", kernel=450), "in which the CPU is longest in `masks`, and the GPU works 50 %."),
-        (outside(), "in which hardly anything of the CPU was recorded and the GPU waits."),
-        (outside(call="cudaFree"), "because of allocation of memory."),
-    ],
-    ids=["the GPU waits", "the GPU works", "nothing was recorded", "known by name"],
-)
-def test_the_largest_time_outside_of_the_steps_is_named(trace: TraceBuilder, sentence: str) -> None:
-    assert f" Not counted, outside of the typical steps: 900 us after the last step, {sentence}" in said(trace)
-
-
-def test_what_is_most_of_a_recording_comes_first_where_its_reason_is_known() -> None:
-    """Steps of 1 ms are all that is typical, but half of the recording or more is spent once."""
-    assert said(outside(call="cudaFree", pause=3100)).startswith(
-        "Most of the trace, 3.1 of the 6.1 ms, is outside typical steps: allocation of memory. A typical step: Limited "
-    )
-    assert said(outside(call="cudaFree", pause=2900)).startswith("Limited by GPU compute: ")
-    assert said(outside(mark="masks", pause=3100)).startswith("Limited by GPU compute: ")
-
-
-def test_times_outside_of_the_steps_in_which_the_host_does_the_same_are_added_up() -> None:
-    """A program computes advantages for 2 ms before each of two rounds of steps, and once something else for 3 ms."""
-    assert " in 2 stretches, in which the CPU is longest in `advantages`." in said(rounds(2000))
-
-
-def test_what_comes_again_outside_of_the_steps_and_is_most_of_a_recording_comes_first() -> None:
-    """Before each of two rounds of steps something takes 20 ms, or 7; the step that it is in counts with it."""
-    sentence = "Most of the trace, 42 of the 51 ms, is outside typical steps, longest in `advantages`. A typical step: "
-    assert said(rounds(20_000)).startswith(sentence)
-    assert "Not counted" in said(rounds(7000))
-
-
-def rounds(before: int) -> TraceBuilder:
-    """Two rounds of four steps, before each of which something else takes some us, and another thing at the end."""
-    trace, at = TraceBuilder(devices=()), 0
-    for _ in range(2):
-        trace.annotation("advantages", at, before)
-        at += before
-        for _ in range(4):
-            trace.annotation("Optimizer.step#SGD.step", at + 900, 90)
-            trace.op("aten::mm", at, 800)
-            at += 1000
-    trace.annotation("export", at, 3000)
-    return trace
-
-
-def test_a_device_that_does_earlier_work_outside_of_the_steps_does_not_wait() -> None:
-    trace = TraceBuilder()
-    trace.annotation("load", 0, 20_000)
-    trace.launch_kernel("gemm", 20_010, 100, at=10, call_dur=5)
-    for number in range(4):
-        start = 20_200 + 10_000 * number
-        trace.step(number, start, 9_990)
-        trace.op("aten::mm", start + 1, 20)
-        trace.launch_kernel("gemm", start + 30, 9_900, at=start + 10, call_dur=5)
-    (outside,) = (part for part in report(trace).result("recording", Recording).outside if part.kind == "before")
-    assert outside.device_busy_ns is None
-    assert "the CPU is longest in `load`" in said(trace)
-    assert "the GPU waits" not in said(trace)
-
-
-@pytest.mark.parametrize(("pause", "is_told"), [(749, False), (750, True)])
-def test_less_than_a_fifth_outside_of_the_steps_is_not_named(pause: int, is_told: bool) -> None:
-    assert ("Not counted" in said(outside(pause=pause))) is is_told
-
-
 def test_one_rank_does_not_tell_waiting_from_sending() -> None:
     for ranks, is_told in ((4, True), (1, False)):
         trace = TraceBuilder(distributed=distributed_info(0, ranks))
@@ -564,26 +352,6 @@ def test_communication_is_as_long_as_the_shares_say(host_us: int, kernel_us: int
         assert "communication on the CPU: the GPU idles" in said(trace)
 
 
-def test_work_outside_of_the_marked_steps_is_told() -> None:
-    trace = TraceBuilder()
-    trace.step(0, 0, 3000)
-    trace.op("aten::mm", 0, 100)
-    trace.launch_kernel("ampere_sgemm_128x64_nn", 50, 2500, at=20)
-    for length, is_told in ((2400, False), (200, True)):
-        trace.launch_kernel("acme", 5000 + length, length, at=4990 + length)
-        assert ("of the GPU's recorded work lies outside of the steps" in said(trace)) is is_told
-
-
-def test_without_marks_a_step_lasts_until_the_device_is_done() -> None:
-    trace = TraceBuilder()
-    trace.op("aten::mm", 0, 100)
-    trace.launch_kernel("ampere_sgemm_128x64_nn", 50, 10, at=20)
-    trace.launch("cudaGraphLaunch", 110, 5, correlation=77)
-    trace.kernel("ampere_sgemm_128x64_nn", 200, 9000, correlation=77)
-    assert "outside of the steps" not in said(trace)
-    assert "9.0 of the 9.2 ms of the trace" in said(trace)
-
-
 def test_where_launched_work_waits_for_what_was_not_recorded_the_host_is_not_to_blame() -> None:
     """Three steps of 1 ms: a kernel that is launched at 40 us waits in an idle queue from 120 to 800 us."""
     trace = TraceBuilder()
@@ -612,28 +380,6 @@ def test_steps_of_very_different_length_are_no_mean() -> None:
         at += length
     assert "This is a mean over uneven steps of 1.0 to 7.0 ms." in said(trace)
     assert "uneven" not in said(slow_at_first(3))
-
-
-def test_graphs_are_named_where_the_device_is_busy() -> None:
-    trace = TraceBuilder()
-    for number in range(3):
-        start = 1000 * number
-        trace.step(number, start, 1000)
-        trace.graph_launch(start + 10, 15, [("ampere_sgemm_128x64_nn", start + 30 + 90 * i, 90, {}) for i in range(10)])
-    (found,) = report(trace).headlines
-    assert "30 of 30 kernels are launched by graphs" in found.text
-
-
-def test_gaps_between_the_kernels_of_a_graph_are_the_devices() -> None:
-    """A replay runs for 980 of 1000 us: kernels of 3 us with 1 us between them."""
-    trace = TraceBuilder()
-    for number in range(4):
-        start = 1000 * number
-        trace.step(number, start, 1000)
-        kernels = [("gemv_kernel", start + 20 + 4 * i, 3, {}) for i in range(245)]
-        trace.graph_launch(start + 5, 10, kernels)
-    (found,) = report(trace).headlines
-    assert found.bound == "gpu-memory"
 
 
 TEXTS = [text for unit in (headlines, printed, typical) for text in texts_of(vars(unit).values())]

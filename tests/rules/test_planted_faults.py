@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import traceanalyzer as ta
+from tests import corpus_files
 from tests.builders.fixture_set import FOLDER
 from tests.builders.situations import planted_faults
 from tests.capture.capturing import PATIENCE_S, needs_torch
@@ -87,7 +88,7 @@ def test_together_they_save_less_than_the_step() -> None:
 
 
 def test_the_fixture_says_the_same() -> None:
-    stored = ta.analyze(ta.load(FOLDER / "synthetic" / "planted_faults.json.gz"))
+    stored = corpus_files.report_of(FOLDER / "synthetic" / "planted_faults.json.gz")
     assert [finding.rule for finding in stored.findings] == [finding.rule for finding in faulty().findings]
 
 

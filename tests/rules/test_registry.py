@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from inspect import getfullargspec
 from operator import itemgetter
 from pathlib import Path
@@ -37,11 +38,17 @@ def _situations(prefix: str) -> list[object]:
     ]
 
 
+@cache
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text("utf-8"))
+
+
+@cache
 def _constants() -> dict[str, tuple[Path, str]]:
     """File and constant of the page of each rule, by its id, as in `_BLOCKING = page("h2d-blocking")`."""
     constants = {}
     for path in sorted(FOLDER.rglob("*.py")):
-        for node in ast.parse(path.read_text("utf-8")).body:
+        for node in _tree(path).body:
             value = node.value if isinstance(node, ast.Assign) else None
             if isinstance(node, ast.Assign) and isinstance(value, ast.Call) and ast.unparse(value.func) == "page":
                 ident = ast.literal_eval(value.args[0])
@@ -64,8 +71,9 @@ def test_files_and_ids_agree() -> None:
 @every_page
 def test_the_code_uses_every_text_of_its_page_and_no_other(page: RulePage) -> None:
     path, constant = _constants()[page.id]
-    tree = ast.parse(path.read_text("utf-8"))
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)]
+    calls = [
+        node for node in ast.walk(_tree(path)) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+    ]
     named = {ast.literal_eval(call.args[0]) for call in calls if ast.unparse(call.func) == f"{constant}.text"}
     shown = [call for call in calls if ast.unparse(call.func) == f"{constant}.evidence"]
     if not all(any(word.arg == "subject" for word in call.keywords) for call in shown):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-import traceanalyzer as ta
+from tests import corpus_files
 from tests.capture.capturing import PATIENCE_S, needs_torch
 from tests.rules.judging import functions, report, situations
 from traceanalyzer.knowledge.inputs import Inputs
@@ -84,6 +84,6 @@ def test_a_mistake_is_seen(tmp_path: Path) -> None:
 def test_code_for_the_corpus_runs_with_its_shapes(corpus: Path, tmp_path: Path) -> None:
     needs_torch()
     (document,) = (corpus / "documents").glob("002_*")
-    tried = list(pieces(ta.analyze(ta.load(document))))
+    tried = list(pieces(corpus_files.report_of(document)))
     assert any(shapes for _, shapes in tried)
     assert failures(tried, tmp_path) == {}

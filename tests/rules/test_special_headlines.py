@@ -75,7 +75,7 @@ def test_work_from_before_the_recording_is_no_idle_time() -> None:
     found = report(trace)
     (headline,) = found.headlines
     # the whole recording is one step, which begins when the device begins with what was recorded
-    assert (headline.bound, headline.message.id) == ("gpu-compute", "headline-typical-gpu-compute-3")
+    assert (headline.bound, headline.message.id) == ("gpu-compute", "headline-typical-gpu-compute-4")
     assert "1 % idle" in headline.text
     assert "gpu-underutilized" not in {finding.rule for finding in found.findings}
     warnings = {warning.message.id: warning.message.text for warning in found.warnings}
@@ -428,3 +428,40 @@ def test_of_ranks_whose_hosts_were_not_recorded_it_is_said_too() -> None:
     assert "Only the GPU was recorded" in headline.text
     (headline,) = report((both[0], late(0)[1])).headlines
     assert "Only the GPU was recorded" not in headline.text
+
+
+def loaded(moving: int = 1000, *, name: str = "aten::to", steps: int = 8) -> TraceBuilder:
+    """A model is cast and brought to the GPU within the trace: 20 tensors; then come steps of about 1 ms."""
+    trace = TraceBuilder()
+    thread, stream = Host(trace, at=10), Stream()
+    for _ in range(20):
+        with thread.op(name, moving):
+            thread.copy("HtoD", 1_000_000, stream, dur=90, wait=True)
+    for number in range(steps):
+        with thread.annotation(f"ProfilerStep#{number}"):
+            with thread.op("aten::mm", 10):
+                thread.launch(Work(KERNEL, 950), stream)
+            thread.wait(stream)
+    return finish(trace)
+
+
+def test_a_trace_that_is_mostly_start_up_says_so_first_and_then_what_limits_a_step() -> None:
+    (headline,) = report(loaded()).headlines
+    assert headline.message.text == (
+        "Most of the trace, 22 of the 30 ms, is start-up: moving or casting tensors (`aten::to`)."
+    )
+    assert headline.qualifier is not None
+    assert headline.qualifier.text.startswith("A typical step: Limited by GPU compute: mostly matrix multiplications, ")
+    assert "This happens only once: record a few steps after a warm-up." in headline.text
+
+
+def test_other_work_before_the_steps_that_is_most_of_a_trace_is_named_by_its_owner() -> None:
+    (headline,) = report(loaded(name="aten::normal_")).headlines
+    assert headline.message.text == (
+        "Most of the trace, 22 of the 30 ms, is before the first step, longest in `aten::normal_`."
+    )
+
+
+def test_start_up_that_is_less_than_half_of_the_trace_does_not_lead() -> None:
+    (headline,) = report(loaded(200)).headlines
+    assert headline.message.text.startswith("Limited by GPU compute: ")

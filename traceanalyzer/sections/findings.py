@@ -49,6 +49,8 @@ _CPU = Text(
     "Faster Python, launches or loading: no gain, the step waits for the GPU {share:percent} of the time.",
     note="in a list of what would not make a step shorter",
 )
+_WRITTEN = (units.plain_time, units.whole_time)
+"""How first screens write times; two that look alike need more digits."""
 _OFF_PATH = 0.8
 """Share of the GPU's work off the critical path from which on faster kernels are said not to help (own choice)."""
 _ON_PATH = 0.95
@@ -68,12 +70,39 @@ _AT_BEST = Text(
     "{before:ns} \u2192 {after:ns} {per} at best ({times:factor}x) {fixes}",
     note="no full stop; per: per step, or: in all; fixes: with all fixes",
 )
+_FINE = Text(
+    "outcome-fine",
+    "{before:exact_ns} \u2192 {after:exact_ns} {per} ({times:factor}x) {fixes}",
+    note="no full stop; per: per step, or: in all; fixes: with all fixes",
+)
+_FINE_AT_BEST = Text(
+    "outcome-fine-at-best",
+    "{before:exact_ns} \u2192 {after:exact_ns} {per} at best ({times:factor}x) {fixes}",
+    note="no full stop; per: per step, or: in all; fixes: with all fixes",
+)
 _PER_STEP = Text("outcome-per-step", "per step", note="within a phrase: 152 \u2192 93 ms per step (1.6x)")
+_PER_TYPICAL_STEP = Text(
+    "outcome-per-typical-step",
+    "per typical step",
+    note="where most of the trace is something else; within a phrase: 152 \u2192 93 ms per typical step (1.6x)",
+)
 IN_ALL = Text("outcome-in-all", "in all", note="of a whole run; within a phrase: 152 \u2192 93 s in all (1.6x)")
 _ALL_FIXES = Text(
     "outcome-all-fixes-3", "with all {count:count} fixes", note="ends a phrase: 152 \u2192 93 ms per step (1.6x)"
 )
 _BOTH_FIXES = Text("outcome-both-fixes", "with both fixes", note="ends a phrase: 152 \u2192 93 ms per step (1.6x)")
+_FIRST_FIXES = Text(
+    "outcome-first-fixes",
+    "with the first {count:count} fixes",
+    note="ends a phrase: 152 \u2192 93 ms per step (1.6x); below it are more fixes than that",
+    one="with the first fix",
+)
+_SOME_FIXES = Text(
+    "outcome-some-fixes",
+    "with {count:count} of these fixes",
+    note="ends a phrase: 152 \u2192 93 ms per step (1.6x); below it are more fixes than that",
+    one="with one of these fixes",
+)
 _OVERLAP = Text(
     "outcome-fixes-overlap-2",
     "{fixes}, which overlap",
@@ -281,7 +310,7 @@ def outcome(headline: Headline, findings: Sequence[Finding]) -> Message | None:
     before, saved = _before(headline, combined), combined.point_ns_per_step or combined.wall_ns_per_step[1]
     if not before or not _WORTH_SAYING * before <= saved < before:
         return None
-    fixes = _fixes(combined, savings, saved, questions)
+    fixes = _fixes(combined, savings, saved, questions, _how_many(headline, combined, findings))
     return _THEN.get(next_bottleneck(headline) or "", _END)(outcome=_after(combined, savings, (before, saved), fixes))
 
 
@@ -304,30 +333,48 @@ def _after(combined: Combined, savings: Sequence[Saving | None], times: tuple[fl
     """
     before, saved = times
     factor = before / (before - saved)
-    is_in_all = any(saving is not None and saving.is_of_whole_run for saving in savings)
-    said = _OUTCOME if combined.point_ns_per_step else _AT_BEST
+    after = before - saved
+    known = [saving for saving in savings if saving is not None]
+    per = _PER_TYPICAL_STEP if any(saving.steps_share is not None for saving in known) else _PER_STEP
+    coarse, fine = (_OUTCOME, _FINE) if combined.point_ns_per_step else (_AT_BEST, _FINE_AT_BEST)
+    said = fine if any(written(before) == written(after) for written in _WRITTEN) else coarse
     return said(
         before=before,
-        after=before - saved,
+        after=after,
         times=float(f"{factor:.2g}" if factor >= _PRECISE else f"{factor:.3g}"),
-        per=(IN_ALL if is_in_all else _PER_STEP)(),
+        per=(IN_ALL if any(saving.is_of_whole_run for saving in known) else per)(),
         fixes=fixes,
     )
 
 
-def _fixes(combined: Combined, savings: Sequence[Saving | None], saved: float, questions: int) -> Message:
-    """How many fixes it takes, and whether some may save nothing, or all save less together than one by one.
+def _how_many(headline: Headline, combined: Combined, findings: Sequence[Finding]) -> Message:
+    """How many fixes are counted; of a report on one run as a reader counts them who sees the first cards.
+
+    A card may add nothing to those before it, or only ask for another recording.
+    """
+    counted, count = {fix.finding for fix in combined.fixes}, len(combined.fixes)
+    carded = [number for number, each in enumerate(findings) if any(each is card for card in first(findings))]
+    if headline.run is None and not counted >= {*carded}:
+        return (_FIRST_FIXES if counted == {*carded[:count]} else _SOME_FIXES)(count=count)
+    if count == 1:
+        return _ONE_FIX()
+    return _BOTH_FIXES() if count == 2 else _ALL_FIXES(count=count)
+
+
+def _fixes(
+    combined: Combined, savings: Sequence[Saving | None], saved: float, questions: int, fixes: Message
+) -> Message:
+    """The fixes, and whether some may save nothing, or all save less together than one by one.
 
     Args:
         combined: All of them together.
         savings: Of each of them alone.
         saved: What they save together, in ns.
         questions: How many of them may save nothing.
+        fixes: How many they are.
     """
-    count = len(combined.fixes)
-    if count == 1:
-        return _ONE_FIX()
-    fixes = _BOTH_FIXES() if count == 2 else _ALL_FIXES(count=count)
+    if len(combined.fixes) == 1:
+        return fixes
     if questions:
         return _SOME_MAY(fixes=fixes, questions=questions)
     is_likely = bool(combined.point_ns_per_step)

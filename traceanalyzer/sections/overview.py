@@ -72,6 +72,12 @@ _INFERRED = Text(
     note="marks is the name of an annotation, such as Optimizer.step",
     one="Marks of {marks} suggest {count:count} step of {mean:ns} on average, {median:ns} in the median.",
 )
+_UNLIKE = Text(
+    "overview-unlike-mean",
+    "Steps differ: {others:count} of {steps:number} take about {about:ns}, so the mean is {mean:ns}.",
+    note="beside a picture of one step, which is much shorter or longer than the mean",
+    one="Steps differ: {others:count} of {steps:number} takes {about:ns}, so the mean is {mean:ns}.",
+)
 _LOADER = Text("overview-loader", "DataLoader")
 _LOADER_EXCLUSIVE = Text("overview-loader-exclusive", "DataLoader wait in which nothing else runs, share of the step")
 _LOADER_FULL = Text("overview-loader-full", "DataLoader wait, including what other work hides")
@@ -95,6 +101,8 @@ _OTHER = {
 """What the part in which no event of the others is active mostly is, by what a step waits for: its role and label."""
 _MOSTLY = 0.5
 """Least share of that part that has its name (own choice)."""
+_UNLIKE_BY = 0.1
+"""Share of the mean by which a step differs from it that does not stand for the others (own choice)."""
 _TERMS = (
     Term(
         Text("define-step", "Step"),
@@ -164,6 +172,23 @@ def _typical(recording: Recording, average: Average) -> Iterator[Message]:
         yield _MEAN(mean=mean, median=median(step.duration_ns for step in recording.steps), count=total)
     else:
         yield _TYPICAL(mean=mean, count=counted, total=total)
+
+
+def unlike_mean(report: Report, drawn_ns: float) -> Message | None:
+    """Why the mean that the report is about differs from the step that a picture shows; None if it hardly does.
+
+    No step is like the mean where a loader works in bursts: some steps wait, the others do not.
+
+    Args:
+        report: The report.
+        drawn_ns: The duration in ns of the step that is drawn.
+    """
+    recording = report.result("recording", Recording)
+    typical = recording.typical if recording else None
+    if typical is None or abs(drawn_ns - (mean := typical.parts.duration_ns)) <= _UNLIKE_BY * mean:
+        return None
+    others = [row.duration_ns for row in typical.rows if (row.duration_ns > mean) != (drawn_ns > mean)]
+    return _UNLIKE(others=len(others), steps=len(typical.rows), about=median(others), mean=mean) if others else None
 
 
 def _messages(report: Report, breakdown: StepBreakdown, average: Average) -> Iterator[Message]:

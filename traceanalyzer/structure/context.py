@@ -156,3 +156,11 @@ def cached(compute: Callable[Concatenate[Context, P], T]) -> Callable[Concatenat
         return context.cached(compute, *arguments)
 
     return result
+
+
+@cached
+def device_events_in_scope(context: Context) -> Bool:
+    """Which device events count in sums, as `Context.in_scope` says of their starts."""
+    counted = context.in_scope(context.trace.device.start_ns)
+    counted.setflags(write=False)  # many analyses use it
+    return counted

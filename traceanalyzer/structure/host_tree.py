@@ -12,7 +12,6 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.knowledge import marks
-from traceanalyzer.structure.sums import group
 from traceanalyzer.trace.distinct import ascending, distinct
 from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.table import I32, I64, U8, UNKNOWN, Array, Bool, take_or
@@ -179,8 +178,10 @@ class Links(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def heads(self) -> I64:
         """For each of `calls`, the row of the first device event that it put there (a graph launch puts many)."""
-        linked = np.flatnonzero(self.launch != NO_PARENT)
-        return linked[group(self.launch[linked])[0]]
+        linked = np.flatnonzero(self.launch != NO_PARENT)[::-1]
+        first = np.empty(len(self.node), np.int64)
+        first[self.launch[linked]] = linked  # of the events of a launch, the last one written stays: the first
+        return first[self.calls]
 
     def device_node(self) -> I64:
         """For each device event, the position of its host node in the tree, or -1."""

@@ -43,6 +43,7 @@ def is_in_process(name: str) -> bool | None:
     return False if "_MultiProcessing" in name else None
 
 
+@cached
 def outermost_loads(context: Context) -> I64:
     """Positions of waits that do not lie within another wait."""
     is_wait, tree = context.host.kind == NodeKind.DATALOADER, context.host.tree

@@ -399,10 +399,10 @@ def unused_device(context: Context) -> str | None:
     """Name of a device that nothing was put on although its runtime was recorded; None if there is none."""
     trace = context.trace
     named = [device.name or str(device.id) for device in trace.info.devices]
-    signs = trace.names.where(is_of_accelerator)[trace.host.name].any() or trace.info.unsupported
-    if len(trace.device) or len(trace.accelerator) or signs or not named or not _only_asks(context):
+    if len(trace.device) or len(trace.accelerator) or trace.info.unsupported or not named:
         return None
-    return named[0]
+    signs = trace.names.where(is_of_accelerator)[trace.host.name]
+    return None if signs.any() or not _only_asks(context) else named[0]
 
 
 def unread_device(context: Context) -> str | None:

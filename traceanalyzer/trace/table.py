@@ -63,7 +63,7 @@ def take_or(column: Array, rows: Any, missing: Any) -> Array:
         return np.full(np.shape(rows), missing)
     default = np.asarray(missing)
     found = np.asarray(column.take(rows, mode="clip")).astype(np.result_type(column, default), copy=False)
-    found[np.less(rows, 0) | np.greater_equal(rows, len(column))] = default
+    np.putmask(found, np.less(rows, 0) | np.greater_equal(rows, len(column)), default)
     return found
 
 

@@ -18,11 +18,11 @@ from traceanalyzer.analyzers.host.flame_graphs import (
     DEVICE,
     HOST,
     IDLE,
+    UNKNOWN_OWNER,
     FlameGraph,
     of_recording,
     of_steps,
 )
-from traceanalyzer.analyzers.host.host_stacks import UNKNOWN_OWNER
 from traceanalyzer.structure.context import Context
 
 
@@ -274,15 +274,3 @@ def test_flame_graphs_of_any_trace_equal_the_tables(
 def test_flame_graphs_of_the_corpus_equal_the_tables(corpus: Path, corpus_name: str) -> None:
     context = corpus_files.context_of(corpus / "corpus" / f"{corpus_name}.json.gz")
     assert_equals_tables(context)
-
-
-def test_stacks_that_begin_alike_share_their_frames() -> None:
-    """Operators nested ever deeper have as many stacks as operators, of half as many frames on average."""
-    deep = 60
-    trace = a_step(2 * deep + 2)
-    for level in range(deep):
-        trace.op(f"aten::op{level}", level + 1, 2 * (deep - level))
-    host = of_steps(context(trace)).of(HOST)
-    assert host is not None
-    assert len(host.ends) == len(host.frames) == deep + 1
-    assert max(map(len, host.stacks)) == deep

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-import traceanalyzer as ta
+from tests import corpus_files
 from tests.analyzers.tables.making import MS, document, row, table
 from traceanalyzer.analyzers.tables import run
 from traceanalyzer.analyzers.tables.grouping import group
@@ -59,7 +59,7 @@ def test_tables_without_collectives_in_common_are_not_compared() -> None:
 @pytest.fixture(scope="module")
 def server(corpus: Path) -> Report:
     """The tables of eight ranks, two of each: prefill and decode."""
-    return ta.analyze(ta.load(corpus / "field" / "serving" / "lightllm_h200_key_averages.txt"))
+    return corpus_files.report_of(corpus / "field" / "serving" / "lightllm_h200_key_averages.txt")
 
 
 def test_the_ranks_of_a_server(server: Report) -> None:

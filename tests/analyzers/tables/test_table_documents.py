@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import traceanalyzer as ta
+from tests import corpus_files
 from traceanalyzer.analyzers.tables.grouping import PrintedTable
 from traceanalyzer.analyzers.tables.runs import PrintedRun
 from traceanalyzer.errors import TraceAnalyzerError
@@ -20,7 +21,7 @@ ARTICLE = (FIXTURES / "article.md").read_bytes()
 
 def report_of(folder: Path, number: str) -> ta.Report:
     (path,) = (folder / "documents").glob(f"{number}_*")
-    return ta.analyze(ta.load(path))
+    return corpus_files.report_of(path)
 
 
 def runs_of(folder: Path, number: str) -> tuple[PrintedRun, ...]:
@@ -104,7 +105,7 @@ def test_every_fixture_gives_a_report_or_one_line(path: Path) -> None:
         with pytest.raises(TraceAnalyzerError, match=r"contains (neither|output of memory_profiler)"):
             ta.load(path)
         return
-    report = ta.analyze(ta.load(path))
+    report = corpus_files.report_of(path)
     assert report.result("tables", tuple[PrintedTable, ...])
     assert ta.render(report, "markdown").startswith("<!-- traceanalyzer report")
     assert path.name in ta.render(report, "terminal")
@@ -121,7 +122,7 @@ def test_damage_never_escapes(
     path = tmp_path_factory.mktemp("damaged") / "article.md"
     path.write_bytes(bytes(data))
     try:
-        report = ta.analyze(ta.load(path))
+        report = corpus_files.report_of(path)
     except TraceAnalyzerError as error:
         outcome = [str(error)]
     else:

@@ -179,6 +179,21 @@ def test_no_resource_is_in_use_for_more_than_the_step() -> None:
         assert ('data-concept="resource-host-share"' in text) is is_shown
 
 
+@pytest.mark.parametrize("kernel_us", [650, 850])
+def test_two_shares_of_one_loader_have_two_names(kernel_us: int) -> None:
+    """A loader that waits beside a kernel: the part in which only it runs is told from all of it."""
+    trace = TraceBuilder()
+    for number in range(4):
+        start = 1000 * number
+        trace.step(number, start, 1000)
+        trace.op("aten::mm", start, 80)
+        trace.launch_kernel("gemm", start + 50, kernel_us, at=start + 20)
+        trace.annotation("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", start + 700, 290)
+    labels = re.findall(r'<span class="label">(.*?)</span>', html.render(analyze(read_built(trace))))
+    assert labels.count("DataLoader") == (2 if kernel_us == 650 else 1)
+    assert labels.count("DataLoader alone") == (0 if kernel_us == 650 else 1)
+
+
 def test_a_finding_says_everything() -> None:
     page = page_of(advised(report_of(TRAINING)))
     for words in (

@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-import io
-
 import pytest
 
+from tests.readers.forms.test_forms import document_of
 from tests.rules.judging import table
 from traceanalyzer.errors import UnusableInputError
-from traceanalyzer.readers import read
-from traceanalyzer.readers.source import Source
-from traceanalyzer.trace.document import TableDocument
-
-
-def document_of(text: str) -> TableDocument:
-    """The text as it is read."""
-    found = read(Source(io.BytesIO(text.encode()), "notes.md", len(text), lambda _: None))
-    assert isinstance(found, TableDocument)
-    return found
 
 
 def rows(*values: tuple[str, str, str]) -> str:

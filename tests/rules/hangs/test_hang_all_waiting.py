@@ -3,17 +3,10 @@
 from __future__ import annotations
 
 from tests.builders import watchdog
-from tests.builders.flight_recorder import FlightRun
+from tests.builders.flight_recorder import FlightRun, begun
 from tests.rules.judging import findings
 
 RULE = "hang-all-waiting"
-
-
-def begun(ranks: int = 4) -> FlightRun:
-    run = FlightRun(ranks, first=100)
-    for _ in range(12):
-        run.collective()
-    return run
 
 
 def fires() -> FlightRun:

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from tests.builders.flight_recorder import FlightRun
+from tests.builders.flight_recorder import FlightRun, begun
 from tests.rules.judging import findings, report
 
 RULE = "timeout-too-short"
 SECOND = 1_000_000_000
-
-
-def begun(ranks: int = 4) -> FlightRun:
-    run = FlightRun(ranks, first=100)
-    for _ in range(12):
-        run.collective()
-    return run
 
 
 def fires() -> FlightRun:

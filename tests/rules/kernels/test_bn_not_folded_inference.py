@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from tests import corpus_files
 from tests.builders import TraceBuilder
 from tests.rules.cpu_work import Call, program
 from tests.rules.judging import findings, skipped
 from tests.rules.kernels.test_conv_bias_before_batchnorm import TRAINING, network, printed
-from traceanalyzer import analyze, load
 
 
 def fires() -> TraceBuilder:
@@ -104,7 +104,7 @@ def test_edge_gpu_share() -> None:
 
 def test_worked_number_of_document_000(corpus: Path) -> None:
     (document,) = (corpus / "documents").glob("000_*")
-    (finding,) = [f for f in analyze(load(document)).findings if f.rule == RULE]
+    (finding,) = [f for f in corpus_files.report_of(document).findings if f.rule == RULE]
     assert finding.saving is not None
     assert finding.saving.direct_ns_per_step == pytest.approx((6.63e6, 6.63e6 + 6.03e6), abs=0.01e6)
     assert finding.evidence[0].observed == pytest.approx(0.151, abs=0.0005)

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from tests import corpus_files
 from tests.builders import TraceBuilder
 from tests.builders.timeline import Host, Stream, finish
 from tests.rules.gpu_work import ADDITION, kernel
 from tests.rules.judging import findings, report, skipped, table
-from traceanalyzer import analyze, load
 
 CONVOLUTION = "void implicit_convolve_sgemm<float, float, 1024, 5, 5, 3, 3, 3, 1, true, false, true>"
 INFERENCE = "void cudnn::bn_fw_inf_1C11_kernel_NCHW<float, float, true, 1>(float, float)"
@@ -185,7 +185,7 @@ def test_edge_gpu_share() -> None:
 
 def test_worked_number_of_document_000(corpus: Path) -> None:
     (document,) = (corpus / "documents").glob("000_*")
-    (finding,) = [f for f in analyze(load(document)).findings if f.rule == RULE]
+    (finding,) = [f for f in corpus_files.report_of(document).findings if f.rule == RULE]
     assert finding.saving is not None
     assert finding.saving.direct_ns_per_step == pytest.approx((6.03e6, 6.03e6), abs=0.005e6)
     assert finding.evidence[0].observed == pytest.approx(0.137, abs=0.0005)

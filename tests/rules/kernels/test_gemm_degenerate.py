@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from tests import corpus_files
 from tests.builders import TraceBuilder
 from tests.builders.hardware import V100
 from tests.rules.gpu_work import addition, product, training
 from tests.rules.judging import findings, skipped, table
-from traceanalyzer import analyze, load
 
 SGEMM = "volta_sgemm_64x64_nn"
 ROWS = 1_000_000
@@ -129,7 +129,7 @@ def test_edge_call_ns() -> None:
 
 def test_worked_number_of_document_002(corpus: Path) -> None:
     (document,) = (corpus / "documents").glob("002_*")
-    (finding,) = [f for f in analyze(load(document)).findings if f.rule == RULE]
+    (finding,) = [f for f in corpus_files.report_of(document).findings if f.rule == RULE]
     times = [place.value for place in finding.evidence[0].where]
     shares = [time / 28.157e9 for time in times if time is not None]
     assert shares == pytest.approx([0.0735, 0.0240, 0.0223], abs=0.0001)

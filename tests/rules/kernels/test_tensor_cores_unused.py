@@ -16,7 +16,6 @@ from tests.builders.timeline import Host, Stream, Work
 from tests.rules.gpu_work import TF32_CONVOLUTION, Call, addition, kernel, product, training
 from tests.rules.host_work import looping
 from tests.rules.judging import findings, report, skipped, table
-from traceanalyzer import analyze, load
 
 SGEMM = "volta_sgemm_128x64_nn"
 P100 = Device("Tesla P100-SXM2-16GB", 17_066_885_120, 56, 6, 0)
@@ -234,11 +233,11 @@ def test_situations_cover_what_names_can_say() -> None:
 
 def test_worked_numbers_of_the_documents(corpus: Path) -> None:
     (document,) = (corpus / "documents").glob("000_*")
-    (finding,) = [f for f in analyze(load(document)).findings if f.rule == RULE]
+    (finding,) = [f for f in corpus_files.report_of(document).findings if f.rule == RULE]
     assert (finding.latent, finding.blocked_by) == (True, "loader")
     assert finding.evidence[0].observed == pytest.approx(1.756 / 4.405, abs=0.001)
     (document,) = (corpus / "documents").glob("002_*")
-    runs = [f.run for f in analyze(load(document)).findings if f.rule == RULE]
+    runs = [f.run for f in corpus_files.report_of(document).findings if f.rule == RULE]
     assert runs == ["run-2"], "the products of the first run have a side of 1, so that memory bounds them"
 
 

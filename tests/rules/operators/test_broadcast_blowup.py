@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import corpus_files
 from tests.builders import TraceBuilder
 from tests.builders.hardware import A100
 from tests.rules.cpu_work import AROUND, program
@@ -16,7 +17,6 @@ from tests.rules.cpu_work import Call as Operator
 from tests.rules.gpu_work import ADDITION, Call, addition, kernel, training
 from tests.rules.judging import findings, report
 from tests.rules.kernels.test_gemm_degenerate import printed
-from traceanalyzer import analyze, load
 from traceanalyzer.rules.engine.selection import builtin
 
 LEFT, RIGHT, HUGE = [64, 512, 1, 64], [64, 1, 512, 64], [64, 512, 512, 64]
@@ -143,7 +143,7 @@ def test_products_with_a_side_of_one_are_a_blow_up_as_well() -> None:
 
 def test_worked_number_of_document_002(corpus: Path) -> None:
     (document,) = (corpus / "documents").glob("002_*")
-    measured = analyze(load(document))
+    measured = corpus_files.report_of(document)
     (finding,) = [f for f in measured.findings if f.rule == RULE]
     assert finding.run == "run-1"
     assert finding.summary.params["share"] == pytest.approx(0.89 + 0.0896, abs=0.005), "the family and its copies"

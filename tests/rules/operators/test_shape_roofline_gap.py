@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import corpus_files
 from tests.builders import TraceBuilder
 from tests.builders.hardware import A100
 from tests.builders.timeline import Host, Stream, finish
@@ -16,7 +17,6 @@ from tests.rules.gpu_work import ADDITION, Call, addition, kernel, training
 from tests.rules.judging import findings, skipped
 from tests.rules.kernels.test_gemm_degenerate import printed
 from tests.rules.loader.test_dataloader_bound import fires_in_a_table as without_shapes
-from traceanalyzer import analyze, load
 
 WIDE, NARROW = [8, 128, 984, 128], [8, 128, 984, 1]
 FLASH = "void pytorch_flash::flash_fwd_kernel<Flash_fwd_kernel_traits<64, 128, 128, 4> >"
@@ -137,7 +137,7 @@ def test_a_table_has_peers_too_if_it_has_shapes() -> None:
 
 def test_worked_number_of_document_002(corpus: Path) -> None:
     (document,) = (corpus / "documents").glob("002_*")
-    found = [f for f in analyze(load(document)).findings if f.rule == RULE and f.run == "run-1"]
+    found = [f for f in corpus_files.report_of(document).findings if f.rule == RULE and f.run == "run-1"]
     (finding,) = found
     assert finding.saving is not None
     assert finding.saving.direct_ns_per_step[1] == pytest.approx(295.8e6, abs=0.05e6)

@@ -6,17 +6,14 @@ An oracle: it shares no code with the package. Each function follows the page of
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Iterator
 from math import prod
 from typing import Any
 
-from tests.rules.raw.events import CALLS, Event, Raw, Span, between, common, length, union, without
+from tests.rules.raw.case import Case, Figure, dims, named, types
+from tests.rules.raw.events import CALLS, Event, Span, between, common, length, union, without
+from tests.rules.raw.passes import elementwise_fusion_chain
 
-_COPY = re.compile(
-    r"direct_copy|copy_device_to_device|copy_kernel|CUDAFunctor_copy|LoadWithCast|Memcpy DtoD|copyBuffer"
-)
 _EXCHANGES = re.compile(
     r"^(nccl|rccl)|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|(internode|intranode)|nvshmem|deep_ep|symm_mem",
     re.I,
@@ -26,118 +23,6 @@ _ALLOCATES = re.compile(
     r"^(cuda|hip)(Malloc|Free|HostAlloc|HostMalloc|HostFree|MallocAsync|FreeAsync|MallocHost|HostRegister)"
 )
 _WAITS = re.compile(r"Synchronize|WithStream|^(cuda|hip)Memcpy$")
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A figure of a finding, and the same of raw events."""
-
-    name: str
-    said: float
-    raw: float
-    tolerance: float = 1e-6
-    """Share of the figure by which the two may differ."""
-    is_limit: bool = False
-    """Whether raw events only say how much it is at most."""
-
-    @property
-    def holds(self) -> bool:
-        """Whether they agree; sums of rounded times may differ by 2 ns."""
-        if self.is_limit and 0 < self.said <= self.raw:
-            return True
-        return abs(self.said - self.raw) <= self.tolerance * abs(self.raw) + 2
-
-
-@dataclass(frozen=True)
-class Case:
-    """A finding, the report that it is in, and the raw events."""
-
-    raw: Raw
-    report: Mapping[str, Any]
-    finding: Mapping[str, Any]
-
-    @property
-    def params(self) -> Mapping[str, Any]:
-        """The figures of the sentence."""
-        found: Mapping[str, Any] = self.finding["summary"]["params"]
-        return found
-
-    @cached_property
-    def typical(self) -> list[Span]:
-        """The typical steps."""
-        steps = self.report["analyses"]["recording"]["steps"]
-        return [(s["start_ns"], s["start_ns"] + s["duration_ns"]) for s in steps if s["is_typical"]]
-
-    @cached_property
-    def times(self) -> list[Span]:
-        """When typical steps are."""
-        return union(self.typical)
-
-    @cached_property
-    def step_ns(self) -> float:
-        """A typical step."""
-        return length(self.typical) / len(self.typical)
-
-    @cached_property
-    def device(self) -> Any:
-        """The device with most work in typical steps."""
-        busy = self.raw.busy
-        return max(busy, key=lambda device: length(common(busy[device], self.times)))
-
-    @cached_property
-    def work(self) -> list[Event]:
-        """What runs on the device in typical steps."""
-        first, last = self.times[0][0], self.times[-1][1]
-        return [w for w in self.raw.device if w.place[0] == self.device and w.end > first and w.start < last]
-
-    @cached_property
-    def kernels(self) -> list[Event]:
-        """The kernels among that work."""
-        return [work for work in self.work if work.category == "kernel"]
-
-    @cached_property
-    def idle(self) -> list[Span]:
-        """When the device does nothing in typical steps."""
-        return without(self.times, self.raw.busy[self.device])
-
-    def per_step(self, spans: Iterable[Span]) -> float:
-        """How long spans are in a typical step."""
-        return length(common(union(spans), self.times)) / len(self.typical)
-
-    def events_per_step(self, events: Iterable[Event]) -> float:
-        """How long events take in a typical step, those at the same time counted twice."""
-        return sum(length(common([event.span], self.times)) for event in events) / len(self.typical)
-
-    def spans(self, *kinds: str) -> list[Span]:
-        """The times that the finding lists."""
-        places = [place for place in self.finding["where"] if place["kind"] in kinds]
-        return union((start, start + ns) for place in places for start, ns in place["spans"])
-
-    def stray(self, spans: Iterable[Span], *kinds: str, tolerance: float = 0.01) -> Figure:
-        """Times that the finding lists, and that raw events have, too."""
-        listed = self.spans(*kinds)
-        return Figure("listed times", length(listed), length(common(listed, union(spans))), tolerance)
-
-    def marks(self, pattern: str) -> list[Event]:
-        """Calls of this name that begin in typical steps."""
-        return [call for start, end in self.times for call in between(named(self.raw.host, pattern), start, end)]
-
-
-def named(events: Iterable[Event], pattern: str) -> list[Event]:
-    """Events whose name has a pattern."""
-    wanted = re.compile(pattern)
-    return [event for event in events if wanted.search(event.name)]
-
-
-def dims(operator: Event) -> list[list[int]]:
-    """The shapes of an operator's tensors."""
-    some = operator.args.get("Input Dims") or operator.args.get("Input dims") or []
-    return [shape for shape in some if shape and all(isinstance(size, int) for size in shape)]
-
-
-def types(operator: Event) -> list[str]:
-    """The types of an operator's tensors."""
-    return [one for one in operator.args.get("Input type") or [] if isinstance(one, str)]
 
 
 def allocator_malloc_in_step(case: Case) -> Iterator[Figure]:
@@ -216,81 +101,6 @@ def ddp_buffer_broadcast(case: Case) -> Iterator[Figure]:
     yield Figure("host", case.params["host"], case.per_step(parts), 0.02)
     yield Figure("idle", case.params["time"], case.per_step(common(union(parts), case.idle)), 0.02)
     yield case.stray(common(union(parts), case.idle), "idle")
-
-
-_PASSES = re.compile(
-    r"elementwise|reduce_kernel|CatArray|copy_kernel|softmax|layer_norm|RowwiseMoments|GammaBeta", re.I
-)
-_NO_PASS = re.compile(r"FillFunctor|triton|index|gather|scatter", re.I)
-_REDUCES = re.compile(r"reduce_kernel|softmax|layer_norm|RowwiseMoments|GammaBeta", re.I)
-_IN_PRODUCT = re.compile(r"conv|linear|addmm|\bb?mm\b|attention")
-
-
-def _sizes(kernel: Event) -> list[list[int]]:
-    """The shapes of the tensors that a kernel's operator reads, the largest first."""
-    shapes = kernel.operators[0].args.get("Input Dims") or []
-    flat = [one for each in shapes if each for one in (each if isinstance(each[0], list) else [each])]
-    return sorted(flat, key=prod, reverse=True)
-
-
-def elements(kernel: Event) -> int:
-    """The elements of the largest tensor that its operator reads; 0 for what does not only pass over elements."""
-    if not _PASSES.search(kernel.name) or _NO_PASS.search(kernel.name) or not kernel.operators:
-        return 0
-    operator = kernel.operators[0]
-    if _IN_PRODUCT.search(operator.name):
-        return 0
-    shapes = operator.args.get("Input Dims") or []
-    sizes = [sum(map(prod, one)) if one and isinstance(one[0], list) else prod(one) for one in shapes if one]
-    return max(sizes, default=0)
-
-
-def _module(kernel: Event) -> int:
-    """The call of a module, or function of autograd, around a kernel."""
-    return next((id(c) for c in kernel.above() if re.match(r"nn\.Module: |autograd::engine|.*Backward", c.name)), 0)
-
-
-def _goes_on(before: Event, kernel: Event) -> bool:
-    """Whether a kernel passes over the elements of the one before, or over what that makes of them."""
-    last, size = elements(before), elements(kernel)
-    if last == size:
-        return True
-    own, other = _sizes(before), _sizes(kernel)
-    if not own or not other or max(prod(own[0]), prod(other[0])) % min(prod(own[0]), prod(other[0])):
-        return False
-    if prod(other[0]) > prod(own[0]):
-        return any(prod(one) == prod(own[0]) for one in other)
-    if _REDUCES.search(before.name):
-        return True
-    is_part = len(own[0]) == len(other[0]) and sum(x != y for x, y in zip(own[0], other[0], strict=True)) == 1
-    return is_part and not kernel.operators[0].name.endswith("_")
-
-
-def chains(work: Iterable[Event]) -> Iterator[list[Event]]:
-    """Three or more kernels in a row on a stream that pass over one tensor in one call of a module, mostly at once."""
-    chain: list[Event] = []
-    for kernel in [*sorted(work, key=lambda one: (str(one.place), one.start)), None]:
-        is_next = bool(kernel and chain and elements(kernel) and kernel.place == chain[-1].place)
-        if not is_next or _module(kernel) != _module(chain[-1]) or not _goes_on(chain[-1], kernel):
-            full = max(map(elements, chain), default=0)
-            span = chain[-1].span[1] - chain[0].start if chain else 0
-            works = 2 * sum(one.span[1] - one.start for one in chain) >= span
-            if sum(elements(one) == full for one in chain) >= 3 and works:
-                yield chain
-            chain = []
-        if kernel and elements(kernel):
-            chain.append(kernel)
-
-
-def elementwise_fusion_chain(case: Case) -> Iterator[Figure]:
-    """Chains of kernels that pass over the same elements; some kinds of them are too short to be worth it."""
-    found = list(chains(case.work))
-    own = [kernel for chain in found for kernel in chain]
-    listed = [chain for chain in found if common(union(one.span for one in chain), case.spans("device"))]
-    yield Figure("elements", case.params["time"], case.events_per_step(own), 0.01, is_limit=True)
-    yield Figure("kernels", case.params["kernels"], len(own) / len(case.typical), 0.01, is_limit=True)
-    yield Figure("chains", case.params["chains"], len(found) / len(case.typical), 0.01, is_limit=True)
-    yield case.stray((kernel.span for chain in listed for kernel in chain), "device")
 
 
 def fp64_on_gpu(case: Case) -> Iterator[Figure]:

@@ -14,7 +14,9 @@ from typing import Any
 import pytest
 
 import traceanalyzer as ta
-from tests.rules.raw.checks import CHECKS, Case, Figure
+from tests import corpus_files
+from tests.rules.raw.case import Case, Figure
+from tests.rules.raw.checks import CHECKS
 from tests.rules.raw.events import Raw
 
 NO_CORPUS = "TRACEANALYZER_CORPUS is not set"
@@ -81,7 +83,7 @@ def wrong(raw: Raw, report: dict[str, Any]) -> Iterator[str]:
 @pytest.mark.corpus
 @pytest.mark.parametrize("path", traces())
 def test_findings_say_what_raw_events_say(path: Path) -> None:
-    report = json.loads(ta.render(ta.analyze(ta.load(path)), "json"))
+    report = json.loads(ta.render(corpus_files.report_of(path), "json"))
     if not any(severe(report)):
         pytest.skip("nothing to compare: no finding of medium severity or more")
     assert list(wrong(Raw.of(path), report)) == []
@@ -92,7 +94,7 @@ def test_findings_say_what_raw_events_say(path: Path) -> None:
 def test_a_figure_that_is_off_is_found(corpus: Path, share: float) -> None:
     """No check passes because it compares nothing."""
     path = corpus / "field/second/deepep_h200_decode_rank0.json.gz"
-    report = json.loads(ta.render(ta.analyze(ta.load(path)), "json"))
+    report = json.loads(ta.render(corpus_files.report_of(path), "json"))
     (finding,) = (one for one in severe(report) if one["rule"] == "comm-exposed")
     finding["summary"]["params"]["exposed"] *= share
     assert len(list(wrong(Raw.of(path), report))) == 1

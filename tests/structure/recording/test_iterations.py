@@ -9,8 +9,9 @@ import pytest
 
 from tests.builders import TraceBuilder
 from tests.reading import read_built
+from tests.structure.recording.unmarked import WHOLE, Unmarked, found
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.recording.program_steps import ProgramSteps, program_steps
+from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.recording.workload import workload
 
 POINTS, CENTRES = [2000, 24], [64, 24]
@@ -18,12 +19,13 @@ CLUSTERING = "cdist argmin zeros_like index_add_ div sub linalg_vector_norm"
 LAYER = "layer_norm linear gelu linear add"
 
 
-class Program:
+class Program(Unmarked):
     """Operators one after another on a CPU, 30 us each."""
 
     def __init__(self, *, shapes: bool = True) -> None:
         """Begin at time 0."""
-        self.trace, self.at, self.shapes = TraceBuilder(devices=()), 0, shapes
+        super().__init__(TraceBuilder(devices=()))
+        self.shapes = shapes
 
     def calls(self, names: str, shape: list[int] | None = None) -> Program:
         """Operators of some names on tensors of one shape."""
@@ -31,19 +33,6 @@ class Program:
             self.trace.op(f"aten::{name}", self.at, 30, shapes=[shape or POINTS] if self.shapes else None)
             self.at += 31
         return self
-
-    def steps(self) -> ProgramSteps:
-        """The steps that are found."""
-        return program_steps(Context(read_built(self.trace)))
-
-
-def found(program: Program) -> tuple[str | None, int]:
-    """How steps were found, and how many."""
-    steps = program.steps()
-    return steps.found_by, len(steps)
-
-
-WHOLE = "whole-trace", 1
 
 
 @pytest.mark.parametrize("shapes", [True, False])

@@ -5,13 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.builders import TraceBuilder
-from tests.reading import read_built
-from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.recording.program_steps import ProgramSteps, program_steps
+from tests.structure.recording.unmarked import WHOLE, Unmarked, found
 
 RES = "norm silu conv add norm silu conv add "
-WHOLE = "whole-trace", 1
 
 
 def attention(width: int) -> str:
@@ -26,12 +22,8 @@ IMAGE = "conv relu " * 4 + "dgrad wgrad relu_backward " * 4 + "multi_tensor_appl
 LAYERS = "embedding " + ENCODER * 12 + "gemm softmax "
 
 
-class Program:
+class Program(Unmarked):
     """Launches of 5 us, each 10 us after the one before; kernels of 8 us."""
-
-    def __init__(self) -> None:
-        """Begin at time 0."""
-        self.trace, self.at = TraceBuilder(), 0
 
     def launches(self, names: str, pause: int = 0) -> Program:
         """Launch kernels of some names, after a pause of the host."""
@@ -52,16 +44,6 @@ class Program:
         self.trace.launch("cudaDeviceSynchronize", self.at, 20)
         self.at += 25
         return self
-
-    def steps(self) -> ProgramSteps:
-        """The steps that are found."""
-        return program_steps(Context(read_built(self.trace)))
-
-
-def found(program: Program) -> tuple[str | None, int]:
-    """How steps were found, and how many."""
-    steps = program.steps()
-    return steps.found_by, len(steps)
 
 
 def test_a_model_of_several_runs_of_blocks_is_called_again_and_again() -> None:

@@ -15,7 +15,7 @@ from traceanalyzer.structure.analysis import Analysis
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.owners import Owner
 from traceanalyzer.structure.recording.program_steps import program_steps
-from traceanalyzer.structure.stack_rows import tree_rows
+from traceanalyzer.structure.stack_rows import stack_rows
 
 FRAMES = 1000
 """Most frames of a graph with rows of their own (own choice: more than a screen can show side by side)."""
@@ -64,10 +64,7 @@ def analyze(context: Context) -> FlameFrames:
 
 
 def _rows(graph: FlameGraph, frames: dict[Owner, int]) -> FlameRows:
-    weights: dict[int, int] = {}
-    for end, weight in zip(graph.ends, graph.weights, strict=True):  # stacks of other owners may end in one frame
-        weights[end] = weights.get(end, 0) + weight
-    rows = tree_rows(graph.frames, graph.parents, weights, frames, FRAMES)
+    rows = stack_rows(graph.tree, list(zip(graph.nodes, graph.weights, strict=True)), frames, FRAMES)
     return FlameRows(graph.quantity, *zip(*rows, strict=True))
 
 

@@ -19,6 +19,7 @@ from traceanalyzer.structure.gap_causes import CAUSES, EVERY_THREAD
 from traceanalyzer.structure.gaps import Gaps, busy
 from traceanalyzer.structure.host_activity import HostWaits
 from traceanalyzer.structure.host_tree import NodeKind
+from traceanalyzer.structure.host_waits import scaler_reads
 from traceanalyzer.structure.idle_times import DividedGaps
 from traceanalyzer.structure.owners import Owner, OwnerIndex, owner_index
 from traceanalyzer.structure.steps import Steps, step_names
@@ -307,8 +308,9 @@ def count_waits(context: Context, steps: Steps, chosen: Bool) -> tuple[int, int]
 
 
 def _lost(context: Context, device: int) -> Intervals:
-    """When threads that launch work wait while the device works."""
+    """When threads that launch work wait while the device works, but not for what AMP's gradient scaler must know."""
     waits = context.cached(_of_launching_threads)
+    waits = waits.take(np.flatnonzero(~is_among(waits.row, scaler_reads(context))))
     return Intervals.union(waits.start_ns, waits.end_ns) & busy(context, device)
 
 

@@ -25,6 +25,7 @@ _LABELS = {
     "or_nothing": Text("html-or-nothing", "or nothing", "after a time that may be saved"),
     "not_yet": Text("html-not-yet", "No saving yet", "something else bounds the step"),
     "per_step": Text("html-per-step", "per step", "after a time"),
+    "less_at_peak": Text("html-less-at-peak", "less at the peak", "of memory; after a number of bytes"),
     "in_all": IN_ALL,
     "combined": Text("html-combined", "All fixes together"),
     "next_bottleneck": Text("html-next-limit", "What limits the step after that:"),

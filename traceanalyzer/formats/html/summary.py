@@ -215,6 +215,8 @@ class FirstCard:
     """Why it saves more than the time of what was found."""
     time: str | None
     """The price, without decimals."""
+    peak: str | None
+    """Bytes less at the peak of memory, where that is what it is worth."""
     is_range: bool
     """Whether the price is what is most likely, with an interval."""
     code: str | None
@@ -313,6 +315,7 @@ def _first_card(shown: HtmlCard, language: FigureLanguage) -> FirstCard:
         observed=prose(said.title) if said.action != said.title else None,
         reason=prose(said.reason) if said.reason else None,
         time=said.time and changed(said.time, unbroken),
+        peak=None if said.time else said.peak and changed(said.peak, unbroken),
         is_range=bool(said.time and saving and saving.point_ns_per_step),
         code=clipped(clean_code(said.fix), _FIX) if said.is_code else None,
         advice=None if said.is_code else prose(clipped(said.fix, _FIX)),

@@ -74,6 +74,7 @@ def render(
         pictures: Charts in files, which replace text bars.
         origin: Where the comment leads to.
     """
+    language = language.of_report(report)
     first = tuple(sections.build(report, FIRST))
     shown = rounded(language, step_ns(report))
     opening = tuple(comment.of_report(report, first, shown, pictures, origin))

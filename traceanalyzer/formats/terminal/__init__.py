@@ -76,6 +76,7 @@ def show(
     language: Language = ENGLISH,
 ) -> None:
     """Write the first screen to a stream, in colour on a terminal that supports it."""
+    language = language.of_report(report)
     show_sections(
         lambda columns: _opening(report, columns, language),
         (

@@ -224,7 +224,8 @@ def _fragment(context: Context) -> Iterator[WorkloadEvidence]:
     if is_foreign(context):
         yield WorkloadEvidence("foreign-steps")
     sign = unrecorded_work.unread_device(context)
-    if sign is not None and not len(trace.launches) and not marks.is_of_mac(sign):
+    is_whole = _trains(context) or len(found.typical) > 1  # operators show what that is, wherever they compute
+    if sign is not None and not is_whole and not len(trace.launches) and not marks.is_of_mac(sign):
         yield WorkloadEvidence("no-device-events", sign)
     operators = int((trace.host.category == Category.OPERATOR).sum())
     collectives = trace.names.where(marks.is_collective)[trace.host.name]
