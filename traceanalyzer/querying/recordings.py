@@ -81,7 +81,7 @@ class QueriedTrace:
     @cached_property
     def _paths(self) -> tuple[I32, list[str]]:
         host, names, found = self.context.host, self.trace.names, self.calls_of_modules
-        codes, texts = np.zeros(len(host.tree), np.int64), [""]
+        codes, texts = np.zeros(len(host.tree), np.int32), [""]
         name = host.name[found.nodes].astype(np.int64)
         for depth in range(int(found.depth.max(initial=NO_PARENT)) + 1):
             rows = np.flatnonzero(found.depth == depth)
@@ -91,7 +91,7 @@ class QueriedTrace:
             for before, last in zip(*(part.tolist() for part in np.divmod(keys, len(names))), strict=True):
                 text = names[last].removeprefix("nn.Module: ")
                 texts.append(f"{texts[before]}/{text}" if before else text)
-        return codes.astype(np.int32), texts
+        return codes, texts
 
     def module_of(self, nodes: I64) -> I64:
         """For each of some nodes of the host tree, the innermost module call that it belongs to; -1 for none.

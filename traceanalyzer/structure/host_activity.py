@@ -17,7 +17,7 @@ from traceanalyzer.knowledge.first_match import finds
 from traceanalyzer.structure.context import Context, cached
 from traceanalyzer.structure.gaps import times_of
 from traceanalyzer.structure.host_tree import NodeKind, nest
-from traceanalyzer.structure.sums import Columns, members
+from traceanalyzer.structure.sums import Columns, members, sum_by
 from traceanalyzer.trace.distinct import ascending, distinct, is_among, ranked
 from traceanalyzer.trace.table import I32, I64, Bool, SliceTable, column, take_or
 from traceanalyzer.trace.tables import Category, Frames, HostEvents, Launches
@@ -134,10 +134,8 @@ def first_uses(context: Context) -> FirstUses:
     _, first_of_name = np.unique(host.name[fused], return_index=True)
     fallbacks = np.flatnonzero(context.trace.names.where(_is_fallback)[host.name])
     calls = ascending(fused[first_of_name]).tolist()
-    uses = [_first_use(context, row, _start_with_fallbacks(host, row, fallbacks)) for row in calls]
-    rows = np.array([use for use in uses if use is not None], np.int64).reshape(-1, 4)
-    name, start, duration, thread = rows.T
-    return FirstUses(name.astype(np.int32), start, duration, thread.astype(np.int32))
+    uses = (_first_use(context, row, _start_with_fallbacks(host, row, fallbacks)) for row in calls)
+    return _table([use for use in uses if use is not None])
 
 
 @cached
@@ -155,15 +153,21 @@ def cold_calls(context: Context) -> FirstUses:
     slow = slow[own_ns[np.searchsorted(alike, slow)] >= _FIRST_USE_NS]
     codes, found = {*host.name[slow].tolist()}, []
     for code, rows in members(host.name[alike]):
-        rows = rows[np.argsort(tree.start_ns[alike[rows]], kind="stable")]  # noqa: PLW2901 - in the order of time
-        first, later = rows[0], own_ns[rows[1:]]
-        if code not in codes or len(later) < _LATER_CALLS:
-            continue
-        if own_ns[first] >= max(_FIRST_USE_NS, _HUNDRED * float(np.median(later))):
-            found.append((code, *_longest_silence(context, int(alike[first]))))
+        calls = rows[np.argsort(tree.start_ns[alike[rows]], kind="stable")]
+        if code in codes and _is_cold(own_ns[calls]):
+            found.append((code, *_longest_silence(context, int(alike[calls[0]]))))
     context.release(_moments)
-    uses = [use for use in found if use[2] >= _FIRST_USE_NS]
-    uses.sort(key=lambda use: use[1])
+    return _table(sorted((use for use in found if use[2] >= _FIRST_USE_NS), key=lambda use: use[1]))
+
+
+def _is_cold(own_ns: I64) -> bool:
+    """Whether the first of some calls takes far longer than the later ones."""
+    are_many = len(own_ns) > _LATER_CALLS
+    return are_many and bool(own_ns[0] >= max(_FIRST_USE_NS, _HUNDRED * float(np.median(own_ns[1:]))))
+
+
+def _table(uses: list[tuple[int, int, int, int]]) -> FirstUses:
+    """Names, starts, durations and threads as a table."""
     name, start, duration, thread = np.array(uses, np.int64).reshape(-1, 4).T
     return FirstUses(name.astype(np.int32), start, duration, thread.astype(np.int32))
 
@@ -180,11 +184,9 @@ def _longest_silence(context: Context, node: int) -> tuple[int, int, int]:
 
 def own_times(context: Context) -> I64:
     """Time in ns of each node of the host tree, without its children and without calls of a device's runtime."""
-    tree = context.host.tree
-    own_ns: I64 = tree.dur_ns - tree.child_sums(tree.dur_ns)
-    calls = np.flatnonzero(context.links.node != NO_PARENT)
-    np.subtract.at(own_ns, context.links.node[calls], context.trace.launches.dur_ns[calls])
-    return own_ns
+    tree, launches = context.host.tree, context.trace.launches
+    calls_ns = sum_by(context.links.node + 1, launches.dur_ns, len(tree) + 1)[1:]  # the first is for -1
+    return tree.dur_ns - tree.child_sums(tree.dur_ns) - calls_ns
 
 
 def _first_use(context: Context, row: int, start: int) -> tuple[int, int, int, int] | None:
@@ -240,8 +242,7 @@ def is_loading_overhead(name: str) -> bool:
 @cached
 def operator_rows(context: Context) -> Bool:
     """Which host rows are operators: not steps, loaders, optimizers, annotations, wrappers of the whole model."""
-    names, host = context.trace.names, context.trace.host
-    wrapper = names.where(marks.is_wrapper)[host.name]
+    wrapper = context.trace.names.where(marks.is_wrapper)[context.trace.host.name]
     plain = (context.kind == NodeKind.OPERATOR) | (context.kind == NodeKind.PYTHON)
     is_operator: Bool = plain & ~wrapper
     return is_operator
@@ -260,8 +261,7 @@ def cpu_operators(context: Context) -> I64:
     nodes = nodes[context.trace.names.where(is_computing)[host.name[nodes]]]
     nodes = nodes[tree.count_in(nodes, context.links.innermost) == 0]
     ended = np.maximum.accumulate(np.append(0, tree.after[nodes]))[:-1]  # where all before each have ended
-    outermost: I64 = nodes[nodes >= ended]
-    return outermost
+    return np.extract(nodes >= ended, nodes)
 
 
 @cached

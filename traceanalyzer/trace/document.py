@@ -20,6 +20,7 @@ attributes of `TableRow`:
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import msgspec
 
@@ -148,7 +149,8 @@ class PrintedRate(msgspec.Struct, frozen=True, kw_only=True):
     """The items of lists between this heading and it, as printed: what was changed, in the words of the text."""
 
 
-class PrintedFigure(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class PrintedFigure:
     """A figure that a tool prints again and again, such as the use of a device."""
 
     form: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from enum import IntEnum
 
 import msgspec
@@ -60,7 +61,8 @@ class EventKind(IntEnum):
     DEVICE_ANNOTATION = 7
 
 
-class AveragedEvents(msgspec.Struct, frozen=True):
+@dataclass(frozen=True)
+class AveragedEvents:
     """The events in torch's order: by start, longest first."""
 
     start_ns: I64
