@@ -33,6 +33,15 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> str:
     return (folder / "out" / "index.html").read_text("utf-8")
 
 
+def test_advice_is_in_view_in_a_language_of_long_words(tmp_path: Path, looked_at: Callable[[str], Opened]) -> None:
+    write(tmp_path / "in" / "busy.json", trace(20))
+    batch(tmp_path / "in", tmp_path / "out", options=ReportOptions(formats=("json",), language="ru"))
+    shown = looked_at((tmp_path / "out" / "index.html").read_text("utf-8"))
+    assert shown.find("#runs td").last.inner_text()
+    table = "document.querySelector('#runs .scroll')"
+    assert shown.ask(f"{table}.scrollWidth - {table}.clientWidth") <= 0
+
+
 def names(shown: Opened) -> list[str]:
     return shown.find("#runs tbody tr:not([hidden]) td:first-child code").all_inner_texts()
 

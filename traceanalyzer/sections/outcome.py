@@ -15,20 +15,20 @@ _OUTCOME = Text(
     "{before:ns} \u2192 {after:ns} {per} ({times:factor}x) {fixes}",
     note="no full stop; per: per step, or: in all; fixes: with all fixes",
 )
-_FINE_OUTCOME = Text(
-    "outcome-fine",
-    "{before:exact_ns} \u2192 {after:exact_ns} {per} ({times:factor}x) {fixes}",
-    note="no full stop; per: per step, or: in all; fixes: with all fixes",
+_LITTLE = Text(
+    "outcome-little",
+    "{before:ns} {per}, {share:share} less {fixes}",
+    note="no full stop; a time and how much shorter it gets; per: per step, or: in all; fixes: with all fixes",
 )
 _AT_BEST = Text(
     "outcome-at-best",
     "{before:ns} \u2192 {after:ns} {per} at best ({times:factor}x) {fixes}",
     note="no full stop; per: per step, or: in all; fixes: with all fixes",
 )
-_FINE_AT_BEST = Text(
-    "outcome-at-best-fine",
-    "{before:exact_ns} \u2192 {after:exact_ns} {per} at best ({times:factor}x) {fixes}",
-    note="no full stop; per: per step, or: in all; fixes: with all fixes",
+_LITTLE_AT_BEST = Text(
+    "outcome-at-best-little",
+    "{before:ns} {per}, at best {share:share} less {fixes}",
+    note="no full stop; a time and how much shorter it gets; per: per step, or: in all; fixes: with all fixes",
 )
 _PER_STEP = Text("outcome-per-step", "per step", note="within a phrase: 152 \u2192 93 ms per step (1.6x)")
 _PER_TYPICAL_STEP = Text(
@@ -166,17 +166,18 @@ def _after(combined: Combined, savings: Sequence[Saving | None], times: tuple[fl
         fixes: How many they are.
     """
     before, saved = times
-    factor = before / (before - saved)
     known = [saving for saving in savings if saving is not None]
     per = _PER_TYPICAL_STEP if any(saving.steps_share is not None for saving in known) else _PER_STEP
-    is_seen = all(units.render(before, unit) != units.render(before - saved, unit) for unit in _ROUNDED)
-    likely, best = (_OUTCOME, _AT_BEST) if is_seen else (_FINE_OUTCOME, _FINE_AT_BEST)
-    said = likely if combined.point_ns_per_step else best
-    return said(
+    per = (IN_ALL if any(saving.is_of_whole_run for saving in known) else per)()
+    is_likely = bool(combined.point_ns_per_step)
+    if any(units.render(before, unit) == units.render(before - saved, unit) for unit in _ROUNDED):
+        return (_LITTLE if is_likely else _LITTLE_AT_BEST)(before=before, share=saved / before, per=per, fixes=fixes)
+    factor = before / (before - saved)
+    return (_OUTCOME if is_likely else _AT_BEST)(
         before=before,
         after=before - saved,
         times=float(f"{factor:.2g}" if factor >= _PRECISE else f"{factor:.3g}"),
-        per=(IN_ALL if any(saving.is_of_whole_run for saving in known) else per)(),
+        per=per,
         fixes=fixes,
     )
 
