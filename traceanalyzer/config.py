@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -142,7 +141,7 @@ def _formats(value: Any, origin: str) -> tuple[str, ...]:
         raise UsageError(f'{origin}format = {value!r}: a format such as "html", or a list of them, is needed')
     for entry in formats:
         if entry not in FORMATS:
-            near = difflib.get_close_matches(entry, FORMATS, 1)
+            near = _nearest(entry, FORMATS)
             hint = f"did you mean {near[0]}?" if near else f"one of {', '.join(FORMATS)} is needed"
             raise UsageError(f"{origin}format = {entry!r}: {hint}")
     return tuple(dict.fromkeys(formats))
@@ -212,9 +211,16 @@ def _header(origin: str) -> str:
     return origin.partition(": ")[2]
 
 
+def _nearest(word: str, known: Sequence[str]) -> list[str]:
+    """The one that was meant, or nothing."""
+    import difflib  # noqa: PLC0415 - only for what was mistyped
+
+    return difflib.get_close_matches(word, known, 1)
+
+
 def _require_known(names: Iterable[str], known: tuple[str, ...], origin: str) -> None:
     for key in names:
         if key not in known:
-            near = difflib.get_close_matches(key, known, 1)
+            near = _nearest(key, known)
             hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
             raise UsageError(f"{origin}{key}: no such key; {hint}")

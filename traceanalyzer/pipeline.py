@@ -23,7 +23,7 @@ from traceanalyzer.inputs import opening, saved_reports
 from traceanalyzer.inputs.opening import Content
 from traceanalyzer.knowledge import gpus
 from traceanalyzer.knowledge.gpus import Gpu
-from traceanalyzer.report import model
+from traceanalyzer.report import model, whole_trace
 from traceanalyzer.report.difference import Difference
 from traceanalyzer.report.message import Message
 from traceanalyzer.report.model import RecordingOptions, ReportDevice, ReportSource, TraceSummary
@@ -363,12 +363,13 @@ def report_of(
 
 
 def _of_whole_trace(findings: tuple[model.Finding, ...], recording: Recording | None) -> tuple[model.Finding, ...]:
-    """The findings of a trace; where it has no steps, what they save is saved in all, not per step."""
+    """The findings of a trace; where it has no steps, what they say and save is of all of it, not of a step."""
     if recording is None or recording.steps_from != WHOLE:
         return findings
+    told: tuple[model.Finding, ...] = whole_trace.everywhere(findings)
     return tuple(
         finding if finding.saving is None else replace(finding, saving=replace(finding.saving, is_of_whole_run=True))
-        for finding in findings
+        for finding in told
     )
 
 

@@ -57,6 +57,15 @@ def test_a_fix_opens_its_card(with_findings: str, opened: Callable[..., Opened])
     assert shown.ask("document.activeElement.id") == "finding-small-kernels"
 
 
+@pytest.mark.parametrize("width", [1440, 390])
+def test_what_is_clicked_is_large_enough(
+    with_findings: str, opened: Callable[..., Opened], axe: str, width: int
+) -> None:
+    shown = opened(with_findings, viewport={"width": width, "height": 900})
+    shown.unfold()
+    assert shown.violations(axe, "target-size") == []
+
+
 # Flame graph
 
 

@@ -13,6 +13,7 @@ import pytest
 from tests.builders.damage import Runs
 from tests.builders.memory_snapshot import FORWARD, MIB, MemoryRecorder, OutOfMemoryError
 from tests.cli.running import assert_one_line, call
+from tests.rules.memory.programs import Training
 
 
 def exhausted() -> MemoryRecorder:
@@ -50,6 +51,28 @@ def test_every_format_and_language(tmp_path: Path) -> None:
 def test_the_page_draws_the_curve(tmp_path: Path) -> None:
     call("report", exhausted().write(tmp_path / "snapshot.pickle"), "-o", tmp_path / "report.html")
     assert "chart-memory-gpu0" in (tmp_path / "report.html").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("lang", "card", "sentence", "together"),
+    [
+        ("en", "less at the peak", "Lowers the peak by 24-33 MiB (39-54 %).", "would leave"),
+        ("ru", "меньше на пике", "Снижает пик на 24–33 МиБ (39–54 %).", "оставили бы на пике"),
+        ("zh", "峰值减少", "峰值降低 24–33 MiB（39–54%）。", "峰值将剩"),
+    ],
+)
+def test_cards_are_worth_bytes(lang: str, card: str, sentence: str, together: str, tmp_path: Path) -> None:
+    file = Training().run().write(tmp_path / "snapshot.pickle")
+    text = " ".join(call("report", file, "--lang", lang).out.split())
+    assert sentence in text.replace("\u00a0", " ")
+    assert together in text
+    call("report", file, "--lang", lang, "-o", tmp_path / "r.html", "-o", tmp_path / "r.md")
+    page = (tmp_path / "r.html").read_text("utf-8")
+    cards = page[page.index('class="price"') : page.index('id="finding-')]
+    assert "24–33" in cards.replace("-", "–")
+    assert card in cards
+    table = next(line for line in (tmp_path / "r.md").read_text("utf-8").splitlines() if line.startswith("| 1 |"))
+    assert table.replace("-", "–").count("24–33") == 1
 
 
 @pytest.mark.parametrize(

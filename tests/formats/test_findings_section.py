@@ -18,7 +18,7 @@ from traceanalyzer.report.message import Message
 from traceanalyzer.report.model import Relief, Report
 from traceanalyzer.rules.engine.selection import builtin
 from traceanalyzer.sections import several_runs
-from traceanalyzer.sections.findings import outcome
+from traceanalyzer.sections.outcome import outcome
 
 ROW = {"Name": "aten::mm", "Self CPU": "98.000ms", "Self CUDA": "10.000ms", "# of Calls": 100}
 RULE = "gpu-underutilized"
@@ -193,6 +193,51 @@ def test_what_the_first_of_both_fixes_saves_is_said_where_it_is_nearly_all(
     assert says in said.text
 
 
+@pytest.mark.parametrize(
+    ("places", "says"),
+    [
+        ((0,), "with the first fix."),
+        ((0, 1), "with the first 2 fixes."),
+        ((0, 2), "with 2 of these fixes."),
+        ((0, 1, 2), "with all 3 fixes."),
+        ((0, 1, 2, 3), "with all 4 fixes."),
+        ((0, 3), "with 2 fixes."),
+    ],
+)
+def test_fixes_are_counted_as_cards_are(places: tuple[int, ...], says: str) -> None:
+    """Beside three cards, of which some add nothing to the others, or only ask for another recording."""
+    found = counted(0)
+    (headline,) = found.headlines
+    assert headline.combined is not None
+    fixes = tuple(Relief("x", place, (0, 30e6)) for place in places)
+    combined = replace(headline.combined, fixes=fixes, next_bottleneck="loader", point_ns_per_step=120e6)
+    findings = tuple(replace(finding, saving=saving(1e6, 40e6)) for finding in found.findings)
+    said = outcome(replace(headline, combined=combined), findings)
+    assert said is not None
+    assert said.text.endswith(says)
+
+
+def test_another_recording_before_all_fixes_is_no_fix() -> None:
+    found = counted(0)
+    (headline,) = found.headlines
+    assert headline.combined is not None
+    findings = (replace(found.findings[0], saving=None), *found.findings[1:3])
+    combined = replace(headline.combined, fixes=headline.combined.fixes[1:3], next_bottleneck="loader")
+    said = outcome(replace(headline, combined=combined), findings)
+    assert said is not None
+    assert "with both fixes" in said.text
+
+
+def test_two_times_that_round_to_one_have_more_digits() -> None:
+    found = counted(0)
+    (headline,) = found.headlines
+    assert headline.combined is not None
+    combined = replace(headline.combined, fixes=headline.combined.fixes[:1], step_ns=1003e6, point_ns_per_step=48e6)
+    said = outcome(replace(headline, combined=combined), found.findings)
+    assert said is not None
+    assert said.text.startswith("1.003 s \u2192 955.0 ms per step (1.05x)")
+
+
 def bounded(now: str, after: str) -> Report:
     report = advised(report_of(TRAINING))
     (headline,) = report.headlines
@@ -208,7 +253,7 @@ def bounded(now: str, after: str) -> Report:
 def test_the_same_bottleneck_is_not_the_next(now: str, after: str) -> None:
     report = bounded(now, after)
     screen = " ".join(render(report, "terminal").split())
-    assert " with the fix." in screen
+    assert " with the first fix." in screen
     assert " is the limit." not in screen
     assert "What limits the step after that" not in render(report, "html")
 

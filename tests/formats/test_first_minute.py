@@ -28,7 +28,7 @@ from traceanalyzer.formats.html.figures import rounded
 from traceanalyzer.formats.html.summary import step_ns
 from traceanalyzer.report import units
 from traceanalyzer.rules.engine.headlines.step_bound import MOST_WORDS
-from traceanalyzer.sections.findings import first, outcome
+from traceanalyzer.sections.outcome import first, outcome
 
 CORPUS = os.environ.get("TRACEANALYZER_CORPUS")
 FIXTURES = Path(__file__).parents[2] / "fixtures"
@@ -218,6 +218,17 @@ def test_the_outcome_tells_fixes_that_may_save_nothing() -> None:
     said = outcome(replace(headline, combined=both), (finding, sure))
     assert said is not None
     assert said.text.endswith(" with both fixes, of which 1 may save nothing.")
+
+
+def test_both_times_of_an_outcome_look_different() -> None:
+    """A saving of 1.2 % of 17 ms is told with more digits."""
+    found = judged(preprocessing.fires_on_a_cpu())
+    headline = found.headlines[0]
+    assert headline.combined is not None
+    combined = replace(headline.combined, step_ns=17_300_000.0, wall_ns_per_step=(200_000.0, 500_000.0))
+    said = outcome(replace(headline, combined=combined), found.findings)
+    assert said is not None
+    assert said.text == "17.30 \u2192 16.80 ms per step at best (1.03x) with the fix."
 
 
 def test_shares_of_a_whole_add_up() -> None:

@@ -8,15 +8,18 @@ import pytest
 from msgspec.structs import replace
 
 import traceanalyzer as ta
+from tests.builders import TraceBuilder
 from tests.formats import readback
 from tests.formats.samples import EVERY, FIXTURES, TRAINING, in_turn, report_of, spoken
+from tests.reading import read_built
 from traceanalyzer.analyzers.steps import Lane, Slice, Timeline
 from traceanalyzer.formats import code_comments, difference, language, markdown, render
 from traceanalyzer.formats.markdown import comment
 from traceanalyzer.formats.markdown.page import DocumentPicture
 from traceanalyzer.knowledge import marks
+from traceanalyzer.pipeline import analyze
 from traceanalyzer.rules.engine.rule import page
-from traceanalyzer.sections.findings import FIRST
+from traceanalyzer.sections.outcome import FIRST
 
 LANGUAGES = ("en", "ru", "zh")
 MOST = 25
@@ -119,6 +122,18 @@ def test_each_block_shows_what_takes_most_of_it() -> None:
     assert gpu == "GPU " + 20 * "\u00b7" + 4 * "\u2592" + 36 * "\u2588"
     assert legend == "\u2591 waits for the DataLoader  \u2592 copies  \u2588 works  \u00b7 idle"
     assert said == "Step 7, 60 us; a block is 1.0 us."
+
+
+def test_a_cpu_that_waits_for_the_gpu_is_idle_in_blocks() -> None:
+    trace = TraceBuilder()
+    for number in range(3):
+        start = 6000 * number
+        trace.step(number, start, 6000)
+        trace.op("aten::mm", start, 5990)
+        trace.launch_kernel("gemm", start + 100, 5000, at=start + 50)
+        trace.launch("cudaDeviceSynchronize", start + 2000, 3100)
+    (cpu,) = (line for line in markdown.render(analyze(read_built(trace))).split("\n") if line.startswith("CPU "))
+    assert cpu == "CPU " + 20 * "\u2588" + 31 * "\u00b7" + 9 * "\u2588"
 
 
 def test_comments_of_code_are_translated_and_the_code_is_not() -> None:

@@ -46,6 +46,22 @@ def test_code_in_no_operator_has_its_name_and_the_figure_stays() -> None:
     assert average.other_ns == pytest.approx(9_000_000, rel=0.01)
 
 
+def test_a_collective_of_the_programs_own_is_communication() -> None:
+    """As headline, resources and strip say; the breakdown counts it as a kernel."""
+    trace = TraceBuilder()
+    for number in range(4):
+        at = 10_000 * number
+        trace.step(number, at, 10_000)
+        trace.op("aten::mm", at, 9_900)
+        trace.launch_kernel("gemm", at + 100, 3_900, at=at + 10)
+        trace.launch_kernel(
+            "void sglang::cross_device_reduce_1stage<half, 8>(RankData*)", at + 4_000, 6_000, at=at + 20
+        )
+    found = parts(report(trace))
+    assert found["Communication"] == ("communication", pytest.approx(0.6, abs=0.01))
+    assert found["Kernels"] == ("kernel", pytest.approx(0.39, abs=0.01))
+
+
 @pytest.mark.parametrize("form", ["terminal", "markdown", "html"])
 def test_every_format_has_the_name_in_bars_tables_and_charts(form: str) -> None:
     text = render(between_operators(), form, 20)

@@ -22,7 +22,7 @@ from traceanalyzer.formats.terminal.elements import LEVELS, LINES, attempts, cut
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report
 from traceanalyzer.report.section import Fact, Section, SectionColumn, SectionTable
-from traceanalyzer.sections.findings import first
+from traceanalyzer.sections.outcome import first
 
 EN = language.of("en")
 

@@ -27,12 +27,15 @@ def test_a_step_that_is_left_out_is_no_work_outside_of_the_steps() -> None:
     assert "outside of the steps" not in text
 
 
-def outside(*, call: str | None = None, mark: str | None = None, kernel: int = 0, pause: int = 900) -> TraceBuilder:
+def outside(
+    *, call: str | None = None, mark: str | None = None, kernel: int = 0, pause: int = 900, operators: bool = True
+) -> TraceBuilder:
     """Three steps of 1 ms, and after a pause a last mark; in between, something else."""
     trace = TraceBuilder()
     for number in range(3):
         trace.step(number, 1000 * number, 1000)
-        trace.op("aten::mm", 1000 * number + 1, 20)
+        if operators:
+            trace.op("aten::mm", 1000 * number + 1, 20)
         trace.launch_kernel("ampere_sgemm_128x64_nn", 1000 * number + 30, 960, at=1000 * number + 10, call_dur=5)
     if call:
         trace.launch(call, 3000, pause - 200)
@@ -65,6 +68,15 @@ def test_what_is_most_of_a_recording_comes_first_where_its_reason_is_known() -> 
     )
     assert said(outside(call="cudaFree", pause=2900)).startswith("Limited by GPU compute: ")
     assert said(outside(mark="masks", pause=3100)).startswith("Limited by GPU compute: ")
+
+
+def test_that_only_the_gpu_was_recorded_follows_the_first_sentence_whatever_that_is() -> None:
+    """Also where most of the trace is outside of the typical steps."""
+    (found,) = report(outside(call="cudaFree", pause=3100, operators=False)).headlines
+    assert found.message.text.startswith("Most of the trace, 3.1 of the 6.1 ms, is outside typical steps")
+    assert found.qualifier is not None
+    assert found.qualifier.text.startswith("Only the GPU was recorded")
+    assert found.details[0].text.startswith("A typical step: Limited by GPU compute")
 
 
 def test_times_outside_of_the_steps_in_which_the_host_does_the_same_are_added_up() -> None:

@@ -8,12 +8,19 @@ import pytest
 
 from tests import corpus_files
 from tests.reading import read_built
-from tests.rules.judging import report
+from tests.rules.idle.test_gpu_underutilized import working
+from tests.rules.judging import facts_of, report
 from tests.rules.loader.test_dataloader_bound import fires, fires_in_a_table, training
 from traceanalyzer.config import Config
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.pipeline import analyze
-from traceanalyzer.rules.engine.selection import builtin
+from traceanalyzer.report.message import Text
+from traceanalyzer.report.model import Evidence
+from traceanalyzer.rules.engine import runner
+from traceanalyzer.rules.engine.change import DeviceWork
+from traceanalyzer.rules.engine.rule import Draft, Rule
+from traceanalyzer.rules.engine.selection import Chosen, builtin
+from traceanalyzer.structure.events import EventSet
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted(path for path in (ROOT / "fixtures").rglob("*") if path.is_file())
@@ -53,6 +60,28 @@ def test_every_rule_finds_passes_or_says_why_it_cannot_judge() -> None:
         skipped = [entry for entry in report(situation).skipped if entry.id in {rule.id for rule in builtin()}]
         assert all(entry.reason.text for entry in skipped)
         assert len({entry.id for entry in skipped}) == len(skipped)
+
+
+TEXT = Text("judge-test", "text")
+
+
+def _halving(ceiling: str, confidence: str) -> str:
+    """The severity of what saves 5 to 95 % of a step in which a GPU computes, by a rule with a ceiling."""
+    (facts,) = facts_of(working(400, 20))
+    claims = {EventSet.kernel("ampere_sgemm_128x64_nn"): 0.95 * facts.step_ns}
+    change = DeviceWork((0.05 * facts.step_ns, 0.95 * facts.step_ns), TEXT(), claims=claims)
+    evidence = Evidence(TEXT(), 1.0, 0.5, "share", ())
+    draft = Draft((evidence,), change, ceiling=ceiling, confidence=confidence)
+    rule = Rule("halving", TEXT, TEXT, TEXT, TEXT, "low", "A", (), "0.2", trace=lambda *_: [draft])
+    (finding,) = runner.judge([facts], [Chosen(rule, {})]).findings
+    return finding.severity
+
+
+@pytest.mark.parametrize(
+    ("ceiling", "confidence", "severity"), [("medium", "A", "high"), ("medium", "C", "medium"), ("info", "A", "info")]
+)
+def test_what_most_likely_halves_a_step_is_severe(ceiling: str, confidence: str, severity: str) -> None:
+    assert _halving(ceiling, confidence) == severity
 
 
 def failed(path: Path) -> list[str]:

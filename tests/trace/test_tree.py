@@ -183,6 +183,18 @@ def test_nearest_is_the_first_marked_one_on_the_way_up(given_slices: list[Slice]
     assert tree.nearest(marked).tolist() == expected
 
 
+@given(slices, st.lists(st.booleans(), min_size=30, max_size=30))
+def test_marked_slices_around_each_are_those_on_the_way_up(given_slices: list[Slice], marks: list[bool]) -> None:
+    tree, _ = build(given_slices)
+    nodes, _ = naive_tree(given_slices)
+    marked = np.array(marks[: len(tree)], np.bool_)
+    expected = [
+        sum(has_ancestor(nodes, position, above) for above in np.flatnonzero(marked).tolist())
+        for position in range(len(nodes))
+    ]
+    assert tree.around(marked).tolist() == expected
+
+
 def first_marked(tree: Tree, position: int, marked: set[int]) -> int:
     while position != NO_PARENT and position not in marked:
         position = int(tree.parent[position])

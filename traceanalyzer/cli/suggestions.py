@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import shlex
 import sys
@@ -41,6 +40,8 @@ def instead_of(name: str, arguments: Sequence[str]) -> str:
         name: The word.
         arguments: What follows it.
     """
+    import difflib  # noqa: PLC0415 - only for what was mistyped
+
     near = difflib.get_close_matches(name.lower(), COMMANDS, 1)
     if near and not os.path.exists(name):  # noqa: PTH110 - any text, even one that no path can be
         return f"{name}: no such command. Did you mean {typed(near[0], *arguments)}?"

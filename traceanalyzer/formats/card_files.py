@@ -272,6 +272,7 @@ def _whole_sentences(text: str, size: float, most: int) -> str:
 
 
 def _of_report(report: Report, language: Language) -> Drawing:
+    language = language.of_report(report)
     name = shorten(_stem(report.source.name), 2 * _NAME)
     built = {section.id: section for section in sections.build(report, 1)}
     said = [story.plain(headline.message) for headline in several_runs.headlines(report)[-1:]]
@@ -309,7 +310,7 @@ def _draw_findings(drawing: Drawing, report: Report, y: float, language: Languag
     important = [finding for finding in several_runs.findings(report).findings if finding.severity != "info"]
     for finding in important[:_FINDINGS]:
         card = cards.card(finding, language)
-        saving = card.time or ""
+        saving = card.time or card.peak or ""
         room = _ROOM - (_measure(saving) * 25 * _BOLD + 40 if saving else 0)
         drawing.lines.append(Label(_LEFT, y, _cut(card.action, 25, room), "ink", size=25))
         if saving:

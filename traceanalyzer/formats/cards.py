@@ -10,7 +10,7 @@ import msgspec
 from traceanalyzer.formats import code_comments, prices
 from traceanalyzer.formats.language import Language, scale
 from traceanalyzer.knowledge.python_frames import parse
-from traceanalyzer.report import names
+from traceanalyzer.report import names, whole_trace
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Arithmetic, CodePlace, Evidence, Finding, Resources
 from traceanalyzer.report.names import named_code
@@ -128,6 +128,8 @@ FINDING = Text("card-finding", "Finding")
 SEVERITY = Text("card-severity", "Severity")
 SAVING = Text("card-saving", "Saves per step")
 SHARE = Text("card-share", "Share of the step")
+LOWERS = Text("card-peak", "Lowers the peak by")
+PEAK_SHARE = Text("card-peak-share", "Share of the peak")
 
 
 class Spot(msgspec.Struct, frozen=True):
@@ -191,6 +193,9 @@ class Card(msgspec.Struct, frozen=True):
     """Why it saves little or nothing yet, and what it saves after other fixes; None if it is not latent."""
     saves: str | None
     """One sentence about the saving, or why there is none yet; None if unknown."""
+    peak: str | None
+    """Bytes by which it lowers the peak of a device's memory; None if that is unknown or not what it is for."""
+    peak_share: str | None
     question: str | None
     """The same sentence where it is no price, but says what would decide the saving; else None."""
     summary: str
@@ -210,7 +215,7 @@ class Card(msgspec.Struct, frozen=True):
 
 def card(finding: Finding, language: Language) -> Card:
     """Create the texts of a finding in the reader's language."""
-    price = prices.price(finding, language)
+    price, peak = prices.price(finding, language), prices.lowered(finding, language)
     saving = finding.saving
     code = code_comments.translated(finding.code, language) if finding.code else finding.code
     advice = language.say(finding.advice)
@@ -229,7 +234,9 @@ def card(finding: Finding, language: Language) -> Card:
         own=price.own,
         resource=resource_name(saving.resource, language) if saving else None,
         latent=price.latent,
-        saves=price.question or price.saves or price.latent or prices.once(finding, language),
+        saves=price.question or price.saves or price.latent or prices.once(finding, language) or peak.said,
+        peak=peak.size,
+        peak_share=peak.share,
         question=price.question,
         summary=language.say(finding.summary),
         reason=_reason(finding, language),
@@ -247,7 +254,8 @@ def card(finding: Finding, language: Language) -> Card:
 
 def _reason(finding: Finding, language: Language) -> str | None:
     """Why more is saved than the time of what was found."""
-    said = finding.summary.params.get("reason") if finding.summary.id == SUMMARY_AND_REASON else None
+    has_reason = whole_trace.known(finding.summary.id) == SUMMARY_AND_REASON
+    said = finding.summary.params.get("reason") if has_reason else None
     return language.quantity(said, "") if said is not None else None
 
 

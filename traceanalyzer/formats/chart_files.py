@@ -109,6 +109,7 @@ def draw_all(report: Report, language: Language, form: str, stem: str) -> Iterat
         form: `svg` or `png`; SVG is drawn instead of a PNG without all glyphs.
         stem: Common prefix of the file names.
     """
+    language = language.of_report(report)
     taken: set[str] = set()
     for section, chart in _charts(report, language):
         suffix, data = draw(chart, language, form)

@@ -13,6 +13,7 @@ time. Rules of third parties have no catalog: their English text is shown.
 
 from __future__ import annotations
 
+import copy
 import gettext
 import os
 import re
@@ -24,8 +25,9 @@ from typing import Any, Self
 import msgspec
 
 from traceanalyzer.errors import TraceAnalyzerError, UsageError
-from traceanalyzer.report import units
+from traceanalyzer.report import units, whole_trace
 from traceanalyzer.report.message import Message, Text, deciding_field, fill
+from traceanalyzer.report.model import Report
 from traceanalyzer.report.names import UNKNOWN, clean
 
 CODES = ("en", "ru", "zh")
@@ -70,10 +72,23 @@ class Language:
 
     code = "en"
     html_lang = "en"
+    _has_steps = True
 
     def say(self, message: Message) -> str:
         """The text of a message in this language, or in English if no catalog contains it."""
-        return message.text
+        return self._worded(message).text
+
+    def of_report(self, report: Report) -> Self:
+        """The language of a report: of a trace without steps, what it says of a step is said of the trace."""
+        if not whole_trace.is_of(report):
+            return self
+        own = copy.copy(self)
+        own._has_steps = False
+        return own
+
+    def _worded(self, message: Message) -> Message:
+        """The message with the words of the report."""
+        return message if self._has_steps else whole_trace.message(message)
 
     def text(self, text: Text | Message, **params: Any) -> str:
         """Format a text with quantities; a message, such as a title with a name, already contains them."""
@@ -175,17 +190,23 @@ class Translated(Language):
 
     def say(self, message: Message) -> str:
         """The translated message; its English text if the catalog lacks it or the quantities do not fit."""
-        entry = self._entries.get(message.id)
+        message = self._worded(message)
+        entry = self._entries.get(whole_trace.known(message.id))
         if entry is None:
             return message.text
         try:
-            return fill(self._form(entry, message.params), message.params, self.quantity)
+            return fill(self._template(entry, message), message.params, self.quantity)
         except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError):
             return message.text  # a saved report may have another version, or be edited
 
     def list(self, items: Iterable[str]) -> str:
         """Join items with the comma of the language."""
         return self._symbols.separator.join(items)
+
+    def _template(self, entry: CatalogEntry, message: Message) -> str:
+        """The text of a message before its quantities are filled in."""
+        words = self._entries.get(whole_trace.WORDS.id)
+        return whole_trace.template(self._form(entry, message.params), message, words.forms[0] if words else "")
 
     def _form(self, entry: CatalogEntry, params: Mapping[str, Any]) -> str:
         """The plural form for the deciding number; the last, most general one for numbers that are not integers."""
@@ -202,8 +223,10 @@ class Translated(Language):
             return units.render(value, unit).translate(self._digits) if unit else str(value)
         if unit == "bool":
             return self.text(_YES if value else _NO)
-        if unit in ("part", "estimate", "estimated_share", "whole_estimate"):
-            return self._part(value) if unit == "part" else self._estimate(*units.estimate_numbers(value, unit))
+        if unit == "part":
+            return self._part(value)
+        if unit in units.ESTIMATES:
+            return self._estimate(*units.estimate_numbers(value, unit))
         return self._in_unit(*units.amount(value, unit))
 
     def _in_unit(self, number: str, symbol: str) -> str:

@@ -54,6 +54,7 @@ def answer(report: Report, asked: str, language: Language = ENGLISH) -> Answer:
     Raises:
         UsageError: The report has no such finding.
     """
+    language = language.of_report(report)
     finding = report.findings[position(report, asked, clipped(report.source.name, 200))]
     whole = WholeFinding(
         schema_version=SCHEMA_VERSION,

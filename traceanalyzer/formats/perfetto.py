@@ -63,6 +63,7 @@ def events(report: Report, origin_ns: int, language: Language) -> Iterator[dict[
     bounds = range_of(report)
     if bounds is None:
         return
+    language = language.of_report(report)
     about = {"pid": PROCESS, "tid": 0, "ts": 0, "ph": "M"}
     yield {**about, "name": "process_name", "args": {"name": "traceanalyzer"}}
     yield {**about, "name": "process_sort_index", "args": {"sort_index": _FIRST}}

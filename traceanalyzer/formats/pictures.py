@@ -244,7 +244,8 @@ class _Axes:
 
     def below(self, x: float, text: str) -> Label:
         """A label below the area."""
-        return Label(x, self.height - _BOTTOM + 13, text, "muted", "middle")
+        anchor = "start" if x <= _LEFT else "middle"  # beside the label of the level 0, not below it
+        return Label(x, self.height - _BOTTOM + 13, text, "muted", anchor)
 
 
 def _ticks(language: Language, low: float, top: float, largest: float, unit: str) -> Iterator[tuple[float, str]]:

@@ -35,6 +35,11 @@ _AFTER_FIXES = Text(
     note="latent is such as: No gain yet: the CPU is the limit; time is what is then saved, such as 28 ms (25-31)",
 )
 _SAVES = Text("card-saves", "Saves {time} per step ({share}).", note="time and share are intervals, such as up to 3 ms")
+_SAVES_OF_STEPS = Text(
+    "card-saves-of-steps",
+    "Saves {time} per step ({share}); the typical steps are {steps:share} of the trace.",
+    note="time and share are intervals, such as up to 3 ms",
+)
 _SAVES_IN_ALL = Text(
     "card-saves-in-all", "Saves {time} in all ({share}).", note="time and share are intervals, such as up to 3 ms"
 )
@@ -62,6 +67,9 @@ _SAVES_OUTSIDE = Text(
     "card-saves-outside",
     "Saves {time} of the trace ({share:share}), outside of the typical steps.",
     note="time is an interval, such as up to 3 ms",
+)
+_LOWERS = Text(
+    "card-lowers-peak", "Lowers the peak by {saved} ({share}).", note="saved and share are intervals: 6.3-6.5 GiB"
 )
 
 
@@ -96,8 +104,7 @@ def price(finding: Finding, language: Language) -> Price:
     saves = question = None
     if time and share:
         if decided is None:
-            text = _SAVES_IN_ALL if saving.is_of_whole_run else _SAVES
-            saves = _saves(language.text(text, time=time, share=share), why_latent, language)
+            saves = _saves(_priced(saving, time, share, language), why_latent, language)
         else:
             text = _MAY_SAVE_IN_ALL if saving.is_of_whole_run else _MAY_SAVE
             question = language.text(text, time=time, share=share, decided=language.say(decided))
@@ -105,6 +112,13 @@ def price(finding: Finding, language: Language) -> Price:
     if time and own_time(saving, language.unmarked) == saved_time(saving, language.unmarked):
         own = None
     return Price(time, share, why_latent, saves, question, own)
+
+
+def _priced(saving: Saving, time: str, share: str, language: Language) -> str:
+    """The sentence with a price, and of what it is one."""
+    if saving.steps_share is not None:
+        return language.text(_SAVES_OF_STEPS, time=time, share=share, steps=saving.steps_share)
+    return language.text(_SAVES_IN_ALL if saving.is_of_whole_run else _SAVES, time=time, share=share)
 
 
 def _saves(saves: str, why_latent: str | None, language: Language) -> str:
@@ -182,3 +196,25 @@ def once(finding: Finding, language: Language) -> str | None:
     time = _estimate(saved.wall_ns, saved.point_ns, language)
     text = _SAVES_OUTSIDE if saved.comes_back else _SAVES_ONCE
     return language.text(text, time=time, share=saved.share_of_recording) if time else None
+
+
+class Lowered(NamedTuple):
+    """What the peak of a device's memory loses; None each where nothing is known of it."""
+
+    size: str | None = None
+    """Such as `6.3-6.5 GiB`."""
+    share: str | None = None
+    """The same as a share of the peak."""
+    said: str | None = None
+    """Both in a sentence."""
+
+
+def lowered(finding: Finding, language: Language) -> Lowered:
+    """Say what the fix saves of the peak of a device's memory."""
+    if finding.peak is None:
+        return Lowered()
+    least, most = finding.peak.requested_bytes
+    low, high = finding.peak.requested_share
+    size = language.quantity((least, None, most), "estimated_bytes", "saving-peak")
+    share = language.quantity((low, None, high), "estimated_share", "saving-peak-share")
+    return Lowered(size, share, language.text(_LOWERS, saved=size, share=share))

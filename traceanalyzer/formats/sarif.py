@@ -31,6 +31,7 @@ _OUTSIDE = re.compile(r"^(/|[A-Za-z]:)|(^|/)(site-packages|dist-packages|lib/pyt
 def render(report: Report, top: int | None = None, *, language: Language = ENGLISH) -> str:
     """Render one run with all findings; equal reports give equal bytes."""
     del top
+    language = language.of_report(report)
     shown = rounded(language, step_ns(report))
     document = {
         "$schema": _SCHEMA,

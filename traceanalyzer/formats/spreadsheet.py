@@ -68,6 +68,7 @@ class Sheet:
 
 def sheets(report: Report, language: Language = ENGLISH) -> Iterator[Sheet]:
     """The findings, then every table of every section."""
+    language = language.of_report(report)
     if report.findings:
         yield _findings(report, language)
     taken: dict[str, int] = {}

@@ -68,6 +68,7 @@ def workbook(report: Report, language: Language = ENGLISH) -> bytes:
     """An Excel workbook of at most eight sheets; equal reports give equal bytes."""
     import xlsxwriter  # noqa: PLC0415 - slow to import, and only workbooks need it
 
+    language = language.of_report(report)
     file = io.BytesIO()
     book = xlsxwriter.Workbook(file, {"in_memory": True, "strings_to_formulas": False, "strings_to_urls": False})
     book.set_properties({"created": _CREATED, "comments": f"traceanalyzer {report.generator.version}"})

@@ -55,6 +55,8 @@ WRITING = "writing"
 """Role of work that stores results: pictures, tables, figures."""
 PREPARATION = "preparation"
 """Role of work that makes a model ready to run: loading, converting, quantizing it."""
+ENVIRONMENT = "environment"
+"""Role of work that simulates what a model acts in."""
 REQUESTS = "requests"
 """Role of waits for work from outside: for a queue, a connection, or an event loop that has nothing to run."""
 
@@ -85,6 +87,17 @@ ROLES: tuple[HostRole, ...] = (
         builtins=AnyOf(
             r"^<built-in method (?:get of _queue\.SimpleQueue|_?accept of _?socket\.)",
             r"^<method '(?:get' of '_queue\.SimpleQueue|_?accept' of '_socket\.socket)' objects>",
+        ),
+    ),
+    HostRole(
+        ENVIRONMENT,
+        files=AnyOf(
+            r"(?:^|/)(?:gym|gymnasium|gym3|pettingzoo|dm_env|dm_control|ale_py|procgen|minigrid|supersuit|mujoco_py)/",
+            r"(?:^|/)\w*(?:vec|vector)_envs?/[^/:]*+: (?:step|reset)\w*$",
+            r"(?:^|/)(?:\w*_)?(?:env|environment)s?\.py: (?:step|reset)(?:_(?:async|wait|all))?$",
+        ),
+        marks=AnyOf(
+            "(?i)" + _WORD + r"(?:env(?:ironment)?s?[ ._]step(?:s|ping)?|step[ _]env(?:ironment)?s?)(?![A-Za-z0-9_])"
         ),
     ),
     HostRole(

@@ -300,6 +300,11 @@ def reads_a_matrix_once(name: str) -> bool:
     return _OF_VECTORS.search(name) is not None
 
 
+def has_narrow_weights(name: str) -> bool:
+    """Whether the name of such a kernel shows weights of 8 bits or fewer."""
+    return _NARROW.search(name) is not None
+
+
 def _class_of_template(operators: tuple[str, ...]) -> KernelClass:
     text = " ".join(operators)
     if "attention" in text:
@@ -315,6 +320,7 @@ def _normalizes(operators: tuple[str, ...]) -> bool:
     return named or {"mean", "rsqrt"}.issubset(operators)
 
 
+_NARROW = re.compile(r"int[48]|tinygemm_|4bit|fp8|e4m3|e5m2|awq|gptq|nf4|mul_mat_vec_q|_q[2-8]_")
 _OF_VECTORS = re.compile(r"gemv|tinygemm_|mul_mat_vec|gemm_4bit_inference")
 """Of BLAS libraries, PyTorch (weights of 4 or 8 bits), llama.cpp and bitsandbytes."""
 _TABLE = FirstMatch(PATTERNS)

@@ -6,7 +6,6 @@ Each is what the analyses of a report ask, row by row instead of summed.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,6 @@ from traceanalyzer.trace.table import F64, I32, I64, U8, Array, Bool, Table, col
 from traceanalyzer.trace.tree import NO_PARENT
 
 
-@dataclass(frozen=True, eq=False)
 class LinkRows(Table):
     """What each event of a device belongs to: its launch, the operator, the module and the step."""
 
@@ -43,26 +41,24 @@ class LinkRows(Table):
     step: I64 = column("i8", "", "row in `steps` of the step in which it starts; -1 where absent")
 
 
-@dataclass(frozen=True, eq=False)
 class CallRows(Table):
     """Operators, steps, loaders and modules on host threads as trees: what lies within a call follows it."""
 
-    node: I64 = column("i8", "", "position in the order of the trees; what lies within it has nodes below `after`")
-    after: I64 = column("i8", "", "first node that does not lie within it")
-    parent: I64 = column("i8", "", "node around it; -1 where absent")
-    depth: I64 = column("i8", "", "number of nodes around it")
+    node: I32 = column("i4", "", "position in the order of the trees; what lies within it has nodes below `after`")
+    after: I32 = column("i4", "", "first node that does not lie within it")
+    parent: I32 = column("i4", "", "node around it; -1 where absent")
+    depth: I32 = column("i4", "", "number of nodes around it")
     start_ns: I64 = column("i8", "ns", "start")
     dur_ns: I64 = column("i8", "ns", "duration, at most until the end of its parent")
     self_ns: I64 = column("i8", "ns", "duration without that of the nodes directly within it")
     name: I32 = column("i4", "", "name", pool="names")
     kind: U8 = column("u1", "", "operator, step, module, dataloader, optimizer, collective or python", pool="kinds")
     thread: I32 = column("i4", "", "row of the thread", pool="threads")
-    host_row: I64 = column("i8", "", "its row in `host`; -1 else: modules are rows of `frames`")
+    host_row: I32 = column("i4", "", "its row in `host`; -1 else: modules are rows of `frames`")
     module: I32 = column("i4", "", "path of the innermost module call around it, as in `modules`", pool="paths")
     step: I64 = column("i8", "", "row in `steps` of the step in which it starts; -1 where absent")
 
 
-@dataclass(frozen=True, eq=False)
 class ModuleRows(Table):
     """Calls of modules (`with_stack=True` and `with_modules=True` record them)."""
 
@@ -77,7 +73,6 @@ class ModuleRows(Table):
     step: I64 = column("i8", "", "row in `steps` of the step in which it starts; -1 where absent")
 
 
-@dataclass(frozen=True, eq=False)
 class MarkRows(Table):
     """Marks of the program (`record_function`), nested; those on threads of autograd within the mark that waits."""
 
@@ -92,7 +87,6 @@ class MarkRows(Table):
     step: I64 = column("i8", "", "row in `steps` of the step in which it starts; -1 where absent")
 
 
-@dataclass(frozen=True, eq=False)
 class StepRows(Table):
     """Steps of the program, as the report has them."""
 
@@ -104,7 +98,6 @@ class StepRows(Table):
     found_by: Array = column("O", "", "what marks the steps, such as ProfilerStep")
 
 
-@dataclass(frozen=True, eq=False)
 class GapRows(Table):
     """Idle time of devices: one row for each cause of each gap, cut where steps begin and end."""
 
@@ -118,7 +111,6 @@ class GapRows(Table):
     launch_row: I64 = column("i8", "", "row in `launches` of what launched that event; -1 where absent")
 
 
-@dataclass(frozen=True, eq=False)
 class FindingRows(Table):
     """What the report finds, in its order. Naming this table or `spans` computes the whole report."""
 
@@ -135,7 +127,6 @@ class FindingRows(Table):
     saves_most_ns: F64 = column("f8", "ns", "how much shorter a step gets at most; NaN where absent")
 
 
-@dataclass(frozen=True, eq=False)
 class SpanRows(Table):
     """Where the findings are: the longest times of the events that each is about."""
 
@@ -149,7 +140,6 @@ class SpanRows(Table):
     is_outside_steps: Bool = column("?", "", "whether it lies outside of the typical steps")
 
 
-@dataclass(frozen=True, eq=False)
 class RankRows(Table):
     """The traces that were read, one for each rank."""
 
@@ -171,7 +161,7 @@ def links(recording: QueriedTrace) -> LinkRows:
     node = context.links.device_node()
     owners = context.cached(module_calls.owners)
     inner = take_or(owners.launch_node, launch, NO_PARENT)
-    module = take_or(recording.module_node, inner, NO_PARENT)
+    module = recording.module_of(inner)
     begun = take_or(trace.launches.start_ns, launch, 0)
     return LinkRows(
         device_row=np.arange(len(trace.device)),
@@ -193,18 +183,18 @@ def calls(recording: QueriedTrace) -> CallRows:
     tree = host.tree
     duration = tree.end_ns - tree.start_ns
     return CallRows(
-        node=np.arange(len(tree)),
-        after=tree.after.astype(np.int64),
-        parent=tree.parent.astype(np.int64),
-        depth=tree.depth.astype(np.int64),
+        node=np.arange(len(tree), dtype=np.int32),
+        after=tree.after,
+        parent=tree.parent,
+        depth=tree.depth,
         start_ns=tree.start_ns,
         dur_ns=duration,
         self_ns=duration - tree.child_sums(duration),
         name=host.name,
         kind=host.kind,
         thread=tree.thread,
-        host_row=np.where(host.kind == NodeKind.MODULE, NO_PARENT, host.row).astype(np.int64),
-        module=take_or(recording.path_of_node, recording.module_around, 0).astype(np.int32),
+        host_row=np.where(host.kind == NodeKind.MODULE, np.int32(NO_PARENT), host.row),
+        module=take_or(recording.path_of_node, host.module, np.int32(0)),
         step=recording.program.at(tree.start_ns),
     )
 

@@ -70,17 +70,11 @@ class QueriedTrace:
         return self._paths[1]
 
     @cached_property
-    def module_around(self) -> I32:
-        """For each node of the host tree the innermost module call around it, itself included, or -1."""
-        host = self.context.host
-        return host.tree.nearest(host.kind == NodeKind.MODULE)
-
-    @cached_property
     def calls_of_modules(self) -> ModuleCalls:
         """The calls of modules, in the order of the host tree."""
-        tree = self.context.host.tree
-        nodes = np.flatnonzero(self.context.host.kind == NodeKind.MODULE)
-        around = take_or(self.module_around, tree.parent[nodes], NO_PARENT)
+        host, tree = self.context.host, self.context.host.tree
+        nodes = np.flatnonzero(host.kind == NodeKind.MODULE)
+        around = take_or(host.module, tree.parent[nodes], NO_PARENT)
         ended = np.searchsorted(ascending(tree.after[nodes]), nodes, side="right")
         return ModuleCalls(nodes, around.astype(np.int64), np.arange(len(nodes)) - ended)
 
@@ -99,13 +93,15 @@ class QueriedTrace:
                 texts.append(f"{texts[before]}/{text}" if before else text)
         return codes.astype(np.int32), texts
 
-    @cached_property
-    def module_node(self) -> I64:
-        """For each node of the host tree the innermost module call that it belongs to, or -1."""
-        context = self.context
-        found = context.cached(module_calls.owners)
-        module = found.module.astype(np.int64)
-        evaluations, forward = module_calls.forward_nodes(context)
-        of_evaluation = np.full(len(module), NO_PARENT, np.int64)
-        of_evaluation[evaluations] = take_or(module, forward, NO_PARENT)
-        return np.where(module == NO_PARENT, take_or(of_evaluation, found.evaluation, NO_PARENT), module)
+    def module_of(self, nodes: I64) -> I64:
+        """For each of some nodes of the host tree, the innermost module call that it belongs to; -1 for none.
+
+        Args:
+            nodes: Their positions; -1 belongs to none.
+        """
+        found = self.context.cached(module_calls.owners)
+        evaluations, forward = module_calls.forward_nodes(self.context)
+        own, evaluation = (take_or(each, nodes, NO_PARENT) for each in (found.module, found.evaluation))
+        place = np.where(evaluation == NO_PARENT, NO_PARENT, np.searchsorted(evaluations, evaluation))
+        of_forward = take_or(take_or(found.module, forward, NO_PARENT), place, NO_PARENT)
+        return np.where(own == NO_PARENT, of_forward, own)

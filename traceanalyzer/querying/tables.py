@@ -7,7 +7,7 @@ distinct text once is joined to it; unknown is NULL.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,8 +71,6 @@ _DESCRIBED: Mapping[str, tuple[type[Collective] | type[KernelSource], str]] = {
 
 _KERNELS = "kernels"
 _EVENTS = "events"
-_NEEDS: Mapping[str, tuple[str, ...]] = {_KERNELS: ("links",)}
-"""Computed tables that a view needs."""
 
 _TEXTS = frozenset({"names", "shapes", "types", "strides", "concrete", "dims"})
 _OWN_TEXTS: Mapping[str, Sequence[str]] = {
@@ -186,7 +184,7 @@ def _own(kind: type[Table]) -> list[TraceColumn]:
 
 def _columns(kind: type[Table]) -> Iterator[SqlColumn]:
     for column in _own(kind):
-        is_text = column.pool in _TEXTS or _own_pool(column) is not None
+        is_text = _pool(column) is not None
         yield SqlColumn(
             column.name,
             "VARCHAR" if is_text else _TYPES[column.dtype.kind],
@@ -197,6 +195,23 @@ def _columns(kind: type[Table]) -> Iterator[SqlColumn]:
             yield from _THREAD
         if column.name == "dur_ns":
             yield _END
+
+
+def _all_columns(table: str) -> Iterator[TraceColumn]:
+    """Columns of the tables as they were read or computed that one has or joins."""
+    kinds: Iterable[type[Table]] = ()
+    if table in _RECORDED:
+        kinds = (_RECORDED[table],)
+    elif table in _COMPUTED:
+        kinds = (_COMPUTED[table][0],)
+    elif table in (_KERNELS, _EVENTS):
+        kinds = (DeviceEvents, computed.LinkRows) if table == _KERNELS else _RECORDED.values()
+    return (column for kind in kinds for column in _own(kind))
+
+
+def _pool(column: TraceColumn) -> str | None:
+    """The pool of texts that a query sees instead of a column's codes."""
+    return column.pool if column.pool in _TEXTS else _own_pool(column)
 
 
 def _own_pool(column: TraceColumn) -> str | None:
@@ -214,9 +229,9 @@ def bind(database: Database, recordings: Sequence[QueriedTrace], query: str) -> 
         query: A text in which names of tables occur as words.
     """
     words = {word.lower() for word in _WORD.findall(query)}
-    named = words | {need for word in words for need in _NEEDS.get(word, ())}
-    for number, recording in enumerate(recordings if words & {table.name for table in described()} else ()):
-        _add_pools(database, recording, number, with_paths=bool(named & {"links", "calls", "modules"}))
+    pools = {_pool(column) for table in described() if table.name in words for column in _all_columns(table.name)}
+    for number, recording in enumerate(recordings):
+        _add_pools(database, recording, number, pools)
     lists_tables = bool(words & _CATALOG) or any(word.startswith("duckdb_") for word in words)
     for table in described():
         if table.name in words:
@@ -271,7 +286,7 @@ def _selection(columns: Sequence[TraceColumn], own: str, recording: QueriedTrace
     joins = []
     for column in columns:
         name = identifier(column.name)
-        pool = column.pool if column.pool in _TEXTS else _own_pool(column)
+        pool = _pool(column)
         if pool is not None:
             by = f"p_{column.name}"
             joins.append(f"left join _{pool}_{number} {by} on {by}.code = t.{name}")
@@ -343,13 +358,11 @@ def _part_of_descriptions(database: Database, table: SqlTable, recording: Querie
     return f"select {_rank(recording)}, row, {chosen} from {own} where row > 0"
 
 
-def _add_pools(database: Database, recording: QueriedTrace, number: int, *, with_paths: bool) -> None:
-    """Tables with each distinct text once."""
+def _add_pools(database: Database, recording: QueriedTrace, number: int, pools: Collection[str | None]) -> None:
+    """Tables with each distinct text of some pools once, and the threads."""
     trace: Trace = recording.trace
-    pools: dict[str, Sequence[str]] = {name: getattr(trace, name) for name in sorted(_TEXTS)}
-    pools |= _OWN_TEXTS
-    pools["paths"] = recording.paths if with_paths else [""]
-    for name, texts in pools.items():
+    for name in sorted(pool for pool in pools if pool is not None):
+        texts = recording.paths if name == "paths" else _OWN_TEXTS.get(name) or getattr(trace, name)
         values = _objects([text or None for text in texts])
         database.add(f"_{name}_{number}", {"code": np.arange(len(values)), "text": values})
     threads = trace.threads

@@ -9,6 +9,7 @@
     section             what a report shows, apart from its layout
     message             translatable texts: id, raw quantities, English
     units               quantities as people read them
+    whole_trace         the words of texts about a trace without steps
     names               makes names from traces safe to show
     selection           what findings are about: events of devices or threads, idle time
     warnings            losses while reading, doubts about the figures

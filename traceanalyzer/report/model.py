@@ -12,7 +12,7 @@ from msgspec.structs import force_setattr
 from traceanalyzer.errors import UnusableInputError
 from traceanalyzer.report import rendered
 from traceanalyzer.report.message import Message
-from traceanalyzer.report.selection import Once, Selection, Shares
+from traceanalyzer.report.selection import Once, PeakSaving, Selection, Shares
 
 
 class ReportSource(msgspec.Struct, frozen=True):
@@ -78,13 +78,11 @@ class TraceSummary(msgspec.Struct, frozen=True):
     options: RecordingOptions
     """Options of the profiler."""
     steps_from: str | None
-    """How steps were found: `ProfilerStep`, `whole-trace`, `device-events` or `host-annotations`; null where there are
-    none."""
+    """How steps were found: `ProfilerStep`, `whole-trace`, `device-events`, `host-annotations`; null without steps."""
     torch_version: str | None = None
     """Version of torch as a capture recorded it; `<1.12` if only the categories of events show it; null if unknown."""
     writer: str | None = None
-    """What wrote the trace: `kineto` (in C++), `python-exporter` or `cupti-monitor` (both since torch 2.13); null if
-    the file does not show it."""
+    """What wrote the trace: `kineto` (in C++), `python-exporter`, `cupti-monitor` (torch 2.13); null if unknown."""
 
 
 SCHEMA_VERSION = 1
@@ -219,6 +217,8 @@ class Saving(msgspec.Struct, frozen=True):
     """What shows whether it saves anything, where it may save nothing or more than 5 % of the step; else null."""
     is_of_whole_run: bool = False
     """Whether its step is a whole run: a printed table does not say how many steps there are, or a trace has none."""
+    steps_share: float | None = None
+    """Share of the recording that the typical steps are, where most of it is other work that recurs; else null."""
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -259,17 +259,17 @@ class Finding(msgspec.Struct, frozen=True):
     """Stage of the rule: `preview` (not yet confirmed on a real recording, and `--fail-on` does not count
     it), `stable`, or `deprecated` (another rule says the same better)."""
     where: tuple[Selection, ...] = ()
-    """The events that its saving is about, by device and thread; empty for what is about no event, such as a setting,
-    for printed tables, and in reports of old versions."""
+    """The events that its saving is about, by device and thread; empty where it is about none, and for tables."""
     once: Once | None = None
-    """What the fix saves once, in place of `saving`, if all that it changes lies outside of the typical steps; else
-    null."""
+    """What the fix saves once, in place of `saving`, if it changes only what is outside of typical steps; else null."""
     code_before: str | None = None
     """The line of code that `code` most likely replaces; null if that is unknown."""
     action: Message | None = None
     """What to do in a few words; null where it depends on the finding, and in reports of old versions."""
     after_fixes_ns_per_step: tuple[float, float | None, float] | None = None
     """ns per step (least, likely, most) that a latent finding adds to the fixes before it in `combined`; else null."""
+    peak: PeakSaving | None = None
+    """What the fix alone saves of a device's memory, by a replay; null where that is unknown or not what it is for."""
 
 
 class Relief(msgspec.Struct, frozen=True):

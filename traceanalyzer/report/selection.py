@@ -72,6 +72,19 @@ class Once(msgspec.Struct, frozen=True):
         force_setattr(self, "point_ns", float(self.point_ns))
 
 
+class PeakSaving(msgspec.Struct, frozen=True):
+    """By how much a fix lowers the peak of a device's memory, at least and at most."""
+
+    device: str
+    """Device such as `GPU0`."""
+    requested_bytes: tuple[int, int]
+    """Bytes less that the program asks for and holds at the peak."""
+    requested_share: tuple[float, float]
+    """The same as shares (0 to 1) of that peak."""
+    reserved_bytes: tuple[int, int] | None
+    """Bytes less that the allocator holds from the driver at its peak; null where no segments are recorded."""
+
+
 class Shares(msgspec.Struct, frozen=True):
     """What the busiest device does in a typical step, as shares of the step (0 to 1) that add up to 1."""
 

@@ -138,7 +138,7 @@ def _plain(value: float, units: tuple[tuple[int, str], ...]) -> str:
 
 def whole_time(value: float) -> str:
     """A time without decimals, such as `152 ms` or `3,710 us`: in the largest unit of which there are about ten."""
-    return " ".join(_whole(value, _TIME))
+    return " ".join(_whole(value))
 
 
 def whole_in(value: float, unit_ns: int) -> tuple[str, str] | None:
@@ -146,11 +146,6 @@ def whole_in(value: float, unit_ns: int) -> tuple[str, str] | None:
     symbol = next(each for factor, each in _TIME if factor == unit_ns)
     is_larger = unit_ns < _TIME[0][0] and abs(value) >= _ABOUT_TEN * 1000 * unit_ns
     return None if is_larger else (_three_digits(value / unit_ns), symbol)
-
-
-def whole_size(value: float) -> str:
-    """A number of bytes without decimals, such as `97 MiB` or `1,840 KiB`."""
-    return " ".join(_whole(value, _SIZE))
 
 
 def whole_share(value: float) -> str:
@@ -171,11 +166,11 @@ def whole_part_amounts(value: Sequence[float]) -> tuple[str, str, str]:
     return "<1" if time > 0 and is_zero(shown) else shown, _three_digits(whole / unit), symbol
 
 
-def _whole(value: float, units: tuple[tuple[int, str], ...]) -> tuple[str, str]:
-    """A whole number of three significant digits and its unit; below ten only where that is no rounding."""
-    scaled = ((value / factor, symbol) for factor, symbol in units)
+def _whole(value: float) -> tuple[str, str]:
+    """A time as a whole number of three significant digits and its unit; below ten only where that is no rounding."""
+    scaled = ((value / factor, symbol) for factor, symbol in _TIME)
     fitting = (each for each in scaled if abs(each[0]) >= _ABOUT_TEN or _is_nearly_whole(each[0]))
-    number, symbol = next(fitting, (value, units[-1][1]))
+    number, symbol = next(fitting, (value, _TIME[-1][1]))
     return _three_digits(number), symbol
 
 
@@ -220,6 +215,11 @@ def estimated_share(value: Sequence[float | None]) -> str:
     return _estimate(*estimate_numbers(value, "estimated_share"))
 
 
+def estimated_size(value: Sequence[float | None]) -> str:
+    """A number of bytes with its interval, such as `6.3-6.5 GiB`."""
+    return _estimate(*estimate_numbers(value, "estimated_bytes"))
+
+
 def whole_estimate(value: Sequence[float | None]) -> str:
     """An estimated time without decimals, such as `6 ms (4-8)`."""
     return _estimate(*estimate_numbers(value, "whole_estimate"))
@@ -234,6 +234,10 @@ def _estimate(low: str, point: str | None, high: str, symbol: str) -> str:
     return f"up to {high}{unit}" if is_zero(low) else f"{low}-{high}{unit}"
 
 
+ESTIMATES = frozenset(("estimate", "estimated_share", "estimated_bytes", "whole_estimate"))
+"""Units of estimates: least, most likely or None, and greatest value."""
+
+
 def estimate_numbers(value: Sequence[float | None], unit: str) -> tuple[str, str | None, str, str]:
     """The numbers of an estimate, least, most likely and greatest, in one unit, which is one of `SYMBOLS`."""
     low, point, high = value
@@ -242,7 +246,7 @@ def estimate_numbers(value: Sequence[float | None], unit: str) -> tuple[str, str
     scale = _scale(value, unit)
     factor, symbol = next((each for each in scale if abs(most) >= each[0]), scale[-1])
     digits = 1 if abs(most) >= factor else 2
-    if is_whole or symbol == _TIME[-1][1] or abs(most) >= 10 * factor:
+    if is_whole or symbol in (_TIME[-1][1], _SIZE[-1][1]) or abs(most) >= 10 * factor:
         digits = 0
     shown = [None if each is None else f"{_two_digits(each / factor):,.{digits}f}" for each in (low, point, high)]
     least = "0" if shown[0] is None or is_zero(shown[0]) else shown[0]
@@ -253,6 +257,8 @@ def _scale(value: Sequence[float | None], unit: str) -> tuple[tuple[float, str],
     """The units in which an estimate may be told, the largest first."""
     if unit == "estimated_share":
         return ((0.01, PERCENT),)
+    if unit == "estimated_bytes":
+        return _SIZE
     if unit != "whole_estimate":
         return _TIME
     return tuple(each for each in _TIME if _are_told_whole(value, each[0])) or _TIME[-1:]
@@ -335,8 +341,8 @@ _FORMATS: dict[str, Callable[[Any], str]] = {
     "brief_ns": brief_time,
     "estimate": estimate,
     "estimated_share": estimated_share,
+    "estimated_bytes": estimated_size,
     "whole_ns": whole_time,
-    "whole_bytes": whole_size,
     "whole_share": whole_share,
     "whole_estimate": whole_estimate,
     "count": count,
@@ -395,14 +401,12 @@ WHOLE = {
     "plain_ns": "whole_ns",
     "rounded_ns": "whole_ns",
     "brief_ns": "whole_ns",
-    "bytes": "whole_bytes",
-    "plain_bytes": "whole_bytes",
     "share": "whole_share",
     "rounded_share": "whole_share",
     "percent": "whole_share",
     "estimate": "whole_estimate",
 }
-"""Units without decimals, of those that first screens have instead."""
+"""Units without decimals, of those that first screens have instead; bytes keep theirs, as people say 3.6 GiB."""
 TIMES = frozenset(("ns", "plain_ns", "rounded_ns", "exact_ns", "whole_ns"))
 UNITS = frozenset(_FORMATS)
 """Units that a field of a text or a column may name."""

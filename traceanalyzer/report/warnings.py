@@ -157,12 +157,12 @@ TEXTS = (
     # What makes the figures of a report less certain.
     Text(
         "q-no-steps",
-        "The trace has no ProfilerStep marks, so it counts as one step, and figures per step are less certain. Pass a "
-        "schedule to the profiler, which marks no steps without one, and call prof.step() after each iteration.",
+        "The trace has no ProfilerStep marks, so all of it counts as one. Pass a schedule to the profiler, which marks "
+        "no steps without one, and call prof.step() after each iteration.",
     ),
     Text(
         "q-one-step",
-        "Nothing marks steps in the trace: it counts as one step, and figures per step are less certain.",
+        "Nothing marks steps in the trace: all of it counts as one.",
     ),
     Text(
         "q-steps-inferred",

@@ -1,12 +1,11 @@
 """Detects what holds the host up.
 
-The rules are host-stalls, host-python-gap, postprocessing-in-step, host-waits-or-logs and threads-oversubscribed.
+The rules are host-python-gap, postprocessing-in-step, host-waits-or-logs and threads-oversubscribed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import fsum
 from typing import Any
 
 from msgspec.structs import replace
@@ -15,27 +14,21 @@ from traceanalyzer.analyzers.communication import Communication
 from traceanalyzer.analyzers.host import roles_at
 from traceanalyzer.analyzers.host.beside_training import BesideTraining
 from traceanalyzer.analyzers.host.pauses import HostPauses
-from traceanalyzer.analyzers.host.stalls import HostStalls, is_view, stalls_at
 from traceanalyzer.analyzers.host.thread_contention import ThreadContention, slow_at
 from traceanalyzer.analyzers.idle import step_idle
-from traceanalyzer.analyzers.ranks.model import Ranks
-from traceanalyzer.analyzers.ranks.stragglers import Stragglers
 from traceanalyzer.analyzers.waits.value_reads import ValueReads
 from traceanalyzer.knowledge import marks
 from traceanalyzer.knowledge.host_roles import OUTPUTS
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.rules.engine import host_owners, host_work, idle_time, program
-from traceanalyzer.rules.engine.change import HostTime, RanksTogether
-from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Facts, Limits, Missing, OfEvents, page
+from traceanalyzer.rules.engine.change import HostTime
+from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Facts, Limits, Missing, page
 from traceanalyzer.structure.events import EventSet
 
 _PYTHON_GAP = page("host-python-gap")
 _WAITS_OR_LOGS = page("host-waits-or-logs")
 _OVERSUBSCRIBED = page("threads-oversubscribed")
-_STALLS = page("host-stalls")
 _OUTPUTS = page("postprocessing-in-step")
-_MANY_STALLS = 3
-_STALLS_SHOWN = 8
 
 _CODE_GC = "gc.collect(); gc.freeze(); gc.disable()  # before the loop; collect by hand now and then"
 
@@ -48,6 +41,7 @@ _ADVICE_BY_ROLE: Mapping[str | None, Text] = {
     "sleep": _PYTHON_GAP.text("advice-sleep"),
     "writing": _PYTHON_GAP.text("advice-writing"),
     "preparation": _PYTHON_GAP.text("advice-preparation"),
+    "environment": _PYTHON_GAP.text("advice-environment"),
 }
 
 _RECURRING = 10
@@ -66,9 +60,33 @@ _DISPENSABLE = frozenset({"sleep", "logging"})
 """Roles of host work (`knowledge.host_roles`) that a step can mostly do without."""
 
 
-def _python_gap(facts: Facts, limits: Limits) -> Drafts:
+def _beside_launches(facts: Facts, limits: Limits) -> Drafts:
+    """What the host does between launches: in the typical steps, or beside them where that is most of the recording."""
     found = idle_time.of_busiest(facts, limits["events"])
-    if found is None or not found.device.typical_other_gap_ns:
+    other = host_owners.outside_of_steps(facts)
+    if other is not None and other.share > limits["gap_share"]:
+        yield _outside(facts, other, limits)
+    elif found is not None:
+        yield from _python_gap(facts, found, limits)
+
+
+def _outside(facts: Facts, other: host_owners.WorkOutside, limits: Limits) -> Draft:
+    """The finding about what the host does again and again outside of the typical steps, while the device waits."""
+    least = _LEAST_UNKNOWN * (_LEAST_UNKNOWN if facts.is_host_inflated else 1.0)
+    interval = facts.per_step(least * other.own_ns), facts.per_step(other.waits_ns)
+    subject = _PYTHON_GAP.text("subject-outside")()
+    return Draft(
+        (_PYTHON_GAP.evidence(limits, "gap_share", other.share, (other.place,), subject=subject),),
+        HostTime(interval, _PYTHON_GAP.text("basis-outside")(least=least), interval, within=other.at),
+        {"time": other.own_ns, "all": other.recorded_ns, "what": host_owners.name(other.owner)},
+        summary=_PYTHON_GAP.text("summary-outside"),
+        advice=_ADVICE_BY_ROLE.get(other.owner.role, _PYTHON_GAP.text("advice-outside")),
+        code="",
+    )
+
+
+def _python_gap(facts: Facts, found: idle_time.IdleDevice, limits: Limits) -> Drafts:
+    if not found.device.typical_other_gap_ns:
         return
     if not _recurs(found):
         raise Missing(_PYTHON_GAP.text("no-steps")())
@@ -352,98 +370,8 @@ def _oversubscribed(facts: Facts, limits: Limits) -> Drafts:
     )
 
 
-def _stalls(facts: Facts, limits: Limits) -> Drafts:
-    """Stalls of a trace, or of the ranks of a run, where one that stalls makes all wait."""
-    run = facts.find("ranks", Ranks)
-    if run is not None:
-        yield from _stalls_of_ranks(facts, run, limits)
-    else:
-        yield from _stalls_of_trace(facts, facts.need("host_stalls", HostStalls), limits)
-
-
-def _stalls_of_trace(facts: Facts, stalls: HostStalls, limits: Limits) -> Drafts:
-    time = facts.per_step(stalls.time_ns)
-    share = time / facts.step_ns
-    is_alone = stalls.stalls < limits["stalls"]
-    decisive = "alone_share" if is_alone else "share"
-    if share < limits[decisive] or not stalls.rows or (is_alone and not all(is_view(row.name) for row in stalls.rows)):
-        return
-    evidence = _STALLS.evidence(limits, decisive, share, _stalled_places(facts, stalls))
-    change = HostTime((_LEAST * time, time), _STALLS.text("basis")(), at=stalls_at())
-    params = {
-        "stalls": _rounded(facts.per_step(stalls.stalls)),
-        "longest": stalls.longest_ns,
-        "time": OfEvents(time),
-        "step": facts.step_ns,
-        "operator": stalls.rows[0].name,
-    }
-    draft = Draft((evidence,), change, params, is_of_machine=True)
-    if is_alone:
-        draft = replace(
-            draft,
-            confidence="C",
-            summary=_STALLS.text("summary-alone"),
-            advice=_STALLS.text("advice-alone"),
-        )
-    yield draft
-
-
-def _rounded(count: float) -> float:
-    """A number of stalls per step as it is told: few of them, which do not come in each step, with a decimal."""
-    return round(count) if count >= _MANY_STALLS else round(count, 1)
-
-
-def _stalled_places(facts: Facts, stalls: HostStalls) -> tuple[CodePlace, ...]:
-    """The operators and calls with the longest stalls."""
-    times = [(row, facts.per_step(row.time_ns)) for row in stalls.rows[:_STALLS_SHOWN]]
-    return tuple(CodePlace(row.kind, row.name, None, ns, "ns", row.longest_start_ns) for row, ns in times)
-
-
-def _stalls_of_ranks(facts: Facts, run: Ranks, limits: Limits) -> Drafts:
-    rows = [row for row in run.ranks if (row.stalls or 0.0) * row.steps >= limits["stalls"]]
-    if not rows or not run.mean_step_ns:
-        return
-    stalled = _mean_stalled_ns(run)
-    share = stalled / run.mean_step_ns
-    if share < limits["share"]:
-        return
-    where = tuple(CodePlace("rank", str(row.rank), None, row.stalled_ns, "ns") for row in rows)
-    evidence = _STALLS.evidence(limits, "share", share, where, subject=_STALLS.text("subject-ranks")())
-    change = _without_stalls(facts, stalled, run.mean_step_ns)
-    params = {
-        "ranks": len(rows),
-        "all": len(run.ranks),
-        "stalls": round(fsum(row.stalls or 0.0 for row in rows) / len(rows)),
-        "longest": max(row.longest_stall_ns or 0.0 for row in rows),
-        "time": stalled,
-        "step": run.mean_step_ns,
-        "wait": run.exposed_wait_ns or 0.0,
-        "transfer": run.transfer_ns or 0.0,
-    }
-    summary = _STALLS.text("summary-ranks-missing") if run.has_partial_groups else _STALLS.text("summary-ranks")
-    yield Draft((evidence,), change, params, summary=summary)
-
-
-def _mean_stalled_ns(run: Ranks) -> float:
-    """Time per step in ns in which threads of a rank stand still, mean over all ranks."""
-    return fsum(row.stalled_ns or 0.0 for row in run.ranks) / len(run.ranks)
-
-
-def _without_stalls(facts: Facts, stalled: float, step: float) -> RanksTogether | None:
-    """The change in which no host is late: at most what a replay of all ranks saves; None if it saves nothing."""
-    replayed = facts.find("stragglers", Stragglers)
-    slowdowns = (row.slowdown for row in replayed.by_kind if row.kind == "host") if replayed else ()
-    most = step - step / next(iter(slowdowns), 1.0)
-    if not most:
-        return None
-    interval = min(stalled, most), most
-    claims = {EventSet.other("waiting for ranks"): most}
-    return RanksTogether(interval, _STALLS.text("basis-ranks")(), interval, claims)
-
-
 RULES = (
-    _STALLS.rule(trace=_stalls),
-    _PYTHON_GAP.rule(trace=_python_gap),
+    _PYTHON_GAP.rule(trace=_beside_launches),
     _OUTPUTS.rule(trace=_postprocessing),
     _WAITS_OR_LOGS.rule(trace=_waits_or_logs),
     _OVERSUBSCRIBED.rule(trace=_oversubscribed),

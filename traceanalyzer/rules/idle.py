@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from traceanalyzer.analyzers.idle.step_idle import StepIdle
 from traceanalyzer.analyzers.waits import Synchronizations
 from traceanalyzer.report.message import Message
 from traceanalyzer.rules.engine import host_owners, idle_time
 from traceanalyzer.rules.engine.budget import RESOURCES
 from traceanalyzer.rules.engine.facts import if_known
-from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Facts, Limits, Missing, page
+from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, EventSet, Facts, Limits, Missing, page
 
 _UNDERUTILIZED = page("gpu-underutilized")
 _UNUSED = page("gpu-unused")
@@ -27,6 +29,18 @@ _CAUSES = {
     "device_gap": _UNDERUTILIZED.text("device-gap"),
     "unknown": _UNDERUTILIZED.text("unknown"),
 }
+_CURES = {
+    "dataloader": _UNDERUTILIZED.text("advice-dataloader"),
+    "communication": _UNDERUTILIZED.text("advice-communication"),
+    "compilation": _UNDERUTILIZED.text("advice-compilation"),
+    "allocation": _UNDERUTILIZED.text("advice-allocation"),
+    "cpu_operators": _UNDERUTILIZED.text("advice-cpu-operators"),
+    "synchronization": _UNDERUTILIZED.text("advice-synchronization"),
+    "launch_bound": None,
+    "host_code": _UNDERUTILIZED.text("advice-host-code"),
+}
+"""What to do about the causes that a program can change (None: the advice of the page); the headline alone tells of
+others."""
 _UNSEEN = 0.5
 """Share of the host time in rows that are not printed, from which on waiting cannot be distinguished from work
 (own choice)."""
@@ -58,32 +72,49 @@ def _waits_for_nothing(facts: Facts, idle: StepIdle) -> bool:
 
 
 def _underutilized(facts: Facts, found: idle_time.IdleDevice, limits: Limits) -> Drafts:
-    device, number = found.device, found.device.device
-    busy = device.busy_ns / device.time_ns
+    device, busy = found.device, found.device.busy_ns / found.device.time_ns
     recurring = device.time_ns - found.only_in_first_step(*_ONCE)
     decisive = max(busy, device.busy_ns / max(1.0, recurring))
-    is_told = facts.is_gpu_alone and found.causes[0].cause == "host_code" and device.typical_other_gap_ns
-    if decisive >= limits["busy_share"] or is_told:  # by host-python-gap, which says how to find out more
+    if decisive >= limits["busy_share"] or not _may_change(facts, found):
         return
-    subject = _UNDERUTILIZED.text("subject")(device=number)
+    subject = _UNDERUTILIZED.text("subject")(device=device.device)
     evidence = [_UNDERUTILIZED.evidence(limits, "busy_share", decisive, _places_of(facts, found), subject=subject)]
     owners = host_owners.places(facts, 5)
     if owners and device is idle_time.busiest(facts, found.idle):
-        subject = _UNDERUTILIZED.text("subject-parts")(device=number)
+        subject = _UNDERUTILIZED.text("subject-parts")(device=device.device)
         evidence.append(_UNDERUTILIZED.evidence(limits, "busy_share", decisive, owners, subject=subject))
+    largest = found.causes[0]
     params = {
-        "device": number,
+        "device": device.device,
         "busy": busy,
-        "cause": _name(facts, found.causes[0].cause),
-        "cause_share": found.causes[0].time_ns / device.time_ns,
+        "cause": _name(facts, largest.cause),
+        "cause_share": largest.time_ns / device.time_ns,
     }
-    yield Draft(
+    draft = Draft(
         tuple(evidence),
         params=params,
+        part=EventSet.idle(largest.cause),
         severity="critical" if decisive < limits["critical_share"] else "high",
         confidence=None if found.idle.steps_from == "ProfilerStep" else "C",
         summary=_UNDERUTILIZED.text("summary-fluctuating") if _fluctuates(found) else None,
     )
+    yield _cured(facts, draft, largest.cause)
+
+
+def _may_change(facts: Facts, found: idle_time.IdleDevice) -> bool:
+    """Whether the program can change the largest part of the idle time, and no finding says how to learn more of it."""
+    is_told = facts.is_gpu_alone and found.causes[0].cause == "host_code" and found.device.typical_other_gap_ns
+    return found.causes[0].cause in _CURES and not is_told
+
+
+def _cured(facts: Facts, draft: Draft, cause: str) -> Draft:
+    """The draft with what to do about the largest part of the idle time, and for which part of the program it is."""
+    if cause != "host_code":
+        return replace(draft, advice=_CURES[cause])
+    owner = host_owners.largest(facts)
+    if owner is None:
+        return replace(draft, advice=_UNDERUTILIZED.text("advice-unrecorded"))
+    return replace(draft, advice=_CURES[cause], params={**draft.params, "owner": host_owners.name(owner)})
 
 
 def _name(facts: Facts, cause: str) -> Message:
@@ -115,6 +146,7 @@ def _underutilized_in_table(facts: Facts, limits: Limits) -> Drafts:
     evidence = _UNDERUTILIZED.evidence(limits, "busy_share", busy, where, subject=subject)
     yield Draft(
         (evidence,),
+        advice=_CURES["dataloader"] if times[0][1] == "loader" else _UNDERUTILIZED.text("advice-table"),
         params={"busy": busy, "gpu": facts.resources.gpu_ns, "step": facts.step_ns},
         severity="critical" if busy < limits["critical_share"] else "high",
         confidence="B",

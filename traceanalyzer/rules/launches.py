@@ -63,6 +63,7 @@ def _launch_bound(facts: Facts, limits: Limits) -> Drafts:
             "launches": found.per_step(found.device.events),
             "short": launches.short_kernels.calls_share,
         },
+        part=EventSet.idle(max(gaps, key=lambda cause: gaps[cause])),
         ceiling=_ceiling(facts),
         confidence="C" if _ceiling(facts) or (facts.is_host_inflated and not parts.is_measured) else None,
         advice=advice or _advice(facts, launches),

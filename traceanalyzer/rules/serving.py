@@ -20,10 +20,11 @@ from traceanalyzer.analyzers.phases.kinds import StepKind
 from traceanalyzer.analyzers.serving import decode_graphs
 from traceanalyzer.analyzers.waits import Synchronizations
 from traceanalyzer.knowledge.inputs import Shape
+from traceanalyzer.knowledge.kernel_classes import has_narrow_weights, reads_a_matrix_once
 from traceanalyzer.rules.engine import host_owners, places, program
 from traceanalyzer.rules.engine.change import DeviceWork
 from traceanalyzer.rules.engine.event_times import EventTimes
-from traceanalyzer.rules.engine.facts import OperatorFact
+from traceanalyzer.rules.engine.facts import OperatorFact, if_known
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, page
 from traceanalyzer.structure.recording import RecordedStep, Recording
 from traceanalyzer.structure.recording.left_out import COMMUNICATION, OTHER_PHASE, UNKNOWN
@@ -42,6 +43,8 @@ _IN_FLIGHT = "requests-in-flight"
 """Evidence in the analysis `recording` that several threads serve requests at the same time."""
 _PER_INPUT = 8
 """Own choice: outputs per input of a product with a vocabulary; other layers have at most about four."""
+_HALF_AS_WIDE = 0.5
+"""What weights of 8 bits save of the time in which those of 16 are read."""
 _PRODUCTS = frozenset({"aten::mm", "aten::addmm"})
 _CHOOSING = frozenset(
     f"aten::{name}"
@@ -80,8 +83,11 @@ class _Logits(msgspec.Struct, frozen=True):
 def _small(facts: Facts, limits: Limits) -> Drafts:
     recording, busy = facts.need("recording", Recording), facts.resources.gpu_ns
     steps = [step for step in recording.steps if step.phase == "decode" and step.tokens]
-    if not steps or busy is None:
+    if busy is None or (not steps and (program.serves(facts) or program.may_train(facts))):
         raise Missing(_SMALL.text("no-marks")())
+    if not steps:
+        yield from _vectors(facts, limits)
+        return
     tokens = fmean(step.tokens or 0 for step in steps)
     if tokens >= limits["tokens"] or busy < limits["busy_share"] * facts.step_ns:
         return
@@ -89,6 +95,36 @@ def _small(facts: Facts, limits: Limits) -> Drafts:
     params = {"tokens": round(tokens), "time": time, "rate": round(tokens / time * 1e9)}
     evidence = Evidence(_SMALL.text("subject")(), tokens, limits["tokens"], "number", places.longest_steps(steps))
     yield Draft((evidence,), params=params, severity="info")
+
+
+def _vectors(facts: Facts, limits: Limits) -> Drafts:
+    """The finding about a program whose products mostly are of single vectors, as those of one sequence that decodes.
+
+    Raises:
+        Missing: No kernel shows it.
+    """
+    rows = [row for row in if_known(lambda: facts.kernels) if reads_a_matrix_once(row.name)]
+    work = EventTimes.on_device(facts, ((row.events, row.total_ns) for row in rows)).longest_first
+    if not rows:
+        raise Missing(_SMALL.text("no-marks")())
+    busy = facts.resources.gpu_ns or 0.0
+    if work.share <= limits["vector_share"] or busy < limits["busy_share"] * facts.step_ns:
+        return
+    subject = _SMALL.text("subject-vectors")()
+    evidence = _SMALL.evidence(limits, "vector_share", work.share, work.places[:5], subject=subject)
+    wide = [row for row in rows if not has_narrow_weights(row.name)]
+    smaller = EventTimes.on_device(facts, ((row.events, row.total_ns) for row in wide))
+    is_narrow = 2 * smaller.total_ns < work.total_ns
+    yield Draft(
+        (evidence,),
+        None if is_narrow else smaller.shorter((0.0, _HALF_AS_WIDE), _SMALL.text("basis")()),
+        {**work.figures(), "step": facts.step_ns},
+        severity="info",
+        ceiling="medium",  # whether the model bears it is not known
+        title=_SMALL.text("title-vectors"),
+        summary=_SMALL.text("summary-vectors"),
+        advice=_SMALL.text("advice-narrow") if is_narrow else _SMALL.text("advice-vectors"),
+    )
 
 
 def _mixed(facts: Facts, limits: Limits) -> Drafts:

@@ -1,4 +1,4 @@
-"""Detects steps unlike the others: step-time-outliers."""
+"""Detects steps unlike the others, and threads that stall in them: step-time-outliers and host-stalls."""
 
 from __future__ import annotations
 
@@ -10,14 +10,19 @@ from statistics import correlation, median
 
 from msgspec.structs import replace
 
+from traceanalyzer.analyzers.host.stalls import HostStalls, is_view, stalls_at
 from traceanalyzer.analyzers.loader import DataLoader
+from traceanalyzer.analyzers.ranks.model import Ranks
+from traceanalyzer.analyzers.ranks.stragglers import Stragglers
 from traceanalyzer.report.message import Text
 from traceanalyzer.rules.engine import host_owners, program
+from traceanalyzer.rules.engine.change import HostTime, RanksTogether
 from traceanalyzer.rules.engine.places import longest_steps
-from traceanalyzer.rules.engine.rule import Draft, Drafts, Facts, Limits, Missing, page
+from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, EventSet, Facts, Limits, Missing, OfEvents, page
 from traceanalyzer.structure.recording import RecordedStep, Recording
 
 _OUTLIERS = page("step-time-outliers")
+_STALLS = page("host-stalls")
 _EDGES = ("earlier-work", "recording-end")
 """Reasons that have to do with the recording alone."""
 _WAITS = 0.1
@@ -30,6 +35,9 @@ _LEAST_GROWING, _QUARTERS = 12, 4
 """Least steps that show growth (own choice: three for each quarter, of which the median counts)."""
 _IN_ORDER = 0.7
 """Rank correlation of durations with time from which on steps grow (own choice; by chance 1 in 150 of 12 steps)."""
+_MANY_STALLS, _STALLS_SHOWN = 3, 8
+_LEAST_STALLED = 0.8
+"""Own choice: a part of what stalls is work."""
 _CACHED = "model.generate(input_ids, use_cache=True)"
 _REASONS = {
     "loading": _OUTLIERS.text("loading"),
@@ -171,4 +179,93 @@ def _of_the_same_work(alike: Sequence[RecordedStep], limits: Limits) -> Draft:
     return Draft((evidence,), None, params, "low", title=title, summary=summary, advice=advice)
 
 
-RULES = (_OUTLIERS.rule(trace=_outliers),)
+def _stalls(facts: Facts, limits: Limits) -> Drafts:
+    """Stalls of a trace, or of the ranks of a run, where one that stalls makes all wait."""
+    run = facts.find("ranks", Ranks)
+    if run is not None:
+        yield from _stalls_of_ranks(facts, run, limits)
+    else:
+        yield from _stalls_of_trace(facts, facts.need("host_stalls", HostStalls), limits)
+
+
+def _stalls_of_trace(facts: Facts, stalls: HostStalls, limits: Limits) -> Drafts:
+    time = facts.per_step(stalls.time_ns)
+    share = time / facts.step_ns
+    is_alone = stalls.stalls < limits["stalls"]
+    decisive = "alone_share" if is_alone else "share"
+    if share < limits[decisive] or not stalls.rows or (is_alone and not all(is_view(row.name) for row in stalls.rows)):
+        return
+    evidence = _STALLS.evidence(limits, decisive, share, _stalled_places(facts, stalls))
+    change = HostTime((_LEAST_STALLED * time, time), _STALLS.text("basis")(), at=stalls_at())
+    params = {
+        "stalls": _rounded(facts.per_step(stalls.stalls)),
+        "longest": stalls.longest_ns,
+        "time": OfEvents(time),
+        "step": facts.step_ns,
+        "operator": stalls.rows[0].name,
+    }
+    draft = Draft((evidence,), change, params, is_of_machine=True)
+    if is_alone:
+        draft = replace(
+            draft,
+            confidence="C",
+            summary=_STALLS.text("summary-alone"),
+            advice=_STALLS.text("advice-alone"),
+        )
+    yield draft
+
+
+def _rounded(count: float) -> float:
+    """A number of stalls per step as it is told: few of them, which do not come in each step, with a decimal."""
+    return round(count) if count >= _MANY_STALLS else round(count, 1)
+
+
+def _stalled_places(facts: Facts, stalls: HostStalls) -> tuple[CodePlace, ...]:
+    """The operators and calls with the longest stalls."""
+    times = [(row, facts.per_step(row.time_ns)) for row in stalls.rows[:_STALLS_SHOWN]]
+    return tuple(CodePlace(row.kind, row.name, None, ns, "ns", row.longest_start_ns) for row, ns in times)
+
+
+def _stalls_of_ranks(facts: Facts, run: Ranks, limits: Limits) -> Drafts:
+    rows = [row for row in run.ranks if (row.stalls or 0.0) * row.steps >= limits["stalls"]]
+    if not rows or not run.mean_step_ns:
+        return
+    stalled = _mean_stalled_ns(run)
+    share = stalled / run.mean_step_ns
+    if share < limits["share"]:
+        return
+    where = tuple(CodePlace("rank", str(row.rank), None, row.stalled_ns, "ns") for row in rows)
+    evidence = _STALLS.evidence(limits, "share", share, where, subject=_STALLS.text("subject-ranks")())
+    change = _without_stalls(facts, stalled, run.mean_step_ns)
+    params = {
+        "ranks": len(rows),
+        "all": len(run.ranks),
+        "stalls": round(fsum(row.stalls or 0.0 for row in rows) / len(rows)),
+        "longest": max(row.longest_stall_ns or 0.0 for row in rows),
+        "time": stalled,
+        "step": run.mean_step_ns,
+        "wait": run.exposed_wait_ns or 0.0,
+        "transfer": run.transfer_ns or 0.0,
+    }
+    summary = _STALLS.text("summary-ranks-missing") if run.has_partial_groups else _STALLS.text("summary-ranks")
+    yield Draft((evidence,), change, params, summary=summary)
+
+
+def _mean_stalled_ns(run: Ranks) -> float:
+    """Time per step in ns in which threads of a rank stand still, mean over all ranks."""
+    return fsum(row.stalled_ns or 0.0 for row in run.ranks) / len(run.ranks)
+
+
+def _without_stalls(facts: Facts, stalled: float, step: float) -> RanksTogether | None:
+    """The change in which no host is late: at most what a replay of all ranks saves; None if it saves nothing."""
+    replayed = facts.find("stragglers", Stragglers)
+    slowdowns = (row.slowdown for row in replayed.by_kind if row.kind == "host") if replayed else ()
+    most = step - step / next(iter(slowdowns), 1.0)
+    if not most:
+        return None
+    interval = min(stalled, most), most
+    claims = {EventSet.other("waiting for ranks"): most}
+    return RanksTogether(interval, _STALLS.text("basis-ranks")(), interval, claims)
+
+
+RULES = (_STALLS.rule(trace=_stalls), _OUTLIERS.rule(trace=_outliers))

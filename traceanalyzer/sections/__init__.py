@@ -1,6 +1,7 @@
 """Builds the sections of a report, in the order of the report, one file per subject.
 
     findings         what bounds the run, and what should be changed
+    outcome          what a step would be with all fixes, and the first cards
     overview         how long a step is, and where it goes
     critical_path    what decides how long it is
     throughput       samples and tokens per second, of trainings and of servers

@@ -15,6 +15,7 @@ from traceanalyzer.sections import columns
 from traceanalyzer.sections.columns import Column, table
 from traceanalyzer.simulation.critical_path import CriticalOwner
 from traceanalyzer.structure.recording import HostPart, Recording
+from traceanalyzer.structure.recording.program_steps import WHOLE
 
 TITLE = Text("owners-title", "Where CPU time goes", "a table of the parts of a program that take time of the CPU")
 _LONG = 0.3
@@ -63,22 +64,24 @@ _BETWEEN = Text("owners-autograd-between", "autograd, in no recorded function")
 _UNOWNED = Text("owners-unowned", "(nothing recorded)", "time of a thread in which no event was recorded")
 _PLACE = Text("owners-place", "{kind}, {file}:{line}", "kind is module or library function")
 _SINGLE = Text(
-    "owners-single-call",
-    "One call of {call} takes {time:ns}, {share:percent} of a step.",
-    "call is an operator or runtime call, or 'aten::cat in train_step'",
+    "owners-single-call-2",
+    "One call of {call} takes {time:ns}, {length}.",
+    "length: 60 % of a step; call is an operator or runtime call, or 'aten::cat in train_step'",
 )
 _SINGLE_WAITS = Text(
-    "owners-single-call-waits",
-    "One call of {call} takes {time:ns}, {share:percent} of a step; {waiting:ns} of it {wait} waits until "
-    "{event} has ended.",
-    "call is an operator or runtime call, or 'aten::cat in train_step', wait a runtime call, event a kernel or copy",
+    "owners-single-call-waits-2",
+    "One call of {call} takes {time:ns}, {length}; {waiting:ns} of it {wait} waits until {event} has ended.",
+    "length: 60 % of a step; call, wait: runtime calls, or 'aten::cat in train_step'; event: a kernel or copy",
 )
 _SINGLE_EARLIER = Text(
-    "owners-single-call-earlier",
-    "One call of {call} takes {time:ns}, {share:percent} of a step; {waiting:ns} of it {wait} waits for work "
-    "that was launched before the recording began.",
-    "call is an operator or runtime call, or 'aten::cat in train_step', wait a runtime call",
+    "owners-single-call-earlier-2",
+    "One call of {call} takes {time:ns}, {length}; {waiting:ns} of it {wait} waits for work that was launched before "
+    "the recording began.",
+    "length: 60 % of a step; call is an operator or runtime call, or 'aten::cat in train_step', wait a runtime call",
 )
+_OF_STEP = Text("owners-call-of-step", "{share:percent} of a step", "how long a call takes")
+_OF_TRACE = Text("owners-call-of-trace", "{share:percent} of the trace", "how long a call takes")
+_LONGER = Text("owners-call-longer", "longer than a typical step", "how long a call takes")
 _CALL_IN = Text("owners-call-in", "{call} in {owner}", "call is an operator or runtime call, owner a function or mark")
 _SILENT = Text(
     "owners-silent",
@@ -209,7 +212,8 @@ def _messages(owners: HostOwners, recording: Recording | None) -> Iterator[Messa
     longest = max(calls, key=lambda entry: entry[0].duration_ns, default=None)
     step = owners.time_ns / owners.steps
     if longest is not None and longest[0].duration_ns >= _LONG * step:
-        yield _single(longest[0], longest[1], step)
+        has_steps = recording is None or recording.steps_from != WHOLE
+        yield _single(longest[0], longest[1], _length(longest[0].duration_ns / step, has_steps=has_steps))
     window = recording.window if recording is not None else None
     is_removed = window is not None and window.removed_ns > 0
     silent = owners.unowned.idle_self_ns or 0
@@ -235,9 +239,16 @@ def _is_own(row: HostOwner) -> bool:
     return row.kind != "call" or call.waits_for != "work"
 
 
-def _single(call: OwnerCall, row: HostOwner, step: float) -> Message:
+def _length(share: float, *, has_steps: bool) -> Message:
+    """How long a call takes, as a share of a typical step; what is longer is none of its parts."""
+    if not has_steps:
+        return _OF_TRACE(share=share)
+    return _LONGER() if share > 1 else _OF_STEP(share=share)
+
+
+def _single(call: OwnerCall, row: HostOwner, length: Message) -> Message:
     named = call.name if row.kind in ("operator", "call") else _CALL_IN(call=call.name, owner=row.name)
-    measured = {"call": named, "time": call.duration_ns, "share": call.duration_ns / step}
+    measured = {"call": named, "time": call.duration_ns, "length": length}
     if call.wait is None or 2 * call.waiting_ns < call.duration_ns:
         return _SINGLE(**measured)
     waiting = {"waiting": call.waiting_ns, "wait": call.wait}

@@ -72,6 +72,12 @@ _INFERRED = Text(
     note="marks is the name of an annotation, such as Optimizer.step",
     one="Marks of {marks} suggest {count:count} step of {mean:ns} on average, {median:ns} in the median.",
 )
+_UNLIKE = Text(
+    "overview-unlike-mean",
+    "Steps differ: {others:count} of {steps:number} take about {about:ns}, so the mean is {mean:ns}.",
+    note="beside a picture of one step, which is much shorter or longer than the mean",
+    one="Steps differ: {others:count} of {steps:number} takes {about:ns}, so the mean is {mean:ns}.",
+)
 _LOADER = Text("overview-loader", "DataLoader")
 _LOADER_EXCLUSIVE = Text("overview-loader-exclusive", "DataLoader wait in which nothing else runs, share of the step")
 _LOADER_FULL = Text("overview-loader-full", "DataLoader wait, including what other work hides")
@@ -95,6 +101,10 @@ _OTHER = {
 """What the part in which no event of the others is active mostly is, by what a step waits for: its role and label."""
 _MOSTLY = 0.5
 """Least share of that part that has its name (own choice)."""
+_WORTH = 0.01
+"""Share of a step of kernels of the program's own that communicate, from which on they are told from others."""
+_UNLIKE_BY = 0.1
+"""Share of the mean by which a step differs from it that does not stand for the others (own choice)."""
 _TERMS = (
     Term(
         Text("define-step", "Step"),
@@ -166,6 +176,23 @@ def _typical(recording: Recording, average: Average) -> Iterator[Message]:
         yield _TYPICAL(mean=mean, count=counted, total=total)
 
 
+def unlike_mean(report: Report, drawn_ns: float) -> Message | None:
+    """Why the mean that the report is about differs from the step that a picture shows; None if it hardly does.
+
+    No step is like the mean where a loader works in bursts: some steps wait, the others do not.
+
+    Args:
+        report: The report.
+        drawn_ns: The duration in ns of the step that is drawn.
+    """
+    recording = report.result("recording", Recording)
+    typical = recording.typical if recording else None
+    if typical is None or abs(drawn_ns - (mean := typical.parts.duration_ns)) <= _UNLIKE_BY * mean:
+        return None
+    others = [row.duration_ns for row in typical.rows if (row.duration_ns > mean) != (drawn_ns > mean)]
+    return _UNLIKE(others=len(others), steps=len(typical.rows), about=median(others), mean=mean) if others else None
+
+
 def _messages(report: Report, breakdown: StepBreakdown, average: Average) -> Iterator[Message]:
     mean, median = average.duration_ns, breakdown.median_duration_ns
     if report.trace is not None and report.trace.steps_from != "ProfilerStep":
@@ -196,11 +223,27 @@ def _parts(report: Report, average: Average) -> Iterator[SectionPart]:
     """The nonzero parts, as means over the steps that count."""
     if not average.duration_ns:
         return
+    own = _own_collectives(report, average)
     for part in PARTS:
-        value = getattr(average, f"{part}_ns")
-        if value:
+        value = getattr(average, f"{part}_ns") + {"kernel": -own, "communication": own}.get(part, 0.0)
+        if value > 0:
             role, label = named(report, part)
             yield SectionPart(role, label, value, "ns", value / average.duration_ns)
+
+
+def _own_collectives(report: Report, average: Average) -> float:
+    """Time per step in ns of kernels of the program's own that communicate, in which no other kernel runs.
+
+    The step breakdown, which follows the TensorBoard plugin, counts them as kernels; headline, resources and pictures
+    say communication. Only with one device, on which both are about the same.
+    """
+    recording = report.result("recording", Recording)
+    typical = recording.typical if recording else None
+    is_one = report.trace is not None and len(report.trace.devices) <= 1
+    if typical is None or not is_one or typical.parts is not average:
+        return 0.0
+    own = (typical.resources.exposed_communication_ns or 0.0) - average.communication_ns
+    return min(own, average.kernel_ns) if own >= _WORTH * average.duration_ns else 0.0
 
 
 def named(report: Report, part: str) -> tuple[str, Text]:

@@ -231,7 +231,7 @@ def _resources(causal: Model, graph: Graph, pieces: Pieces) -> I64:
     runs = np.flatnonzero(pieces.why == Why.RUNS)
     rows = graph.device.row[pieces.event[runs]]
     kind = np.where(trace.device.category[rows] == Category.KERNEL, COMPUTE, COPY)
-    resource[runs] = np.where(communication_kernels(trace)[rows], COMMUNICATION, kind)
+    resource[runs] = np.where(communication_kernels(causal.context)[rows], COMMUNICATION, kind)
     return resource
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 
 import msgspec
 import numpy as np
@@ -14,6 +15,7 @@ from traceanalyzer.simulation.window import Calls, ModelledWindow
 from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.autograd import critical_threads
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.gaps import times_of
 from traceanalyzer.structure.host_activity import operator_rows
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.recording.program_steps import WHOLE, program_steps
@@ -57,12 +59,13 @@ def find_handovers(context: Context, thread: I64, time_ns: I64, is_end: Bool) ->
     since = np.where(is_first, np.iinfo(np.int64).min // 2, shifted(time_ns, 0))
     asking = np.flatnonzero(~is_end & (time_ns - since > LEAST_NS))
     asked_ns = time_ns[asking]
+    operators_of = _operators_by_thread(context)
     for _ in range(_ASKED):
         releaser = _last_of_others(context, thread, (time_ns, is_end), asking, asked_ns)
         released_ns = np.append(time_ns, np.iinfo(np.int64).min)[releaser]
         is_released = (releaser != NOTHING) & (released_ns > since[asking])
         silences = _Silences(asking, since[asking], released_ns, time_ns[asking]).take(is_released)
-        began_ns, covered = _operators_in(context, thread[silences.point], silences)
+        began_ns, covered = _operators_in(operators_of, thread[silences.point], silences)
         is_idle = began_ns == NOTHING
         waiting = silences.point[is_idle]
         source[waiting] = releaser[is_released][is_idle]
@@ -85,19 +88,22 @@ class _Silences(Columns, frozen=True):
     """When the thread continues."""
 
 
-def _operators_in(context: Context, thread: I64, silences: _Silences) -> tuple[I64, I64]:
+def _operators_by_thread(context: Context) -> Callable[[int], Intervals]:
+    """A function from a thread to the times in which it runs operators."""
+    host, rows = context.trace.host, np.flatnonzero(operator_rows(context))
+    of_thread = rows_by(host.thread[rows])
+    return cache(lambda number: times_of(host, rows[of_thread(number)]))
+
+
+def _operators_in(operators_of: Callable[[int], Intervals], thread: I64, silences: _Silences) -> tuple[I64, I64]:
     """When the operator began that each thread ran when it may have been released, and for how long it ran operators.
 
     The beginning is `NOTHING` where it ran none.
     """
-    host = context.trace.host
     began = np.full(len(silences), NOTHING)
     covered = np.zeros(len(silences), np.int64)
-    rows = np.flatnonzero(operator_rows(context))
-    of_thread = rows_by(host.thread[rows])
     for number, asking in members(thread):
-        ran = rows[of_thread(number)]
-        operators = Intervals.union(host.start_ns[ran], host.end_ns[ran])
+        operators = operators_of(number)
         asked = silences.take(asking)
         is_busy = operators.within(asked.released_ns - 1, asked.released_ns) > 0
         last = np.searchsorted(operators.start, asked.released_ns, side="left") - 1

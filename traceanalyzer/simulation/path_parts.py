@@ -21,7 +21,7 @@ from traceanalyzer.structure.sums import group, members, sum_by
 from traceanalyzer.structure.unrecorded_work import holes
 from traceanalyzer.trace.distinct import ascending, distinct, ranked
 from traceanalyzer.trace.intervals import Intervals
-from traceanalyzer.trace.table import I64, Bool, take_or
+from traceanalyzer.trace.table import I32, I64, Bool, take_or
 from traceanalyzer.trace.tree import NO_PARENT
 
 
@@ -363,9 +363,14 @@ def _around_events(pieces: Pieces, of_event: I64, within: Intervals) -> tuple[_O
 
 def _names(context: Context, node: I64) -> I64:
     """Names of host nodes, or of the operators around modules and steps; -1 for none."""
+    named = take_or(context.cached(_named), node, NO_PARENT)
+    return take_or(context.host.name, named, NO_PARENT).astype(np.int64)
+
+
+def _named(context: Context) -> I32:
+    """For each host node, itself or the nearest one around it that is neither a module nor a step; -1 for none."""
     host = context.host
-    named = host.tree.nearest((host.kind != NodeKind.MODULE) & (host.kind != NodeKind.STEP))
-    return take_or(host.name.astype(np.int64), take_or(named, node, NO_PARENT), NO_PARENT)
+    return host.tree.nearest((host.kind != NodeKind.MODULE) & (host.kind != NodeKind.STEP))
 
 
 def _of_events(model: Model) -> I64:

@@ -139,7 +139,7 @@ def _class(context: Context, name: str, is_named: NameTest) -> EventRows | None:
     known = [each.value for each in KernelClass if is_named(each.value)]
     if not known:
         return None
-    communicates = communication_kernels(context.trace)
+    communicates = communication_kernels(context)
 
     def is_member(kernel: str) -> bool:
         return kernel_class(kernel).value in known

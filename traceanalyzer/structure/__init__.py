@@ -30,7 +30,7 @@
     recorded_collectives   the collectives of one trace
     unrecorded_work        what was launched before the recording, or not recorded
     block_lifetimes        when blocks of a memory snapshot were allocated and freed
-    stack_rows             stacks with weights as the rows of a flame graph
+    stack_rows             stacks as a tree of frames, and as the rows of a flame graph
     sums                   exact sums by group
 
 All analyses ask these modules; what only one subject asks is in `analyzers`.

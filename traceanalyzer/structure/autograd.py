@@ -15,12 +15,12 @@ import numpy as np
 
 from traceanalyzer.knowledge import marks
 from traceanalyzer.structure import host_activity
-from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.context import Context, cached
 from traceanalyzer.structure.host_tree import NodeKind, nest
 from traceanalyzer.structure.module_calls import evaluations, owners
 from traceanalyzer.structure.sums import Columns
 from traceanalyzer.trace.distinct import ascending, distinct, ranked
-from traceanalyzer.trace.table import I32, I64, UNKNOWN, Bool, take_or
+from traceanalyzer.trace.table import I32, I64, UNKNOWN, Bool
 from traceanalyzer.trace.tree import NO_PARENT
 
 _ZERO_GRAD = "Optimizer.zero_grad"
@@ -141,13 +141,13 @@ def ranges(context: Context) -> I64:
     return ascending(rows[tree.parent == NO_PARENT])
 
 
+@cached
 def outermost(context: Context) -> I64:
     """Operators in scope that the program calls itself: in no evaluation, optimizer, loader or other operator."""
     host, tree, table = context.host, context.host.tree, context.trace.host
     evaluation = context.cached(owners).is_evaluation
     around = host.is_row | evaluation | (host.kind == NodeKind.DATALOADER)
-    is_inside = take_or(tree.nearest(around) != NO_PARENT, tree.parent, False)
-    nodes = np.flatnonzero(host.is_row & ~evaluation & ~is_inside)
+    nodes = np.flatnonzero(host.is_row & ~evaluation & (tree.around(around) == 0))
     nodes = nodes[context.in_scope(tree.start_ns[nodes])]
     row = host.row[nodes]
     autograd_range = host_activity.innermost(table, context.cached(ranges), table.thread[row], table.start_ns[row])

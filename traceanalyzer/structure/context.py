@@ -81,7 +81,7 @@ class Context:
         self._asked_scope = True
         return cast("T", self._of_scope[key])
 
-    def release(self, *computed: Callable[[Context], Any]) -> None:
+    def release(self, *computed: Callable[..., Any]) -> None:
         """Free results of `cached` that take much memory and are no longer needed."""
         for known in (self._shared, self._of_scope):
             for key in [key for key in known if key[0] in computed]:
@@ -156,3 +156,11 @@ def cached(compute: Callable[Concatenate[Context, P], T]) -> Callable[Concatenat
         return context.cached(compute, *arguments)
 
     return result
+
+
+@cached
+def device_events_in_scope(context: Context) -> Bool:
+    """Which device events count in sums, as `Context.in_scope` says of their starts."""
+    counted = context.in_scope(context.trace.device.start_ns)
+    counted.setflags(write=False)  # many analyses use it
+    return counted

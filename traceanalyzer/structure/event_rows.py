@@ -193,7 +193,7 @@ def collectives(context: Context) -> EventRows | None:
     if waits:
         thread = np.full(len(waits), context.cached(owner_index).critical.main)
         return EventRows("communication", "communication", thread=thread, start_ns=waits.start, end_ns=waits.end)
-    rows = np.flatnonzero(communication_kernels(context.trace))
+    rows = np.flatnonzero(communication_kernels(context))
     return EventRows("communication", "communication", device=rows) if len(rows) else None
 
 

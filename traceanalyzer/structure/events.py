@@ -55,6 +55,8 @@ class Population(StrEnum):
     """The typical steps, one of which the set's time is of."""
     RECORDING = "recording"
     """All recorded steps, because the events come now and then, such as at a new epoch."""
+    OUTSIDE = "outside"
+    """None of the steps: the events come again and again between them."""
 
 
 class EventSet(msgspec.Struct, frozen=True):
@@ -123,10 +125,18 @@ def event_set(find: Callable[Concatenate[Context, P], Iterable[Occurrences]]) ->
 
 def of_whole_recording(describe: Callable[P, EventSet]) -> Callable[P, EventSet]:
     """Makes the sets of a function with `event_set` those of events that come now and then in the whole recording."""
+    return _of(Population.RECORDING, describe)
 
+
+def outside_of_steps(describe: Callable[P, EventSet]) -> Callable[P, EventSet]:
+    """Makes the sets of a function with `event_set` those of events that come again and again outside of the steps."""
+    return _of(Population.OUTSIDE, describe)
+
+
+def _of(population: Population, describe: Callable[P, EventSet]) -> Callable[P, EventSet]:
     @wraps(describe)
     def spread(*arguments: P.args, **options: P.kwargs) -> EventSet:
-        return replace(describe(*arguments, **options), search=spread, population=Population.RECORDING)
+        return replace(describe(*arguments, **options), search=spread, population=population)
 
     return spread
 

@@ -74,15 +74,31 @@ THREADS = 32
 others, what any thread did is used."""
 
 
-def attribute(context: Context, gaps: Gaps, *, blame_waits: bool = True) -> I64:
+def of_queued(context: Context, gaps: Gaps, earlier: Intervals) -> I64:
+    """The only cause of each gap before which work was queued; -1 for the others, which `attribute` is for.
+
+    Args:
+        context: The trace.
+        gaps: Gaps of one device.
+        earlier: What `earlier_work` returned.
+    """
+    short = gaps.whole_end_ns - gaps.whole_start_ns < SHORT_GAP_NS
+    only = np.where(short, DEVICE, PENDING)
+    only[fed_late(context, gaps)] = -1
+    only[earlier.meets(gaps.start_ns, gaps.end_ns)] = -1
+    return only
+
+
+def attribute(context: Context, gaps: Gaps, earlier: Intervals | None = None, *, blame_waits: bool = True) -> I64:
     """Time of each gap by cause, in nanoseconds: one row per gap, one column per cause; rows sum to the gap.
 
     Args:
         context: The trace.
         gaps: Gaps of one device.
+        earlier: What `earlier_work` returned, if that is known already.
         blame_waits: Whether calls after a wait that emptied the queue count as synchronization.
     """
-    earlier = _earlier_work(context, gaps)
+    earlier = earlier_work(context, gaps) if earlier is None else earlier
     times = np.zeros((len(gaps), len(CAUSES)), np.int64)
     for first in range(0, len(gaps), GAPS_AT_ONCE):
         part = slice(first, first + GAPS_AT_ONCE)
@@ -90,7 +106,7 @@ def attribute(context: Context, gaps: Gaps, *, blame_waits: bool = True) -> I64:
     return blamed(context, gaps, times) if blame_waits else times
 
 
-def _earlier_work(context: Context, gaps: Gaps) -> Intervals:
+def earlier_work(context: Context, gaps: Gaps) -> Intervals:
     """The times at which the device of the gaps most likely ran unrecorded work."""
     known = gaps.next[gaps.next != NOTHING]
     device = int(context.trace.device.device[known[0]]) if len(known) else NOTHING
@@ -148,11 +164,11 @@ def _explained(context: Context, gaps: Gaps) -> I64:
     times[late, PENDING] = (gaps.end_ns - until)[late]
     starved = replace(gaps, end_ns=until)
     thread = responsible_thread(context, gaps)
-    thread = np.where(np.isin(thread, [*timelines(context)]), thread, EVERY_THREAD)
+    thread = np.where(np.isin(thread, own_timelines(context)), thread, EVERY_THREAD)
     known = np.flatnonzero(late)
     for number, own in members(thread[known]):
         rows = known[own]
-        times[rows] += _on_host(context, starved.take(rows), timelines(context)[number])
+        times[rows] += _on_host(context, starved.take(rows), timeline(context, number))
     return times
 
 
@@ -161,7 +177,7 @@ def starved(context: Context, gaps: Gaps) -> Intervals:
 
     Their length is the time of all causes except unrecorded work, pending work and pauses of the device itself.
     """
-    shown, _ = _recorded_parts(gaps, _earlier_work(context, gaps))
+    shown, _ = _recorded_parts(gaps, earlier_work(context, gaps))
     late = fed_late(context, shown)
     return Intervals.union(shown.start_ns[late], _launched_by(context, shown)[late])
 
@@ -208,26 +224,77 @@ def _on_host(context: Context, gaps: Gaps, timeline: LabelledTime) -> I64:
 
 
 @cached
-def timelines(context: Context) -> dict[int, LabelledTime]:
-    """The work of each launching thread, else of the others; `EVERY_THREAD` is the work of any of them."""
-    threads = host_activity.launching_threads(context)
+def explicit(context: Context) -> LabelledTime:
+    """When any of the launching threads did what the trace shows by name: `EXPLICIT` causes and nothing else."""
+    threads = [thread for group in _groups(context) for thread in group]
+    return LabelledTime.build(_of_threads(_explicit(context), threads), HOST)
+
+
+def own_timelines(context: Context) -> list[int]:
+    """The threads with a timeline of their own."""
+    return host_activity.launching_threads(context)[:THREADS]
+
+
+@cached
+def timeline(context: Context, thread: int) -> LabelledTime:
+    """The work of a launching thread, else of the others; that of any of them for `EVERY_THREAD`."""
+    threads = own_timelines(context)
+    if thread != EVERY_THREAD and len(host_activity.launching_threads(context)) == 1:
+        return timeline(context, EVERY_THREAD)
+    by_group, of_any = context.cached(_work_of_groups)
+    if thread == EVERY_THREAD:
+        return LabelledTime.build(of_any, HOST)
+    own = by_group[threads.index(thread)]
+    return LabelledTime.build((*own, *of_any), HOST)
+
+
+_Work = list[tuple[int, Intervals]]
+"""Times by cause, in the order in which causes explain missing launches."""
+
+
+def _work_of_groups(context: Context) -> tuple[list[_Work], _Work]:
+    """The work of each group of threads, and that of any."""
     activities = _activities(context)
-    groups = [part for part in (*([thread] for thread in threads[:THREADS]), threads[THREADS:]) if part]
+    by_group = [_of_threads(activities, group) for group in _groups(context)]
+    of_any = [(label, reduce(or_, (own[row][1] for own in by_group))) for row, (label, _) in enumerate(activities)]
+    return by_group, of_any
+
+
+def _groups(context: Context) -> list[list[int]]:
+    """Threads that launch: each that has a timeline of its own, and all others; without any, all threads there are."""
+    threads, own = host_activity.launching_threads(context), own_timelines(context)
     if not threads:
-        groups = [distinct(np.concatenate((context.trace.host.thread, context.trace.launches.thread))).tolist()]
-    owns = [_of_threads(activities, group) for group in groups]
-    other = [(label, reduce(or_, (own[row][1] for own in owns))) for row, (label, _) in enumerate(activities)]
-    built = {EVERY_THREAD: LabelledTime.build(other, HOST)}
-    for thread, own in zip(threads[:THREADS], owns, strict=False):
-        built[thread] = built[EVERY_THREAD] if len(threads) == 1 else LabelledTime.build((*own, *other), HOST)
-    return built
+        return [distinct(np.concatenate((context.trace.host.thread, context.trace.launches.thread))).tolist()]
+    return [part for part in (*([thread] for thread in own), threads[THREADS:]) if part]
 
 
 _Rows = tuple[HostEvents | Launches | Frames | Overheads | FirstUses, I64]
+_Activities = tuple[tuple[int, tuple[_Rows, ...]], ...]
+"""What the host does: rows of tables by cause, in the order in which causes explain missing launches."""
 
 
-def _activities(context: Context) -> tuple[tuple[int, tuple[_Rows, ...]], ...]:
-    """What the host does: rows of tables by cause, in the order in which it explains missing launches."""
+def _activities(context: Context) -> _Activities:
+    host, launches = context.trace.host, context.trace.launches
+    return (
+        *_explicit(context),
+        (SYNCHRONIZATION, ((launches, context.cached(host_activity.waits).row),)),
+        (LAUNCH, ((host, _outermost_operators(context)), (launches, np.arange(len(launches))))),
+    )
+
+
+def _outermost_operators(context: Context) -> I64:
+    """Rows of the host table that run whenever an operator runs: those in no other operator, if none outlasts it."""
+    host, is_row = context.host, host_activity.operator_rows(context)
+    if host.tree.clipped:
+        return np.flatnonzero(is_row)
+    operates = take_or(is_row, host.row, False) & (host.kind != NodeKind.MODULE)
+    outermost = operates & ~take_or(operates, host.tree.parent, False)
+    return ascending(host.row[outermost].astype(np.int64))
+
+
+@cached
+def _explicit(context: Context) -> _Activities:
+    """Those of the causes that the trace shows by name."""
     trace, names = context.trace, context.trace.names
     host, frames, launches, overheads = trace.host, trace.frames, trace.launches, trace.overheads
     compiling = names.where(host_activity.is_compiling)
@@ -235,8 +302,7 @@ def _activities(context: Context) -> tuple[tuple[int, tuple[_Rows, ...]], ...]:
     compiled = ((host, np.flatnonzero(compiling[host.name])), (frames, np.flatnonzero(compiling[frames.name])))
     loading = names.where(host_activity.is_loading_overhead)[overheads.name]
     allocating = names.where(host_activity.is_allocation)[launches.name]
-    operating, uses = host_activity.operator_rows(context), host_activity.first_uses(context)
-    cold = host_activity.cold_calls(context)
+    uses, cold = host_activity.first_uses(context), host_activity.cold_calls(context)
     computing = ascending(context.host.row[host_activity.cpu_operators(context)].astype(np.int64))
     return (
         (DATALOADER, ((host, np.flatnonzero(context.kind == NodeKind.DATALOADER)),)),
@@ -247,14 +313,10 @@ def _activities(context: Context) -> tuple[tuple[int, tuple[_Rows, ...]], ...]:
         (ALLOCATION, ((launches, np.flatnonzero(allocating)),)),
         (OVERHEAD, ((overheads, np.flatnonzero(~loading)),)),
         (CPU_OPERATORS, ((host, computing),)),
-        (SYNCHRONIZATION, ((launches, context.cached(host_activity.waits).row),)),
-        (LAUNCH, ((host, np.flatnonzero(operating)), (launches, np.arange(len(launches))))),
     )
 
 
-def _of_threads(
-    activities: tuple[tuple[int, tuple[_Rows, ...]], ...], threads: list[int]
-) -> list[tuple[int, Intervals]]:
+def _of_threads(activities: _Activities, threads: list[int]) -> _Work:
     """When some threads did each of these; overheads concern every thread."""
 
     def times(table: HostEvents | Launches | Frames | Overheads | FirstUses, rows: I64) -> Intervals:

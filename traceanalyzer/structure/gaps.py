@@ -6,7 +6,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from traceanalyzer.structure.context import Context, cached
-from traceanalyzer.structure.sums import Columns
+from traceanalyzer.structure.sums import Columns, group
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, UNKNOWN, Bool, SliceTable, take_or
@@ -29,6 +29,13 @@ def busy(context: Context, number: int) -> Intervals:
     """When a kernel, copy or fill runs on one device; `UNKNOWN` is the device of events without a device number."""
     rows = context.trace.device.device == number
     return any_busy(context) if rows.all() else times_of(context.trace.device, np.flatnonzero(rows))
+
+
+@cached
+def streams(context: Context) -> tuple[I64, I64]:
+    """The first event of each stream, and for each device event the number of its stream, by device and stream."""
+    device = context.trace.device
+    return group(device.device, device.stream)
 
 
 def with_kernels(context: Context) -> list[int]:

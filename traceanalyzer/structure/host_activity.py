@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import msgspec
 import numpy as np
@@ -18,8 +17,8 @@ from traceanalyzer.knowledge.first_match import finds
 from traceanalyzer.structure.context import Context, cached
 from traceanalyzer.structure.gaps import times_of
 from traceanalyzer.structure.host_tree import NodeKind, nest
-from traceanalyzer.structure.sums import Columns, count_by, members
-from traceanalyzer.trace.distinct import ascending, distinct, ranked
+from traceanalyzer.structure.sums import Columns, members
+from traceanalyzer.trace.distinct import ascending, distinct, is_among, ranked
 from traceanalyzer.trace.table import I32, I64, Bool, SliceTable, column, take_or
 from traceanalyzer.trace.tables import Category, Frames, HostEvents, Launches
 from traceanalyzer.trace.tree import NO_PARENT, Tree
@@ -118,7 +117,6 @@ def loading_calls(context: Context) -> I64:
     return np.flatnonzero(by_name | (slow & (launches.dur_ns >= _FIRST_USE_NS)))
 
 
-@dataclass(frozen=True, eq=False)
 class FirstUses(SliceTable):
     """Times in which code was most likely compiled or loaded although nothing is recorded of that."""
 
@@ -135,11 +133,8 @@ def first_uses(context: Context) -> FirstUses:
     fused = np.flatnonzero(context.trace.names.where(_is_fused)[host.name])
     _, first_of_name = np.unique(host.name[fused], return_index=True)
     fallbacks = np.flatnonzero(context.trace.names.where(_is_fallback)[host.name])
-    moments = {thread: _moments(context, thread) for thread in distinct(host.thread[fused]).tolist()}
-    uses = [
-        _first_use(context, row, _start_with_fallbacks(host, row, fallbacks), moments[int(host.thread[row])])
-        for row in ascending(fused[first_of_name]).tolist()
-    ]
+    calls = ascending(fused[first_of_name]).tolist()
+    uses = [_first_use(context, row, _start_with_fallbacks(host, row, fallbacks)) for row in calls]
     rows = np.array([use for use in uses if use is not None], np.int64).reshape(-1, 4)
     name, start, duration, thread = rows.T
     return FirstUses(name.astype(np.int32), start, duration, thread.astype(np.int32))
@@ -151,28 +146,36 @@ def cold_calls(context: Context) -> FirstUses:
 
     Libraries are loaded, handles created and kernels chosen at the first use; of much of that nothing is recorded.
     """
-    host, tree, own_ns = context.host, context.host.tree, own_times(context)
-    calls = np.flatnonzero(context.links.node != NO_PARENT)
-    launches = tree.sums(np.bincount(context.links.node[calls], minlength=len(tree)))
+    host, tree = context.host, context.host.tree
     is_operator = (host.category == Category.OPERATOR) & ~host.merged
-    slow = np.flatnonzero(is_operator & (launches > 0) & (own_ns >= _FIRST_USE_NS))
-    moments = {thread: _moments(context, thread) for thread in distinct(tree.thread[slow]).tolist()}
-    alike = np.flatnonzero(is_operator & np.isin(host.name, distinct(host.name[slow])))
-    found = []
+    slow = np.flatnonzero(is_operator & (tree.dur_ns >= _FIRST_USE_NS))
+    slow = slow[tree.count_in(slow, context.links.node) > 0]
+    alike = np.flatnonzero(is_operator & is_among(host.name, distinct(host.name[slow])))
+    own_ns = own_times(context)[alike]
+    slow = slow[own_ns[np.searchsorted(alike, slow)] >= _FIRST_USE_NS]
+    codes, found = {*host.name[slow].tolist()}, []
     for code, rows in members(host.name[alike]):
-        nodes = alike[rows][np.argsort(tree.start_ns[alike[rows]], kind="stable")]
-        first, later = int(nodes[0]), nodes[1:]
-        if len(later) < _LATER_CALLS or own_ns[first] < max(_FIRST_USE_NS, _HUNDRED * float(np.median(own_ns[later]))):
+        rows = rows[np.argsort(tree.start_ns[alike[rows]], kind="stable")]  # noqa: PLW2901 - in the order of time
+        first, later = rows[0], own_ns[rows[1:]]
+        if code not in codes or len(later) < _LATER_CALLS:
             continue
-        thread = int(tree.thread[first])
-        begin, end = int(tree.start_ns[first]), int(tree.end_ns[first])
-        own = moments[thread][slice(*np.searchsorted(moments[thread], (begin, end + 1)))]
-        longest = int(np.argmax(np.diff(own)))
-        since, length = int(own[longest]), int(own[longest + 1] - own[longest])
-        if length >= _FIRST_USE_NS:
-            found.append((code, since, length, thread))
-    name, start, duration, thread_codes = np.array(sorted(found, key=lambda use: use[1]), np.int64).reshape(-1, 4).T
-    return FirstUses(name.astype(np.int32), start, duration, thread_codes.astype(np.int32))
+        if own_ns[first] >= max(_FIRST_USE_NS, _HUNDRED * float(np.median(later))):
+            found.append((code, *_longest_silence(context, int(alike[first]))))
+    context.release(_moments)
+    uses = [use for use in found if use[2] >= _FIRST_USE_NS]
+    uses.sort(key=lambda use: use[1])
+    name, start, duration, thread = np.array(uses, np.int64).reshape(-1, 4).T
+    return FirstUses(name.astype(np.int32), start, duration, thread.astype(np.int32))
+
+
+def _longest_silence(context: Context, node: int) -> tuple[int, int, int]:
+    """Start, duration and thread of the longest time within an operator in which its thread begins or ends nothing."""
+    tree, row = context.host.tree, context.host.row[node]
+    thread = int(context.trace.host.thread[row])
+    moments = context.cached(_moments, thread)
+    own = moments[slice(*np.searchsorted(moments, (tree.start_ns[node], tree.end_ns[node] + 1)))]
+    longest = int(np.argmax(np.diff(own)))
+    return int(own[longest]), int(own[longest + 1] - own[longest]), thread
 
 
 def own_times(context: Context) -> I64:
@@ -184,17 +187,17 @@ def own_times(context: Context) -> I64:
     return own_ns
 
 
-def _first_use(context: Context, row: int, start: int, moments: I64) -> tuple[int, int, int, int] | None:
+def _first_use(context: Context, row: int, start: int) -> tuple[int, int, int, int] | None:
     """Name of the operator around, start, duration and thread of the silence before a call; None if it is short.
 
     Args:
         context: The trace.
         row: The host row of the call.
         start: When it begins, fallbacks included.
-        moments: When its thread begins and ends something, ascending.
     """
     host = context.trace.host
     thread = int(host.thread[row])
+    moments = context.cached(_moments, thread)
     before = int(np.searchsorted(moments, start)) - 1
     since = int(moments[max(0, before)])
     if start - since < max(_FIRST_USE_NS, _HUNDRED * int(host.dur_ns[row])):
@@ -250,16 +253,14 @@ def cpu_operators(context: Context) -> I64:
 
     Operators of a device launch or copy something, or wait for it. These hold no call of its runtime at all.
     """
-    host, innermost = context.host, context.links.innermost
+    host, tree = context.host, context.host.tree
     if not len(context.links.calls):
         return np.empty(0, np.int64)  # launches were not recorded, so it is unknown where operators compute
-    tree, names = host.tree, context.trace.names
-    calls = tree.sums(count_by(innermost[innermost != NO_PARENT], len(tree)))
-    computes = names.where(is_computing)[host.name]
-    long = host.is_row & computes & (calls == 0) & (tree.dur_ns >= _LONG_ON_CPU_NS)
-    nodes = np.flatnonzero(long)
-    around = take_or(tree.nearest(long), tree.parent[nodes], NO_PARENT)
-    outermost: I64 = nodes[around == NO_PARENT]
+    nodes = np.flatnonzero(host.is_row & (tree.dur_ns >= _LONG_ON_CPU_NS))
+    nodes = nodes[context.trace.names.where(is_computing)[host.name[nodes]]]
+    nodes = nodes[tree.count_in(nodes, context.links.innermost) == 0]
+    ended = np.maximum.accumulate(np.append(0, tree.after[nodes]))[:-1]  # where all before each have ended
+    outermost: I64 = nodes[nodes >= ended]
     return outermost
 
 

@@ -12,12 +12,14 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.knowledge import marks
-from traceanalyzer.structure.sums import group
 from traceanalyzer.trace.distinct import ascending, distinct
 from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.table import I32, I64, U8, UNKNOWN, Array, Bool, take_or
 from traceanalyzer.trace.tables import Category, Frames, HostEvents, Launches
 from traceanalyzer.trace.tree import NO_PARENT, Tree
+
+_NESTED = ("thread", "start_ns", "dur_ns")
+"""Columns by which slices are nested."""
 
 
 class NodeKind(IntEnum):
@@ -57,9 +59,14 @@ class HostTree(msgspec.Struct, frozen=True, dict=True):
         rows: Bool = plain & ~self.wrapper & ~self.merged
         return rows
 
+    @cached_property
+    def module(self) -> I32:
+        """For each node, the innermost module call around it, itself included, or -1."""
+        return self.tree.nearest(self.kind == NodeKind.MODULE)
+
     def without_modules(self, position: I64) -> I64:
         """For each position, itself or its nearest ancestor that is not a module (-1 for none)."""
-        if not (self.kind == NodeKind.MODULE).any():
+        if not take_or(self.kind == NodeKind.MODULE, position, False).any():
             return position
         return take_or(self.tree.nearest(self.kind != NodeKind.MODULE), position, NO_PARENT)
 
@@ -108,24 +115,22 @@ def build(trace: Trace, kind: U8) -> HostTree:
         kind: Of every host row, from `kinds`.
     """
     host, frames = trace.host, trace.frames
-    rows = np.flatnonzero(kind != NodeKind.NONE).astype(np.int32)
-    modules = np.flatnonzero(frames.module_id != UNKNOWN).astype(np.int32)
+    rows = np.flatnonzero(kind != NodeKind.NONE)
+    modules = np.flatnonzero(frames.module_id != UNKNOWN)
 
     def joined(of_host: Array, of_frames: Array) -> Array:
-        return np.concatenate((of_host[rows], of_frames[modules])) if len(modules) else of_host[rows]
+        return np.concatenate((of_host, of_frames)) if len(modules) else of_host
 
-    columns = [joined(getattr(host, name), getattr(frames, name)) for name in ("thread", "start_ns", "dur_ns")]
-    by_start = np.argsort(columns[1], kind="stable").astype(np.int32) if len(modules) else None
-    if by_start is not None:  # the rows of one table are in the order of their start
-        columns = [column[by_start] for column in columns]
-    tree, nested = Tree.build(*columns)
-    del columns
-    order = nested if by_start is None else by_start[nested]  # from positions in the tree to the joined rows
-    del nested
-    row = np.concatenate((rows, modules))[order]
+    if len(modules):  # the rows of one table are in the order of their start
+        rows = np.concatenate((rows, modules + len(host)))
+        rows = rows[np.argsort(joined(host.start_ns, frames.start_ns)[rows], kind="stable")]
+    columns = (joined(getattr(host, name), getattr(frames, name))[rows] for name in _NESTED)
+    tree, order = Tree.build(*columns)
+    order = rows[order]  # from positions in the tree to the joined tables
     name = joined(host.name, frames.name)[order]
     node_kind = joined(kind, np.full(len(frames), NodeKind.MODULE, np.uint8))[order]
     category = joined(host.category, np.full(len(frames), Category.FRAME, np.uint8))[order]
+    row = np.where(order < len(host), order, order - len(host)).astype(np.int32)
     wrapper = trace.names.where(marks.is_wrapper)[name]
     return HostTree(tree, name, node_kind, category, row, _merged(tree, name, category), wrapper)
 
@@ -137,13 +142,15 @@ def nest(table: HostEvents | Launches | Frames, rows: I64) -> tuple[Tree, I64]:
 
 
 def _merged(tree: Tree, name: I32, category: U8) -> Bool:
-    """Which nodes are the only child of a parent with the same name, both operators: `aten::x` calling itself."""
+    """Which nodes are the only child of a parent with the same name, both operators: `aten::x` calling itself.
+
+    An only child directly follows its parent, and ends the same subtree.
+    """
     operator = category == Category.OPERATOR
-    alike = (name == take_or(name, tree.parent, UNKNOWN)) & operator & take_or(operator, tree.parent, False)
-    alike = np.flatnonzero(alike)
-    children = np.bincount(tree.parent[tree.parent != NO_PARENT], minlength=len(tree))
     merged = np.zeros(len(tree), np.bool_)
-    merged[alike[children[tree.parent[alike]] == 1]] = True
+    merged[1:] = (tree.depth[1:] > tree.depth[:-1]) & (tree.after[1:] == tree.after[:-1])
+    merged[1:] &= name[1:] == name[:-1]
+    merged[1:] &= operator[1:] & operator[:-1]
     return merged
 
 
@@ -171,8 +178,10 @@ class Links(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def heads(self) -> I64:
         """For each of `calls`, the row of the first device event that it put there (a graph launch puts many)."""
-        linked = np.flatnonzero(self.launch != NO_PARENT)
-        return linked[group(self.launch[linked])[0]]
+        linked = np.flatnonzero(self.launch != NO_PARENT)[::-1]
+        first = np.empty(len(self.node), np.int64)
+        first[self.launch[linked]] = linked  # of the events of a launch, the last one written stays: the first
+        return first[self.calls]
 
     def device_node(self) -> I64:
         """For each device event, the position of its host node in the tree, or -1."""
@@ -193,10 +202,9 @@ def _launch_of_device_events(trace: Trace) -> I64:
     known = known[np.argsort(launches.correlation[known], kind="stable")]  # then by start: rows are
     ids = launches.correlation[known]
     first = np.searchsorted(ids, device.correlation, side="left")
-    last = np.searchsorted(ids, device.correlation, side="right") - 1
-    linked = (last >= first) & (device.correlation != UNKNOWN)
+    linked = (take_or(ids, first, UNKNOWN) == device.correlation) & (device.correlation != UNKNOWN)
     choice = np.where(linked, first, 0)
-    several = np.flatnonzero(linked & (last > first))
+    several = np.flatnonzero(linked & (take_or(ids, first + 1, UNKNOWN) == device.correlation))
     if len(several):
         before = _started_before(first[several], device.start_ns[several], ids, launches.start_ns[known])
         choice[several] = np.maximum(before - 1, first[several])

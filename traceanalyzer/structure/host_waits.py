@@ -43,6 +43,7 @@ def is_in_process(name: str) -> bool | None:
     return False if "_MultiProcessing" in name else None
 
 
+@cached
 def outermost_loads(context: Context) -> I64:
     """Positions of waits that do not lie within another wait."""
     is_wait, tree = context.host.kind == NodeKind.DATALOADER, context.host.tree
@@ -202,7 +203,7 @@ def costs(context: Context) -> I64 | None:
         idle[rows] = end - start - worked
         drained[rows] = _until_next(busy, end, worked > 0)
         late[rows] = _held_up(context, number).within(end, end + drained[rows])
-    timeline = gap_causes.timelines(context)[gap_causes.EVERY_THREAD]
+    timeline = gap_causes.explicit(context)
     explained = timeline.within(waits.end_ns, waits.end_ns + drained, gap_causes.EXPLICIT)
     unexplained = np.maximum(0, drained - sum(explained) - late)
     avoidable = np.minimum(waits.end_ns - waits.start_ns, unexplained)

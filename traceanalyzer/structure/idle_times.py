@@ -127,14 +127,23 @@ def _cut(context: Context, device: int, steps: Steps) -> DividedGaps:
 
 def _by_cause(context: Context, pieces: gaps.Gaps) -> tuple[I64, U8, I64]:
     """The parts of gaps that have one cause: the position of the gap, the cause, and the time in ns."""
-    positions, causes, times = [np.empty(0, np.int64)], [np.empty(0, np.uint8)], [np.empty(0, np.int64)]
-    for first in range(0, len(pieces), GAPS_AT_ONCE):
-        by_cause = gap_causes.attribute(context, pieces.take(slice(first, first + GAPS_AT_ONCE)))
+    earlier = gap_causes.earlier_work(context, pieces)
+    only = gap_causes.of_queued(context, pieces, earlier)
+    queued = only >= 0
+    positions = [np.flatnonzero(queued)]
+    causes = [only[queued].astype(np.uint8)]
+    times = [pieces.length[queued]]
+    others = np.flatnonzero(~queued)
+    for first in range(0, len(others), GAPS_AT_ONCE):
+        rows = others[first : first + GAPS_AT_ONCE]
+        by_cause = gap_causes.attribute(context, pieces.take(rows), earlier)
         gap, cause = np.nonzero(by_cause)
-        positions.append(gap + first)
+        positions.append(rows[gap])
         causes.append(cause.astype(np.uint8))
         times.append(by_cause[gap, cause])
-    return np.concatenate(positions), np.concatenate(causes), np.concatenate(times)
+    position = np.concatenate(positions)
+    order = np.argsort(position, kind="stable")
+    return position[order], np.concatenate(causes)[order], np.concatenate(times)[order]
 
 
 class IdleTime(msgspec.Struct, frozen=True):

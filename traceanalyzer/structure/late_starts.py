@@ -20,7 +20,7 @@ from traceanalyzer.structure import gaps, host_activity
 from traceanalyzer.structure.context import Context, cached
 from traceanalyzer.structure.launch_calls import graph_calls
 from traceanalyzer.structure.recorded_collectives import communication_kernels
-from traceanalyzer.structure.sums import first_rows, group
+from traceanalyzer.structure.sums import first_rows
 from traceanalyzer.trace.distinct import distinct, ranked
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, Bool
@@ -103,7 +103,7 @@ def _found_free(context: Context, number: int) -> I64:
     found = found.take(is_launched)
     is_free = launches.start_ns[found.launch] >= found.whole_start_ns
     is_kernel = device.category[found.next] == Category.KERNEL
-    is_other = communication_kernels(context.trace)[found.next] | graph_calls(context)[found.launch]
+    is_other = communication_kernels(context)[found.next] | graph_calls(context)[found.launch]
     rows: I64 = found.next[is_free & is_kernel & ~is_other]
     return rows
 
@@ -133,7 +133,7 @@ def _may_await(context: Context, rows: I64) -> Bool:
     """For each of some device events, whether a call makes a stream wait since the launch before it on its stream."""
     device, launches, links = context.trace.device, context.trace.launches, context.links
     waiting = np.sort(launches.start_ns[context.trace.names.where(_makes_wait)[launches.name]])
-    _, stream = group(device.device[links.heads], device.stream[links.heads])
+    stream = gaps.streams(context)[1][links.heads]
     called = launches.start_ns[links.calls]
     order = np.lexsort((called, stream))
     before = np.full(len(device), np.iinfo(np.int64).min)

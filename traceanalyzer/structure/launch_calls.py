@@ -13,9 +13,9 @@ import numpy as np
 
 from traceanalyzer.knowledge import graph_calls as graph_calls_known
 from traceanalyzer.knowledge import marks
-from traceanalyzer.structure import host_activity
+from traceanalyzer.structure import gaps, host_activity
 from traceanalyzer.structure.context import Context, cached
-from traceanalyzer.structure.sums import group, members
+from traceanalyzer.structure.sums import members
 from traceanalyzer.trace.distinct import ascending
 from traceanalyzer.trace.table import I64, Bool
 from traceanalyzer.trace.tables import Category
@@ -149,14 +149,12 @@ def of_streams(context: Context) -> list[tuple[StreamQueue, I64, I64]]:
         Each with the launches that it holds, as rows of the launch table in the order of their start, and the
         length of the queue right after each of these calls began.
     """
-    device = context.trace.device
     start_of_call = context.trace.launches.start_ns
     is_counted = context.in_scope(start_of_call[context.links.calls])
     calls = context.links.calls[is_counted]
     heads = context.links.heads[is_counted]  # a graph starts as its first kernel
-    _, groups = group(device.device[heads], device.stream[heads])
     queues = []
-    for _, of_stream in members(groups):
+    for _, of_stream in members(gaps.streams(context)[1][heads]):
         rows = calls[of_stream]
         queue, length_at_call = _of_stream(context, start_of_call[rows], heads[of_stream])
         queues.append((queue, rows, length_at_call))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -43,17 +45,26 @@ def line_times(context: Context, thread: I32, start: I64, end: I64) -> LineTimes
 
 def _pieces(context: Context, thread: I32, start: I64, end: I64) -> tuple[I64, I64]:
     """The spans cut wherever a function of the program begins or ends: row of the span and start of each piece."""
-    frames, (_, own, _) = context.trace.frames, context.cached(host_activity.rows_with_lines)
-    of_thread = rows_by(frames.thread[own])
+    cuts_of = context.cached(_cuts)
     found = [(np.arange(len(start)), start)]
     for place, rows in members(thread):
-        here = own[of_thread(place)]
-        cuts = distinct(np.concatenate((frames.start_ns[here], frames.end_ns[here])))
-        inner, at = _within(cuts, start[rows], end[rows])
+        inner, at = _within(cuts_of(place), start[rows], end[rows])
         found.append((rows[inner], at))
     span, begin = map(np.concatenate, zip(*found, strict=True))
     order = np.lexsort((begin, span))
     return span[order], begin[order]
+
+
+def _cuts(context: Context) -> Callable[[int], I64]:
+    """A function from a thread to the times at which a function of the program begins or ends there, ascending."""
+    frames, (_, own, _) = context.trace.frames, context.cached(host_activity.rows_with_lines)
+    of_thread = rows_by(frames.thread[own])
+
+    def cuts(thread: int) -> I64:
+        here = own[of_thread(thread)]
+        return distinct(np.concatenate((frames.start_ns[here], frames.end_ns[here])))
+
+    return cache(cuts)
 
 
 def _within(cuts: I64, start: I64, end: I64) -> tuple[I64, I64]:

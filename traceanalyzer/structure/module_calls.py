@@ -10,6 +10,7 @@ them, and belongs to the same module.
 from __future__ import annotations
 
 import re
+from functools import cached_property
 
 import msgspec
 import numpy as np
@@ -17,7 +18,7 @@ import numpy as np
 from traceanalyzer.knowledge import marks
 from traceanalyzer.structure.context import Context, cached
 from traceanalyzer.structure.host_tree import NodeKind
-from traceanalyzer.structure.sums import sum_by
+from traceanalyzer.structure.sums import first_rows, sum_by
 from traceanalyzer.trace.distinct import ranked
 from traceanalyzer.trace.table import I32, I64, UNKNOWN, Bool, take_or
 from traceanalyzer.trace.tables import Category
@@ -29,7 +30,7 @@ _MODULE = "nn.Module: "
 _NUMBER = re.compile(r"_\d+$")
 
 
-class ModuleOwners(msgspec.Struct, frozen=True):
+class ModuleOwners(msgspec.Struct, frozen=True, dict=True):
     """Owners of host nodes and launches, as positions in the host tree."""
 
     is_module: Bool
@@ -39,25 +40,24 @@ class ModuleOwners(msgspec.Struct, frozen=True):
     """For each node, the evaluation around it, itself included, or -1."""
     module: I32
     """For each node, the innermost module call around it, itself included, or -1."""
-    owner: I32
-    """For each node, the innermost module call or evaluation around it, itself included, or -1."""
     launch_node: I64
     """For each launch, the innermost node around it, modules included, or -1."""
+
+    @cached_property
+    def owner(self) -> I32:
+        """For each node, the innermost module call or evaluation around it, itself included, or -1."""
+        return np.maximum(self.module, self.evaluation)  # of two nodes around another, the inner one follows the outer
 
 
 def owners(context: Context) -> ModuleOwners:
     """The owners of all nodes and launches."""
-    host = context.host
-    is_module: Bool = host.kind == NodeKind.MODULE
+    host, links = context.host, context.links
     is_evaluation = context.cached(evaluations)
-    evaluation = host.tree.nearest(is_evaluation)
-    links = context.links
     return ModuleOwners(
-        is_module=is_module,
+        is_module=host.kind == NodeKind.MODULE,
         is_evaluation=is_evaluation,
-        evaluation=evaluation,
-        module=host.tree.nearest(is_module),
-        owner=host.tree.nearest(is_module | is_evaluation) if is_module.any() else evaluation,
+        evaluation=host.tree.nearest(is_evaluation),
+        module=host.module,
         launch_node=np.where(links.innermost == NO_PARENT, links.node, links.innermost),
     )
 
@@ -71,13 +71,12 @@ def evaluations(context: Context) -> Bool:
     host, trace = context.host, context.trace
     surrounds = trace.names.where(lambda name: name.startswith(_EVALUATION))[host.name]
     part = surrounds | trace.names.where(is_accumulation)[host.name]
-    nodes = np.flatnonzero(host.kind != NodeKind.MODULE)
-    row = host.row[nodes]
-    numbered = trace.host.sequence[row] != UNKNOWN
-    part[nodes] |= (trace.host.forward_thread[row] > 0) & numbered
-    if not numbered.any():
-        is_function = trace.names.where(marks.is_backward)[trace.host.name[row]]
-        part[nodes] |= is_function & (trace.host.category[row] == Category.OPERATOR)
+    numbered = (trace.host.sequence != UNKNOWN) & (context.kind != NodeKind.NONE)
+    if numbered.any():
+        evaluates = numbered & (trace.host.forward_thread > 0)
+        part |= evaluates.take(host.row, mode="clip") & (host.kind != NodeKind.MODULE)  # whose rows are of frames
+    else:
+        part |= trace.names.where(marks.is_backward)[host.name] & (host.category == Category.OPERATOR)
     nested = take_or(part, host.tree.parent, False)
     return surrounds | (part & ~nested)
 
@@ -134,10 +133,10 @@ def _by_sequence(context: Context, evaluations: I64, source: I64) -> None:
     Numbers count per thread. A number that operators of several threads have is not used.
     """
     host, table = context.host, context.trace.host
-    nodes = np.flatnonzero(host.kind != NodeKind.MODULE)
-    sequence = np.full(len(host.tree), UNKNOWN, np.int64)
-    sequence[nodes] = table.sequence[host.row[nodes]]
-    forward = nodes[(sequence[nodes] != UNKNOWN) & (table.forward_thread[host.row[nodes]] <= 0)]
+    sequence = take_or(table.sequence, host.row, UNKNOWN)
+    sequence[host.kind == NodeKind.MODULE] = UNKNOWN  # whose rows are of frames
+    nodes = np.flatnonzero(sequence != UNKNOWN)
+    forward = nodes[table.forward_thread[host.row[nodes]] <= 0]
     asking = evaluations[sequence[evaluations] != UNKNOWN]
     if not len(forward) or not len(asking):
         return
@@ -170,11 +169,9 @@ def _last_before(forward: I64, asking: I64, sequence: I64, start_ns: I64) -> tup
 def _of_one_thread(sequence: I64, thread: I32) -> tuple[I64, Bool]:
     """The distinct numbers, ascending, and which of them operators of only one thread have."""
     numbers, number = ranked(sequence)
-    least = np.full(len(numbers), np.iinfo(np.int32).max)
-    most = np.full(len(numbers), -1)
-    np.minimum.at(least, number, thread)
-    np.maximum.at(most, number, thread)
-    is_unique: Bool = least == most
+    is_unique = np.ones(len(numbers), np.bool_)
+    first = thread[first_rows(number, len(numbers))]
+    is_unique[number[thread != first[number]]] = False
     return numbers, is_unique
 
 

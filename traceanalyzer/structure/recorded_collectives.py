@@ -14,7 +14,7 @@ from msgspec.structs import asdict
 from traceanalyzer.knowledge import kernel_names
 from traceanalyzer.knowledge.collectives import operation
 from traceanalyzer.structure import gaps, host_activity
-from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.context import Context, cached, device_events_in_scope
 from traceanalyzer.structure.step_breakdown import library_collectives
 from traceanalyzer.structure.sums import rows_by
 from traceanalyzer.trace.distinct import distinct
@@ -29,8 +29,10 @@ HOST_NAMES = ("nccl:", "gloo:", "xccl:", "hccl:", "ucc:", "mpi:", "c10d::", "_c1
 _ON_HOST = ("gloo:", "mpi:", "ucc:")
 
 
-def communication_kernels(trace: Trace) -> Bool:
+@cached
+def communication_kernels(context: Context) -> Bool:
     """Which device events are kernels that exchange data with other devices, by their metadata or their own name."""
+    trace = context.trace
     by_name = trace.names.where(kernel_names.is_communication)[trace.device.name]
     communicates: Bool = library_collectives(trace) | ((trace.device.category == Category.KERNEL) & by_name)
     return communicates
@@ -38,8 +40,7 @@ def communication_kernels(trace: Trace) -> Bool:
 
 def kernels_of_collectives(context: Context) -> Bool:
     """Which device events are collective kernels that start in the chosen steps (anywhere without a choice)."""
-    device = context.trace.device
-    return communication_kernels(context.trace) & context.in_scope(device.start_ns)
+    return communication_kernels(context) & device_events_in_scope(context)
 
 
 def described_by(context: Context, kernels: I64) -> tuple[I64, I64]:
@@ -61,8 +62,8 @@ def described_by(context: Context, kernels: I64) -> tuple[I64, I64]:
 
 def times_of(context: Context, rows: Bool) -> tuple[Intervals, Intervals]:
     """Times of the kernels of collectives, and of all other kernels, among some device events."""
-    device, communicates = context.trace.device, communication_kernels(context.trace)
-    counted = rows & (device.category == Category.KERNEL) & context.in_scope(device.start_ns)
+    device, communicates = context.trace.device, communication_kernels(context)
+    counted = rows & (device.category == Category.KERNEL) & device_events_in_scope(context)
     return gaps.times_of(device, counted & communicates), gaps.times_of(device, counted & ~communicates)
 
 
@@ -96,8 +97,7 @@ def of_libraries(context: Context) -> Bool:
 
     A program's own kernels name no process group, and need not end everywhere at once.
     """
-    device = context.trace.device
-    return library_collectives(context.trace) & context.in_scope(device.start_ns)
+    return library_collectives(context.trace) & device_events_in_scope(context)
 
 
 def on_device(context: Context, chosen: Bool) -> RecordedCollectives:
@@ -213,7 +213,7 @@ def running_on_host(context: Context) -> Intervals:
 
 def exposed_anywhere(context: Context) -> Intervals:
     """When collectives run and nothing else computes, on devices or else on the CPU, whichever steps are chosen."""
-    device, rows = context.trace.device, communication_kernels(context.trace)
+    device, rows = context.trace.device, communication_kernels(context)
     if rows.any():
         return gaps.times_of(device, rows) - gaps.times_of(device, ~rows & (device.category == Category.KERNEL))
     found = gaps.times_of(context.trace.host, context.cached(_all_host_ranges))

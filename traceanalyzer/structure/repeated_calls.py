@@ -11,11 +11,14 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.knowledge import marks
+from traceanalyzer.structure.autograd import has_closure
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.trace.table import I32, I64, Bool, take_or
 from traceanalyzer.trace.tree import NO_PARENT
 
+_PERIODS = 5
+"""Periods that are looked at, of those after which operators come again (own choice)."""
 LEAST = 10
 """A sequence counts if it comes this often in a row; PyTorch's own pattern matcher takes the same number."""
 
@@ -44,6 +47,8 @@ def siblings(context: Context, may_begin: Callable[[str], bool]) -> Siblings:
     own = names.where(lambda n: not (marks.is_namespaced(n) or marks.is_backward(n) or marks.is_wrapper(n)))
     operator = np.isin(host.kind, (NodeKind.OPERATOR, NodeKind.PYTHON))
     allowed = np.isin(host.kind, (NodeKind.STEP, NodeKind.MODULE)) | (operator & own[host.name])
+    optimizers = np.flatnonzero(host.kind == NodeKind.OPTIMIZER)
+    allowed[optimizers] = has_closure(context, host.row[optimizers].astype(np.int64))  # which is the program's own
     parent = np.append(tree.parent, NO_PARENT)
     rows = np.flatnonzero(operator & take_or(allowed, parent[: len(tree)], True))
     rows = rows[context.in_scope(tree.start_ns[rows])]
@@ -54,14 +59,29 @@ def siblings(context: Context, may_begin: Callable[[str], bool]) -> Siblings:
     return Siblings(rows, name, family[rows], np.minimum.accumulate(heads[::-1])[::-1])
 
 
+def stretches(holds: Bool) -> tuple[I64, I64]:
+    """The first row of each stretch of rows for which something holds, and the row behind each."""
+    bounds = np.flatnonzero(np.diff(holds, prepend=False, append=False))
+    return bounds[::2], bounds[1::2]
+
+
+def periods(siblings: Siblings, most: int) -> list[int]:
+    """Numbers of siblings after which most of them come again, the commonest first; a few, none above the most."""
+    name, family = siblings.name, siblings.family
+    order = np.lexsort((np.arange(len(name)), name, family))
+    same = (name[order][1:] == name[order][:-1]) & (family[order][1:] == family[order][:-1])
+    apart = np.diff(order)[same]
+    counts = np.bincount(apart[apart <= most], minlength=2)
+    found: list[int] = np.argsort(-counts, kind="stable")[:_PERIODS].tolist()
+    return [period for period in found if counts[period] >= LEAST]
+
+
 def periodic(siblings: Siblings, period: int, covered: Bool) -> list[tuple[int, int]]:
     """The first sibling and the number of turns of each run; siblings that are covered belong to none."""
     name, family = siblings.name, siblings.family
     repeats = (name[period:] == name[:-period]) & (family[period:] == family[:-period])
     repeats &= ~(covered[period:] | covered[:-period])
-    edges = np.diff(np.concatenate(([0], repeats.view(np.int8), [0])))
-    start = np.flatnonzero(edges == 1)
-    end = np.flatnonzero(edges == -1)
+    start, end = stretches(repeats)
     head = siblings.head[start]
     turns = (end + period - head) // period
     chosen = (end - start >= (LEAST - 1) * period) & (head < start + period) & (turns >= LEAST)

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.structure import gaps, host_activity, recorded_collectives, unrecorded_work
-from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.context import Context, cached, device_events_in_scope
 from traceanalyzer.structure.host_activity import HostWaits
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.launch_calls import blocked_calls
@@ -70,6 +70,7 @@ class StepResources(msgspec.Struct, frozen=True):
     device events."""
 
 
+@cached
 def analyze(context: Context) -> StepResources:
     """Compute the time per step of each resource, over the busiest device."""
     return over(context, context.steps)
@@ -120,7 +121,7 @@ def over(context: Context, steps: Steps, among: Steps | None = None) -> StepReso
         unread_device=unrecorded_work.unread_device(context),
         unused_device=unrecorded_work.unused_device(context),
         steps_device_ns=int(events.dur_ns[is_of_steps].sum()),
-        only_copies_ns=None if device is None else mean(_only_copies(context, device) & within),
+        only_copies_ns=None if device is None else mean(context.cached(_only_copies, device) & within),
     )
 
 
@@ -143,14 +144,15 @@ def _only_copies(context: Context, device: int) -> Intervals:
     events = context.trace.device
     own = events.device == device
     copies = own & (events.category == Category.MEMCPY)
-    kernels = own & ~copies & ~communication_kernels(context.trace)
+    kernels = own & ~copies & ~communication_kernels(context)
     return gaps.times_of(events, copies) - gaps.times_of(events, kernels)
 
 
+@cached
 def recorded(context: Context) -> Bool:
     """Which device events count as recorded work: those whose launch was recorded, or all where most have none."""
     device = context.trace.device
-    scope = context.in_scope(device.start_ns)
+    scope = device_events_in_scope(context)
     linked = scope & (context.links.launch != NO_PARENT)
     return linked if 2 * int(device.dur_ns[linked].sum()) >= int(device.dur_ns[scope].sum()) else scope
 
@@ -177,7 +179,7 @@ def _devices(context: Context) -> list[int]:
 
 def _kernels_of_devices(context: Context) -> dict[int | None, tuple[Intervals, Intervals]]:
     """When kernels run on each device: kernels of collectives separately from all others."""
-    events, communicates = context.trace.device, communication_kernels(context.trace)
+    events, communicates = context.trace.device, communication_kernels(context)
 
     def kernels(number: int) -> tuple[Intervals, Intervals]:
         own = events.device == number

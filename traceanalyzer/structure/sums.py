@@ -11,17 +11,9 @@ import numpy as np
 from traceanalyzer.trace.distinct import ranked, stable_order
 from traceanalyzer.trace.table import I64, Array
 
-_EXACT_IN_FLOAT = 2**53
-
 
 def sum_by(groups: Array, values: I64, count: int) -> I64:
-    """The sum of the values of each group 0..count-1, exactly.
-
-    `bincount` adds in float64, which is exact up to 2**53 (104 days in nanoseconds) and ten times faster.
-    """
-    most = max(int(values.max(initial=0)), -int(values.min(initial=0)))
-    if most * len(values) < _EXACT_IN_FLOAT or int(np.abs(values).sum(dtype=np.float64)) < _EXACT_IN_FLOAT:
-        return np.bincount(groups, weights=values, minlength=count).astype(np.int64)
+    """The sum of the values of each group 0..count-1, exactly."""
     sums = np.zeros(count, np.int64)
     np.add.at(sums, groups, values)
     return sums
@@ -72,7 +64,8 @@ def group(*keys: Array) -> tuple[I64, I64]:
     found, groups = ranked(keys[0])
     for key in keys[1:]:
         values, ranks = ranked(key)
-        found, groups = ranked(groups * len(values) + ranks)
+        if len(values) > 1:
+            found, groups = ranked(groups * len(values) + ranks)
     return first_rows(groups, len(found)), groups
 
 
@@ -91,7 +84,8 @@ class Columns(msgspec.Struct, frozen=True):
 
     def take(self, rows: Array | slice) -> Self:
         """Some of the rows, by their numbers or by a mask."""
-        return type(self)(*(getattr(self, name)[rows] for name in self.__struct_fields__))
+        where = np.flatnonzero(rows) if isinstance(rows, np.ndarray) and rows.dtype == np.bool_ else rows
+        return type(self)(*(getattr(self, name)[where] for name in self.__struct_fields__))
 
     @classmethod
     def join(cls, parts: Iterable[Self]) -> Self:

@@ -63,6 +63,12 @@ def times(context: Context) -> Intervals:
 
 
 @cached
+def device(context: Context) -> int | None:
+    """The device that works longest in the typical steps; None without any."""
+    return busiest(context, times(context))[0]
+
+
+@cached
 def room_ns(context: Context) -> float | None:
     """Time per step in ns in which the busiest stream of the busiest device does nothing; None without a device.
 
@@ -70,11 +76,10 @@ def room_ns(context: Context) -> float | None:
     one after another, however early it is launched. Work of several streams might come to run at the same time, but
     streams that take turns wait for each other, such as that of a graph and that of its caller: they count as one.
     """
-    within, events = times(context), context.trace.device
-    device, _ = busiest(context, within)
-    if device is None or not count(context):
+    within, events, number = times(context), context.trace.device, device(context)
+    if number is None or not count(context):
         return None
-    rows = np.flatnonzero(events.device == device)
+    rows = np.flatnonzero(events.device == number)
     busy = [gaps.times_of(events, rows[own]) & within for _, own in members(events.stream[rows])]
     lane, *others = sorted(busy, key=lambda own: -own.length)
     for other in others:
@@ -87,8 +92,8 @@ def room_ns(context: Context) -> float | None:
 def beside_another_ns(context: Context) -> float:
     """Time per step in ns in which the busiest device does nothing and another one of the recording works."""
     within, events = times(context), context.trace.device
-    device, busy = busiest(context, within)
-    if device is None or not count(context):
+    number, busy = busiest(context, within)
+    if number is None or not count(context):
         return 0.0
-    others = gaps.times_of(events, events.device != device)
+    others = gaps.times_of(events, events.device != number)
     return ((within & others) - busy).length / count(context)

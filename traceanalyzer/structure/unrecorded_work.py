@@ -31,7 +31,7 @@ from traceanalyzer.structure.late_starts import late_starts
 from traceanalyzer.structure.operator_times import works_of
 from traceanalyzer.structure.sums import group, members
 from traceanalyzer.trace.capture_facts import CaptureFacts
-from traceanalyzer.trace.distinct import ascending, distinct
+from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.table import I64, UNKNOWN, Bool
@@ -148,25 +148,23 @@ def _takes_memory(name: str) -> bool:
 
 def _late_first_starts(context: Context, linked: I64, busy: Intervals) -> list[tuple[int, int]]:
     """On each stream from the return of the first launch to its start, if later launches wait far less."""
-    device, launches = context.trace.device, context.trace.launches
+    device, launches, launch = context.trace.device, context.trace.launches, context.links.launch
     found = []
-    number = int(device.device[linked[0]])
-    if number in (late := late_starts(context)) and late[number].is_again_and_again:
-        return []
     for _, on_stream in members(device.stream[linked]):
         rows = linked[on_stream]
-        first_of_call, _ = group(context.links.launch[rows])
-        rows = rows[ascending(first_of_call)]  # one of each graph
-        returned = launches.end_ns[context.links.launch[rows]]
-        start = device.start_ns[rows]
-        earliest = int(np.argmin(start))
-        begin, end = int(returned[earliest]), int(start[earliest])
+        begin, end = int(launches.end_ns[launch[rows[0]]]), int(device.start_ns[rows[0]])
+        if end - begin < LEAST_NS:
+            continue
+        first_of_call, _ = group(launch[rows])
+        rows = rows[first_of_call]  # one of each graph
+        returned, start = launches.end_ns[launch[rows]], device.start_ns[rows]
         # events launched after the first wait for the same work: compare with events launched afterwards
         later_delays = (start - returned)[returned > end]
         ran_before = int(busy.within(np.array([0]), np.array([begin]))[0])
         if ran_before <= _HARDLY_ANY * (end - begin) and not _is_usual(end - begin, later_delays):
             found.append((begin, end))
-    return found
+    late = late_starts(context).get(int(device.device[linked[0]])) if found else None
+    return [] if late is not None and late.is_again_and_again else found
 
 
 def _waits_for_nothing(context: Context, linked: I64, first: int) -> list[tuple[int, int]]:
@@ -401,10 +399,10 @@ def unused_device(context: Context) -> str | None:
     """Name of a device that nothing was put on although its runtime was recorded; None if there is none."""
     trace = context.trace
     named = [device.name or str(device.id) for device in trace.info.devices]
-    signs = trace.names.where(is_of_accelerator)[trace.host.name].any() or trace.info.unsupported
-    if len(trace.device) or len(trace.accelerator) or signs or not named or not _only_asks(context):
+    if len(trace.device) or len(trace.accelerator) or trace.info.unsupported or not named:
         return None
-    return named[0]
+    signs = trace.names.where(is_of_accelerator)[trace.host.name]
+    return None if signs.any() or not _only_asks(context) else named[0]
 
 
 def unread_device(context: Context) -> str | None:

@@ -37,12 +37,15 @@ def ranked(values: Array) -> tuple[Array, I64]:
     if not len(values):
         return values, np.empty(0, np.int64)
     low, span = _range(values)
+    if span == 1:
+        return values[:1], np.zeros(len(values), np.int64)
     if not _is_dense(values, span):
         return np.unique(values, return_inverse=True)
     place = _above(values, low)
-    rank = np.zeros(span, np.int64)
-    rank[place] = 1
-    found = np.flatnonzero(rank)
+    occurs = np.zeros(span, np.bool_)
+    occurs[place] = True
+    found = np.flatnonzero(occurs)
+    rank = np.empty(span, np.int64)
     rank[found] = np.arange(len(found))
     return (found + low).astype(values.dtype), rank[place]
 

@@ -20,7 +20,6 @@ attributes of `TableRow`:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import msgspec
 
@@ -149,8 +148,7 @@ class PrintedRate(msgspec.Struct, frozen=True, kw_only=True):
     """The items of lists between this heading and it, as printed: what was changed, in the words of the text."""
 
 
-@dataclass(frozen=True, slots=True)
-class PrintedFigure:
+class PrintedFigure(msgspec.Struct, frozen=True):
     """A figure that a tool prints again and again, such as the use of a device."""
 
     form: str

@@ -29,9 +29,9 @@ class Intervals(msgspec.Struct, frozen=True):
     @classmethod
     def union(cls, start: I64, end: I64) -> Intervals:
         """The union of any intervals, in any order; those without length vanish, touching ones join."""
-        filled = end > start
-        if not filled.all():
-            start, end = start[filled], end[filled]
+        if not (filled := end > start).all():
+            rows = np.flatnonzero(filled)
+            start, end = start[rows], end[rows]
         if not len(start):
             return cls.none()
         if not (start[1:] >= start[:-1]).all():
@@ -199,7 +199,8 @@ class LabelledTime(msgspec.Struct, frozen=True):
             counts = self.label[low:high] == label
             if not counts.any():
                 return np.zeros(len(start), np.int64)
-            passed = np.append(0, np.cumsum(length * counts[:-1]))
+            passed = np.zeros(len(times), np.int64)
+            np.cumsum(length * counts[:-1], out=passed[1:])
             time: I64 = passed[last] + after * counts[last] - passed[first] - before * counts[first]
             return time
 

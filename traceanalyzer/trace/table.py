@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, dataclass_transform
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,6 +25,18 @@ UNKNOWN = -1
 """Value of integer columns for unknown entries (except times, sizes and addresses)."""
 
 
+class TraceColumn(msgspec.Struct, frozen=True):
+    """What `column` declares of one column of a table."""
+
+    name: str
+    dtype: np.dtype[Any]
+    unit: str
+    meaning: str
+    key: str
+    pool: str
+    missing: int
+
+
 def column(dtype: str, unit: str, meaning: str, key: str = "", pool: str = "", missing: int = UNKNOWN) -> Any:
     """Declare a column of a table.
 
@@ -36,8 +48,7 @@ def column(dtype: str, unit: str, meaning: str, key: str = "", pool: str = "", m
         pool: The field of `Trace` that its codes index; "" if its values are not codes.
         missing: The value of events that do not have the argument; floats have NaN.
     """
-    details = {"unit": unit, "meaning": meaning, "key": key, "pool": pool, "missing": missing}
-    return field(metadata={"dtype": np.dtype(dtype), **details})
+    return TraceColumn("", np.dtype(dtype), unit, meaning, key, pool, missing)
 
 
 def take_or(column: Array, rows: Any, missing: Any) -> Array:
@@ -52,25 +63,18 @@ def take_or(column: Array, rows: Any, missing: Any) -> Array:
         return np.full(np.shape(rows), missing)
     default = np.asarray(missing)
     found = np.asarray(column.take(rows, mode="clip")).astype(np.result_type(column, default), copy=False)
-    found[np.less(rows, 0) | np.greater_equal(rows, len(column))] = default
+    np.putmask(found, np.less(rows, 0) | np.greater_equal(rows, len(column)), default)
     return found
 
 
-class TraceColumn(msgspec.Struct, frozen=True):
-    """What `column` declares of one column of a table."""
-
-    name: str
-    dtype: np.dtype[Any]
-    unit: str
-    meaning: str
-    key: str
-    pool: str
-    missing: int
-
-
-@dataclass(frozen=True, eq=False)
+@dataclass_transform(frozen_default=True, eq_default=False, field_specifiers=(column,))
 class Table:
-    """Base of all tables of a trace: every field is a column, and all have the same length."""
+    """Base of all tables of a trace: every field is a column, and all have the same length.
+
+    Type checkers see a frozen dataclass. It takes a millisecond to define one, and a trace has dozens of tables.
+    """
+
+    _columns: ClassVar[tuple[TraceColumn, ...]] = ()
 
     if TYPE_CHECKING:
 
@@ -78,31 +82,47 @@ class Table:
         def start_ns(self) -> I64:
             """Every table has a time; each declares it as its first column."""
 
+    def __init_subclass__(cls) -> None:
+        declared = {name: value for name, value in vars(cls).items() if isinstance(value, TraceColumn)}
+        for name in declared:
+            delattr(cls, name)  # it is an attribute of tables only
+        cls._columns = (*cls._columns, *(replace(value, name=name) for name, value in declared.items()))
+
+    def __init__(self, *values: Array, **columns: Array) -> None:
+        names = [column.name for column in self._columns]
+        given = dict(zip(names, values, strict=False)) | columns
+        if len(values) + len(columns) != len(names) or given.keys() != {*names}:
+            raise TypeError(f"{type(self).__name__} has the columns {', '.join(names)}")
+        vars(self).update(given)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"{type(self).__name__} cannot be changed; `changed` returns another one")
+
     @classmethod
     def columns(cls) -> tuple[TraceColumn, ...]:
         """What is declared of the columns, in order."""
-        return tuple(TraceColumn(f.name, **f.metadata) for f in fields(cls))
+        return cls._columns
 
     @classmethod
     def empty(cls) -> Self:
         """A table without rows."""
-        return cls(**{c.name: np.empty(0, c.dtype) for c in cls.columns()})
+        return cls(**{c.name: np.empty(0, c.dtype) for c in cls._columns})
 
     def __len__(self) -> int:
-        return len(getattr(self, fields(self)[0].name))
+        return len(getattr(self, self._columns[0].name))
 
     def __iter__(self) -> Iterator[Array]:
         """The columns in order."""
-        return (getattr(self, f.name) for f in fields(self))
+        return (getattr(self, c.name) for c in self._columns)
 
     def take(self, rows: Array) -> Self:
         """The given rows (indices or a mask), in the given order."""
         where = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
-        return self.changed(**{f.name: getattr(self, f.name).take(where) for f in fields(self)})
+        return type(self)(*(column.take(where) for column in self))
 
     def changed(self, **columns: Array) -> Self:
         """The table with other columns in place of some."""
-        return replace(self, **columns)
+        return type(self)(**{c.name: getattr(self, c.name) for c in self._columns} | columns)
 
     def to_pandas(self) -> pd.DataFrame:
         """All columns as a DataFrame; codes stay codes.
@@ -110,11 +130,10 @@ class Table:
         Raises:
             MissingDependencyError: pandas is not installed.
         """
-        frame: pd.DataFrame = import_pandas().DataFrame({f.name: getattr(self, f.name) for f in fields(self)})
+        frame: pd.DataFrame = import_pandas().DataFrame({c.name: getattr(self, c.name) for c in self._columns})
         return frame
 
 
-@dataclass(frozen=True, eq=False)
 class SliceTable(Table):
     """Base of the tables whose rows have a duration."""
 

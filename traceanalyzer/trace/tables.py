@@ -7,7 +7,6 @@ codes into the trace's pools, threads are rows of `Threads`, and -1 means that t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 
 from traceanalyzer.trace.table import F64, I32, I64, U8, SliceTable, Table, column
@@ -43,7 +42,6 @@ class Vendor(IntEnum):
     """GPUs, where the legacy profiler measured operators on them and no kernels."""
 
 
-@dataclass(frozen=True, eq=False)
 class HostEvents(SliceTable):
     """Operators and annotations on host threads (`cpu_op`, `Operator`, `user_annotation`, `python`)."""
 
@@ -75,7 +73,6 @@ class HostEvents(SliceTable):
     )
 
 
-@dataclass(frozen=True, eq=False)
 class Launches(SliceTable):
     """Calls into the device's runtime or driver: launches, copies, synchronizations, allocations."""
 
@@ -92,7 +89,6 @@ class Launches(SliceTable):
     )
 
 
-@dataclass(frozen=True, eq=False)
 class DeviceEvents(SliceTable):
     """Kernels, copies and fills on devices."""
 
@@ -125,7 +121,6 @@ class DeviceEvents(SliceTable):
     )
 
 
-@dataclass(frozen=True, eq=False)
 class AcceleratorEvents(SliceTable):
     """What devices do that write no kernels, copies and fills: work, transfers and waiting alike."""
 
@@ -142,7 +137,6 @@ class AcceleratorEvents(SliceTable):
     correlation: I64 = column("i8", "", "id shared with the launching call; -1 where absent")
 
 
-@dataclass(frozen=True, eq=False)
 class GpuAnnotations(SliceTable):
     """Host annotations projected onto streams: spans from the first to the last kernel, gaps included."""
 
@@ -152,7 +146,6 @@ class GpuAnnotations(SliceTable):
     thread: I32 = column("i4", "", "row of the pseudo thread that is the stream", pool="threads")
 
 
-@dataclass(frozen=True, eq=False)
 class Frames(SliceTable):
     """Python stack frames, and calls of nn.Module."""
 
@@ -165,7 +158,6 @@ class Frames(SliceTable):
     module_id: I64 = column("i8", "", "which instance of the class, on nn.Module calls; -1 else", "Python module id")
 
 
-@dataclass(frozen=True, eq=False)
 class MemoryEvents(Table):
     """Allocations and frees of the caching allocators."""
 
@@ -185,7 +177,6 @@ class MemoryEvents(Table):
     )
 
 
-@dataclass(frozen=True, eq=False)
 class Counters(Table):
     """Samples of what a GPU measures of itself: clocks, power, temperature, utilization."""
 
@@ -195,7 +186,6 @@ class Counters(Table):
     value: F64 = column("f8", "", "in the unit of the name")
 
 
-@dataclass(frozen=True, eq=False)
 class Syncs(SliceTable):
     """Device-side records of synchronizations (`cuda_sync`, opt-in)."""
 
@@ -212,7 +202,6 @@ class Syncs(SliceTable):
     thread: I32 = column("i4", "", "row of the pseudo thread that is the stream", pool="threads")
 
 
-@dataclass(frozen=True, eq=False)
 class Overheads(SliceTable):
     """Time that the profiler itself cost: buffer flushes, lazy loading, instrumentation."""
 
@@ -222,7 +211,6 @@ class Overheads(SliceTable):
     thread: I32 = column("i4", "", "row of the thread", pool="threads")
 
 
-@dataclass(frozen=True, eq=False)
 class GraphNodes(SliceTable):
     """Nodes of graphs that are no work of a device: records of events, and callbacks for which a stream waits."""
 
@@ -238,7 +226,6 @@ class GraphNodes(SliceTable):
     thread: I32 = column("i4", "", "row of the pseudo thread that is the stream", pool="threads")
 
 
-@dataclass(frozen=True, eq=False)
 class Dependencies(Table):
     """Ends of arrows between nodes of a graph, in one launch of it: a node starts after those that it depends on."""
 
@@ -248,7 +235,6 @@ class Dependencies(Table):
     is_start: U8 = column("u1", "", "1 on the side of the node that comes first, 0 on that of the other")
 
 
-@dataclass(frozen=True, eq=False)
 class Flows(Table):
     """Ends of forward-backward flows: an operator of the forward pass and its derivative."""
 

@@ -56,22 +56,21 @@ class Tree(msgspec.Struct, frozen=True):
         """
         if not len(start_ns):
             return cls._empty(), np.empty(0, np.int64)
-        end = start_ns + dur_ns
-        rows = _nesting_order(thread, start_ns, end)
-        start, end, threads = start_ns[rows], end[rows], _slices_by_thread(thread[rows])
-        del (
-            start_ns,
-            dur_ns,
-            thread,
-        )  # columns of a large trace fill memory; the caller may need these no longer
+        rows = stable_order(thread)
+        start, thread, end = start_ns[rows], thread[rows], start_ns + dur_ns
+        del start_ns, dur_ns  # columns of a large trace fill memory; the caller may need these no longer
+        _longest_first(rows, thread, start, end)
+        end, threads = end[rows], _slices_by_thread(thread)
+        del thread
         clock = _Clock.of(start, end)
         begins, ends = _on_clock(clock, threads, start, end)
-        depth, parent, limit = _nest(begins, ends)
+        after, depth, parent = _nest(begins, ends)
         clipped = 0
-        if limit is not None:  # for each slice the one whose end is its own: itself, or one around it that ends earlier
+        if (ends > take_or(ends, parent, np.iinfo(np.int64).max)).any():
+            limit = _limits(begins, ends)
             clipped = int((end[limit] < end).sum())
-            end, ends = end[limit], ends[limit]
-        after = _after(begins, ends)
+            end = end[limit]
+            after, depth, parent = _nest(begins, ends[limit])
         return cls(start, end, depth, parent, after, clipped, threads, clock, begins), rows
 
     @classmethod
@@ -154,6 +153,12 @@ class Tree(msgspec.Struct, frozen=True):
                 return pointer
             pointer[left] = pointer[above[goes_on]]
 
+    def around(self, marked: Bool) -> I32:
+        """For each slice, how many marked ones are around it; itself does not count."""
+        begun = np.cumsum(marked, dtype=np.int32) - marked
+        ended = np.bincount(self.after[marked], minlength=len(self) + 1)[: len(self)]
+        return begun - np.cumsum(ended, dtype=np.int32)
+
     def _nearest_of_few(self, marked: I64) -> I32:
         """For each slice, itself or its nearest ancestor at one of some positions, which ascend; -1 for none."""
         if not len(marked):
@@ -171,12 +176,16 @@ class Tree(msgspec.Struct, frozen=True):
         total = np.concatenate(([0], np.cumsum(values)))
         return total[self.after] - total[: len(self)]
 
+    def count_in(self, rows: I64, positions: I64) -> I64:
+        """For some slices, how many of some positions are their own or a descendant's; -1 is nobody's."""
+        found = ascending(positions)
+        return np.searchsorted(found, self.after[rows]) - np.searchsorted(found, rows)
+
     def child_sums(self, values: I64) -> I64:
         """For each slice, the sum of a value over its direct children."""
-        sums = np.zeros(len(self), np.int64)
-        nested = np.flatnonzero(self.parent != NO_PARENT)
-        np.add.at(sums, self.parent[nested], values[nested])
-        return sums
+        sums = np.zeros(len(self) + 1, np.int64)
+        np.add.at(sums, self.parent, values)  # -1 is the last
+        return sums[:-1]
 
     def outermost(self, label: I64) -> Bool:
         """Which slices are not inside another of the same label (0 or more), so that recursion counts once."""
@@ -195,26 +204,20 @@ def _on_clock(clock: _Clock, threads: dict[int, slice], start: I64, end: I64) ->
     return clock.at(rank, start), clock.at(rank, end)
 
 
-def _after(begins: I64, ends: I64) -> I32:
-    """The position after the last descendant of each slice, given by times on the clock.
+def _longest_first(rows: I64, thread: I32, start: I64, end: I64) -> None:
+    """Put rows of one thread and start in the order of their ends, the last first; equal ones keep their order.
 
-    Slices are in the order of their start, so descendants are those that begin before the end.
+    Args:
+        rows: By thread and start.
+        thread: The thread of each of them.
+        start: The start of each of them.
+        end: Ends by row.
     """
-    after = _narrow(np.searchsorted(begins, ends, side="left"))
-    instant = np.flatnonzero(ends == begins)
-    after[instant] = instant + 1
-    return after
-
-
-def _nesting_order(thread: I32, start: I64, end: I64) -> I64:
-    """Rows by thread, start, longest first; equal ones keep their order."""
-    rows = stable_order(thread)
-    same = (np.diff(start[rows]) == 0) & (np.diff(thread[rows]) == 0)
+    same = (start[1:] == start[:-1]) & (thread[1:] == thread[:-1])
     if same.any():
         tied = np.flatnonzero(np.append(same, False) | np.append(False, same))
         part = rows[tied]
-        rows[tied] = part[np.lexsort((-end[part], start[part], thread[part]))]
-    return rows
+        rows[tied] = part[np.lexsort((-end[part], start[tied], thread[tied]))]
 
 
 def _slices_by_thread(thread: Array) -> dict[int, slice]:
@@ -259,29 +262,34 @@ def _ranks(threads: dict[int, slice]) -> I64:
     return np.repeat(np.arange(len(threads)), [part.stop - part.start for part in threads.values()])
 
 
-def _nest(start: I64, end: I64) -> tuple[I32, I32, I64 | None]:
-    """Depths, parents, and the slice at whose end each slice ends; None if that is always itself."""
-    depth = _depths(start, end)
-    parent = _parents(depth)
-    if not (end > take_or(end, parent, np.iinfo(np.int64).max)).any():
-        return depth, parent, None
-    limit = _limits(start, end)
-    depth = _depths(start, end[limit])
-    return depth, _parents(depth), limit
+def _nest(begins: I64, ends: I64) -> tuple[I32, I32, I32]:
+    """For each slice the position after its last descendant, its depth and its parent, by times on the clock."""
+    after = _after(begins, ends)
+    depth = _depths(after)
+    return after, depth, _parents(depth)
 
 
 def _narrow(positions: I64) -> I32:
     return positions.astype(np.int32)
 
 
-def _depths(start: I64, end: I64) -> I32:
-    """For each slice, how many of the slices before it have not ended when it starts."""
-    instant = end == start
-    ends = ascending(end[~instant]) if instant.any() else ascending(end)
-    depth = np.arange(len(start), dtype=np.int32)
-    depth -= _narrow(np.searchsorted(ends, start, side="right"))
-    # A slice without length ends at once: those before this one have ended, whatever their time.
-    depth -= np.cumsum(instant, dtype=np.int32) - instant
+def _after(begins: I64, ends: I64) -> I32:
+    """The position after the last descendant of each slice.
+
+    Slices are in the order of their start, so descendants are those that begin before the end. A slice without length
+    has none, nor has one that ends before the next begins, as most do; only the others are looked up.
+    """
+    after = np.arange(1, len(begins) + 1, dtype=np.int32)
+    around = np.flatnonzero(ends[:-1] > begins[1:])
+    after[around] = np.searchsorted(begins, ends[around], side="left")
+    return after
+
+
+def _depths(after: I32) -> I32:
+    """For each slice, how many of the slices before it have it as a descendant."""
+    ended = np.bincount(after, minlength=len(after) + 1)[:-1]
+    depth = np.arange(len(after), dtype=np.int32)
+    depth -= np.cumsum(ended, dtype=np.int32)
     return depth
 
 

@@ -92,7 +92,7 @@ def _timeline(trace: Trace) -> dict[str, float]:
     """Milliseconds by TraceLens' names."""
     device = trace.device
     end = device.start_ns + device.dur_ns
-    communicates, copies = communication_kernels(trace), device.category == Category.MEMCPY
+    communicates, copies = communication_kernels(Context(trace)), device.category == Category.MEMCPY
 
     def times(rows: Bool) -> Intervals:
         return Intervals.union(device.start_ns[rows], end[rows])

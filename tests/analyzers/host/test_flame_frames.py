@@ -67,3 +67,14 @@ def total(context: Context) -> tuple[int | None, int | None, int]:
     host = found.graphs[0]
     depths = zip(host.ns, host.depth, strict=True)
     return found.steps, found.typical_steps, sum(ns for ns, depth in depths if depth == 0)
+
+
+def test_deep_stacks_take_a_frame_for_each_call() -> None:
+    """A stack for each call, each deeper than the one before it: frames of all stacks would be a million."""
+    trace = TraceBuilder()
+    calls = 1000
+    for number in range(calls):
+        trace.op(f"aten::op{number % 7}", number, 2 * (calls - number))
+    host = flame_graphs.of_steps(Context(read_built(trace))).graphs[0]
+    assert len(host.nodes) >= calls
+    assert len(host.tree.frame) <= calls + 10

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.analyzers.host.reading_owners import owners_of
 from tests.analyzers.memory.report_with import report_with
 from tests.builders import TraceBuilder
+from tests.rules.judging import report
 from traceanalyzer.formats.language import ENGLISH
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.section import Section
@@ -74,6 +75,26 @@ def test_a_short_wait_in_a_long_call_is_not_told() -> None:
     trace.memcpy("DtoH", 4, 22, 2, at=20, call_dur=5)
     said = [ENGLISH.say(message) for message in section_of(trace).messages]
     assert said[0] == "One call of aten::item in evaluate takes 60 us, 60 % of a step."
+
+
+def test_a_call_that_is_longer_than_a_step_is_no_share_of_it() -> None:
+    """Every other step has one of 240 us; the mean of all is 175 us."""
+    trace, at = TraceBuilder(devices=()), 0
+    for number in range(8):
+        length = 250 if number % 2 else 100
+        trace.step(number, at, length)
+        trace.op("aten::div", at, length - 10)
+        at += length
+    said = [ENGLISH.say(message) for message in section_of(trace).messages]
+    assert said[0] == "One call of aten::div takes 240 us, longer than a typical step."
+
+
+def test_a_call_in_a_trace_without_steps_is_a_share_of_the_trace() -> None:
+    trace = TraceBuilder(devices=())
+    trace.op("aten::mm", 0, 60)
+    trace.op("aten::add", 60, 40)
+    (shown,) = section.build(report(trace), 10)
+    assert ENGLISH.say(shown.messages[0]) == "One call of aten::mm takes 60 us, 60 % of the trace."
 
 
 def test_a_bare_wait_at_the_end_of_a_measurement_is_not_told_as_a_long_call() -> None:

@@ -211,6 +211,18 @@ def test_a_first_step_of_half_again_the_others_is_no_warm_up() -> None:
     assert "q-warmup-included" not in doubts(unlike(first=262))
 
 
+def test_a_first_step_that_is_long_as_later_ones_is_no_warm_up() -> None:
+    """Each fourth step waits for a loader that works in bursts."""
+    trace, start = TraceBuilder(), 0
+    for number in range(12):
+        wait = 0 if number % 4 else 500
+        trace.step(number, start, 150 + wait)
+        trace.annotation("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", start, wait + 10)
+        trace.launch_kernel("gemm", start + wait + 40, 100, at=start + wait + 20)
+        start += 150 + wait
+    assert "q-warmup-included" not in doubts(trace)
+
+
 def test_a_first_step_that_is_left_out_is_no_warm_up_of_the_mean() -> None:
     assert doubts(sound(first=151)) == {"q-steps-left-out": 1}
 

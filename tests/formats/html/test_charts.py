@@ -100,6 +100,14 @@ def test_a_curve_keeps_each_level_until_the_next() -> None:
     assert {"0 GiB", "1 GiB", "0.0 ms", "5.0 ms"} <= labels
 
 
+@each_width
+def test_the_first_moment_of_a_curve_stands_beside_the_lowest_level(width: int) -> None:
+    drawn = pictures.lay_out(CURVES, ENGLISH, width)
+    (level,) = (label for label in drawn.labels if label.text.startswith("0") and label.anchor == "end")
+    (moment,) = (label for label in drawn.labels if label.text.startswith("0") and label.anchor == "start")
+    assert moment.x > level.x
+
+
 def test_levels_below_0_and_a_single_moment_are_drawn() -> None:
     series = (Series("Allocated", "cpu_exec", (-1e6, 2e6)), Series("Reserved", "other", (0.0,)))
     below = Curves("chart-c", "Memory", "GPU0", "bytes", ((1e6, 2e6), (1e6,)), series)

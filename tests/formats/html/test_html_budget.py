@@ -40,7 +40,7 @@ def test_bounds_end_where_the_last_fix_ends_at_least() -> None:
     [
         ("en", "The step then takes", "1.98 s (1.92-2.07)"),
         ("ru", "Шаг займёт", "1,98 с (1,92–2,07)"),
-        ("zh", "步的剩余耗时", "1.98 s（1.92–2.07）"),
+        ("zh", "step 的剩余耗时", "1.98 s（1.92–2.07）"),
     ],
 )
 def test_the_column_says_that_it_is_what_remains(code: str, head: str, floor: str) -> None:

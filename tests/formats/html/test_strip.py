@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.builders import TraceBuilder
 from tests.formats.html.pages import unpacked
 from tests.formats.samples import FIXTURES, SOUND, TRAINING, report_of
 from tests.reading import read_built
+from traceanalyzer.formats import html, markdown
 from traceanalyzer.formats.html import strip, timeline_data
 from traceanalyzer.formats.html.cells import stages
 from traceanalyzer.formats.html.figures import FigureLanguage
@@ -122,6 +125,45 @@ def test_figures_are_those_of_the_mean_step_and_the_sentence_says_which_step_is_
     assert "of 4 typical steps" in found.says
 
 
+def bursts(*waits: int) -> Report:
+    """Steps that wait for the loader for so many us, then compute for 500 us."""
+    trace = TraceBuilder()
+    start = 0
+    for number, wait in enumerate(waits):
+        trace.step(number, start, wait + 600)
+        trace.annotation("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", start, wait)
+        trace.op("aten::mm", start + wait, 80)
+        trace.launch_kernel("ampere_sgemm_128x64_nn", start + wait + 10, 500, at=start + wait + 5, call_dur=3)
+        start += wait + 600
+    return analyze(read_built(trace))
+
+
+def test_a_step_unlike_the_mean_says_why() -> None:
+    """A loader in bursts: no step is like the mean of 76 ms, which the headline is about."""
+    report = bursts(*(300_000, 20, 20, 10) * 3)
+    found = strip_of(report)
+    assert found is not None
+    assert found.says.startswith("Step ")
+    assert found.says.endswith(
+        ", one of 12 typical steps. Steps differ: 3 of 12 take about 301 ms, so the mean is 76 ms."
+    )
+    assert "\nSteps differ: 3 of 12 take about 301 ms, so the mean is 76 ms.\n```" in markdown.render(report)
+
+
+def test_steps_that_differ_a_little_need_no_words() -> None:
+    found = strip_of(bursts(200, 220, 240, 180, 210, 190))
+    assert found is not None
+    assert found.says.endswith("one of 6 typical steps.")
+
+
+def test_no_two_causes_of_idle_time_have_one_colour() -> None:
+    """Those without one of their own are gray."""
+    rules = re.findall(r"(\.idle-area\.c-[^{]*)\{ --of: ([^;]*);", html.source("timeline.css"))
+    assert len(rules) > 5
+    assert all("," not in selector for selector, _ in rules)
+    assert len({colour for _, colour in rules}) == len(rules)
+
+
 def test_modules_that_follow_each_other_are_one_with_their_number() -> None:
     trace = TraceBuilder()
     trace.step(0, 0, 1000)
@@ -143,15 +185,25 @@ def test_a_name_without_room_is_shown_by_its_last_part() -> None:
     assert texts(drawn(trace), "Phases") == ["zero_grad", "Optimizer.step"]
 
 
-def test_a_thread_that_waits_in_a_call_is_in_no_operator() -> None:
+def test_a_cpu_that_waits_for_the_gpu_is_paler() -> None:
+    """A call that waits in no mark, and one within a mark, whose part of the program keeps its place and name."""
     trace = TraceBuilder()
     for number in range(3):
         start = 1000 * number
         trace.step(number, start, 1000)
-        multiply(trace, start, 900)
-        trace.launch("cudaDeviceSynchronize", start + 100, 830)
+        trace.annotation("Optimizer.step#SGD.step", start + 400, 590)
+        multiply(trace, start, 300)
+        trace.launch("cudaDeviceSynchronize", start + 100, 220)
+        trace.launch_kernel("ampere_sgemm_128x64_nn", start + 500, 400, at=start + 450, call_dur=3)
+        trace.launch("cudaStreamSynchronize", start + 500, 405)
     found = drawn(trace)
-    assert "runtime" in [area.tone for area in lane(found, "CPU, Main").areas]
+    cpu = lane(found, "CPU, Main")
+    paths = {area.tone: area.path for area in cpu.areas}
+    assert paths["cpu_waits"] == "M100 0H309.4V1H100ZM500 0H899.4V1H500Z"
+    assert [(text.text, text.is_on_pale) for text in cpu.texts if text.text.startswith("Opt")] == [
+        ("Optimizer.step", False)
+    ]
+    assert dict(found.tones)["cpu_waits"] == "CPU waits for the GPU"
     assert dict(found.tones)["cpu_exec"] == "Operator, CPU"
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.builders import TraceBuilder
-from tests.builders.timeline import Host, Stream
+from tests.builders.timeline import Host, Stream, finish
 from tests.rules.host_work import compute, looping, read_value
 from tests.rules.judging import findings, report, skipped, varied
 from tests.rules.loader.test_dataloader_bound import fires_in_a_table
@@ -123,6 +123,25 @@ def trap_no_steps() -> TraceBuilder:
     return trace
 
 
+def fires_outside_of_the_steps(function: str = "gymnasium/vector/sync_vector_env.py(200): step") -> TraceBuilder:
+    """Three times, environments are stepped for 50 ms before eight updates of 1 ms, whose optimizer marks the steps."""
+    trace = TraceBuilder()
+    host, stream = Host(trace, at=10), Stream()
+    for _ in range(3):
+        with host.frame("train.py(10): collect"):
+            for _ in range(10):
+                with host.frame(function):
+                    host.work(5000)
+                compute(host, stream, 20)
+        for _ in range(8):
+            for _ in range(10):
+                compute(host, stream, 80)
+            with host.annotation("Optimizer.step#Adam.step"):
+                compute(host, stream, 80)
+            read_value(host, stream)
+    return finish(trace)
+
+
 RULE = "host-python-gap"
 
 
@@ -226,3 +245,24 @@ def test_share_and_time_are_those_of_the_same_gaps() -> None:
 def test_edge_events() -> None:
     assert findings(fires(), RULE, {"events": 100})
     assert findings(fires(), RULE, {"events": 101}) == []
+
+
+def test_what_most_of_the_recording_is_comes_before_the_steps() -> None:
+    """Of 181 ms, environments are stepped for 150, again and again, while the GPU has next to nothing to do."""
+    whole = report(fires_outside_of_the_steps())
+    first = whole.findings[0]
+    assert first.rule == RULE
+    assert first.severity == "critical"
+    assert first.once is not None
+    assert first.once.comes_back
+    assert first.once.wall_ns[1] == pytest.approx(150_000_000, rel=0.02)
+    assert first.action is not None
+    assert first.action.text == "Step environments in processes, or on the GPU"
+    assert "`sync_vector_env.py: step`" in first.summary.text
+    others = [finding for finding in whole.findings if finding.saving is not None and finding.saving.wall_share[1]]
+    assert all(finding.saving.steps_share < 0.2 and finding.severity != "critical" for finding in others)
+
+
+def test_work_without_a_known_purpose_is_named_outside_of_the_steps_too() -> None:
+    (finding,) = findings(fires_outside_of_the_steps("sim/world.py(7): advance"), RULE)
+    assert "`world.py: advance`" in finding.advice.text

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from tests.builders import TraceBuilder
-from tests.builders.timeline import Host, Stream
+from tests.builders.timeline import Host, Stream, Work
 from tests.rules.host_work import compute, looping
 from tests.rules.judging import findings, report, skipped, table
 from tests.rules.loader.test_dataloader_bound import fires as loading
@@ -44,6 +44,57 @@ def trap_memory_of_the_first_step() -> TraceBuilder:
         host.wait(stream)
 
     return looping(step, steps=3)
+
+
+def launching_slowly() -> TraceBuilder:
+    """Operators take 60 us each to launch a kernel of 20 us."""
+
+    def step(host: Host, stream: Stream, number: int) -> None:
+        for _ in range(10):
+            with host.op("aten::mul", 50, 5):
+                host.launch(Work("elementwise", 20), stream)
+        host.wait(stream)
+
+    return looping(step)
+
+
+def in_a_function() -> TraceBuilder:
+    """Between its kernels the program is in a function of its own."""
+    return pausing(3000, 200, function="env.py(12): step")
+
+
+def in_no_function() -> TraceBuilder:
+    """Between its kernels nothing is recorded on the CPU."""
+    return pausing(3000, 200, function=None)
+
+
+def pausing(pause: int, gpu: int, *, function: str | None) -> TraceBuilder:
+    """Ten kernels and then a pause of the CPU in a step."""
+
+    def step(host: Host, stream: Stream, number: int) -> None:
+        for _ in range(10):
+            compute(host, stream, gpu)
+        host.wait(stream)
+        if function is None:
+            host.work(pause)
+            return
+        with host.frame(function):
+            host.work(pause)
+
+    return looping(step)
+
+
+def trap_work_that_waits_for_a_stream() -> TraceBuilder:
+    """Kernels are launched far ahead and run late, for a reason that the trace does not show."""
+    trace = TraceBuilder()
+    for number in range(3):
+        start = number * 10_000
+        trace.step(number, start, 10_000)
+        for place in range(10):
+            trace.op("aten::mm", start + 10 + 20 * place, 15)
+            trace.launch_kernel("gemm", start + 500 + 900 * place, 100, at=start + 12 + 20 * place)
+        trace.launch("cudaDeviceSynchronize", start + 300, 9000)
+    return trace
 
 
 def fires_on_one_of_two_devices() -> TraceBuilder:
@@ -172,6 +223,38 @@ def test_the_largest_cause_is_named() -> None:
     (finding,) = findings(loading(), RULE, {"events": 3})
     assert "waiting for the DataLoader" in finding.summary.text
     assert finding.severity == "high"
+
+
+@pytest.mark.parametrize(
+    ("trace", "action"),
+    [
+        (launching_slowly(), "Launch fewer and larger kernels"),
+        (in_a_function(), "Shorten what the CPU does between launches"),
+        (in_no_function(), "Find out what the CPU does there: with_stack=True"),
+        (fires_in_a_table(), "Record a trace: it shows what the GPU waits for"),
+    ],
+)
+def test_what_to_do_is_about_the_largest_part(trace: TraceBuilder | str, action: str) -> None:
+    (finding,) = findings(trace, RULE)
+    assert finding.action is not None
+    assert finding.action.text == action
+    assert "largest part" not in finding.advice.text
+
+
+def test_the_part_of_the_program_is_named() -> None:
+    (finding,) = findings(in_a_function(), RULE)
+    assert "`env.py: step`" in finding.advice.text
+
+
+def test_what_nobody_can_change_is_told_by_the_headline_alone() -> None:
+    assert findings(trap_work_that_waits_for_a_stream(), RULE) == []
+
+
+def test_nothing_is_said_twice_of_the_largest_part() -> None:
+    """The gaps between launches have a finding with a price: a second card about them has nothing to add."""
+    rules = {finding.rule for finding in report(fires()).findings}
+    assert "launch-bound-small-kernels" in rules
+    assert RULE not in rules
 
 
 def test_devices_are_judged_one_by_one() -> None:

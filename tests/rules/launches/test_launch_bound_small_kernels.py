@@ -220,3 +220,26 @@ def test_parts_of_the_program_come_before_operators_if_they_matter() -> None:
         )
     ]
     assert [row.name for row in host_owners.named_first(rows)] == ["zero_grad", "Net", "aten::conv2d", "log"]
+
+
+def test_what_the_gradient_scaler_must_know_excuses_no_slow_launches() -> None:
+    """A loop launches for 6 ms what the GPU does at once, and each step ends with the wait for AMP's scaler.
+
+    Without that wait nothing would be ahead of the next loop: the program needs it.
+    """
+
+    def step(host: Host, stream: Stream, number: int) -> None:
+        for item in range(100):
+            with host.op("aten::mul", 25, 25):
+                host.launch(Work("small_kernel", 5), stream)
+            if item % 2:
+                read_value(host, stream)
+        compute(host, stream, 8000)
+        with host.op("aten::_amp_foreach_non_finite_check_and_unscale_"):
+            host.launch(Work("check", 5), stream)
+        read_value(host, stream)
+
+    (finding,) = findings(looping(step), RULE)
+    assert finding.saving is not None
+    assert finding.saving.direct_ns_per_step[1] > 0.7 * 100 * 50_000
+    assert "many items" in (finding.action.text if finding.action else "")

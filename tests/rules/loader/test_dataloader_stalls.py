@@ -16,15 +16,15 @@ from tests.rules.judging import findings, report, skipped
 from tests.rules.loader.test_dataloader_bound import LOADER, fires_in_a_table
 
 
-def waiting(waits: Sequence[int], *, hidden: bool = False) -> TraceBuilder:
+def waiting(waits: Sequence[int], *, hidden: bool = False, loader: str = LOADER) -> TraceBuilder:
     """One step of 5 ms of computing for each wait, in us; waits come before the work, or run beside it."""
 
     def step(host: Host, stream: Stream, number: int) -> None:
         if not hidden:
-            host.range(LOADER, waits[number])
+            host.range(loader, waits[number])
         compute(host, stream, 5000)
         if hidden:
-            host.range(LOADER, waits[number])
+            host.range(loader, waits[number])
         host.wait(stream)
 
     return looping(step, steps=len(waits))
@@ -61,6 +61,7 @@ def trap_hidden_stalls() -> TraceBuilder:
 
 
 RULE = "dataloader-stalls"
+WORKERS = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
 
 
 def test_what_is_beyond_the_median_is_divided_by_the_steps() -> None:
@@ -105,3 +106,12 @@ def test_edge_gain_share() -> None:
     share = finding.saving.direct_ns_per_step[1] / report(fires(), RULE).headlines[0].resources.step_ns
     assert findings(fires(), RULE, {"gain_share": share - 1e-6})
     assert findings(fires(), RULE, {"gain_share": share + 1e-6}) == []
+
+
+def test_one_cause_has_one_finding() -> None:
+    """Workers are so slow that every fourth step waits for 20 ms: more of them, and no second card about the queue."""
+    slow = waiting([20_000 if number % 4 == 0 else 100 for number in range(20)], loader=WORKERS)
+    found = {finding.rule: finding for finding in report(slow).findings}
+    assert RULE not in found
+    assert "most of it in 5 of 20 waits" in found["dataloader-bound"].summary.text
+    assert RULE in {finding.rule for finding in report(slow, RULE).findings}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.builders.memory_snapshot import MIB, MemoryRecorder
 from tests.rules.judging import findings, report
 from tests.rules.memory.programs import Training
@@ -54,3 +56,11 @@ def test_lines_and_bytes() -> None:
     assert found.summary.params["held"] == 4 * 12 * MIB
     assert found.summary.params["parts"] == 4
     assert found.severity == "medium"
+
+
+def test_its_card_is_worth_what_the_replay_saves() -> None:
+    (found,) = findings(fires(), RULE)
+    peak = 4 + 8 + 48 + 1
+    assert found.peak is not None
+    assert found.peak.requested_bytes == (24 * MIB, 33 * MIB)
+    assert found.peak.requested_share == pytest.approx((24 / peak, 33 / peak), rel=0.01)

@@ -106,6 +106,22 @@ def test_the_share_of_lists_counts() -> None:
     assert finding.saving.direct_ns_per_step[0] == pytest.approx(0.8 * 3_400_000, rel=0.001)
 
 
+def test_an_optimizer_whose_lists_are_not_shown_may_be_of_the_matrix() -> None:
+    """3 ms of gradients, and 5 ms of a fused update of which nothing shows the parameters."""
+    own = [100_000, 64]
+    calls = [
+        GpuCall("aten::embedding", [kernel(ADDITION, 500)], [own, [16, 64], [], [], []]),
+        GpuCall("aten::embedding_dense_backward", [kernel(ADDITION, 1000)], [[16, 64, 64], [16, 64], [], [], []]),
+        GpuCall("aten::fill_", [kernel(ADDITION, 2000)], [own, []]),
+        GpuCall("aten::_fused_adam_", [kernel(ADDITION, 5000)], [[[1]]]),
+    ]
+    (finding,) = findings(gpu_training([*calls, addition(500)], device=A100), RULE)
+    assert finding.saving is not None
+    assert finding.saving.direct_ns_per_step == pytest.approx((0.8 * 3_000_000, 1.29 * 3_000_000 + 5_000_000), rel=0.01)
+    assert finding.summary.params["time"] == pytest.approx(8_000_000)
+    assert "updates 5" in finding.summary.text
+
+
 def test_several_tables_are_one_finding() -> None:
     """A second table of half as many rows, whose gradient is filled in 1 ms; the backward passes count once."""
     second = [50_000, 64]

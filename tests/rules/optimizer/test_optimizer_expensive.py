@@ -182,3 +182,20 @@ def test_an_orthogonal_update_cannot_be_an_old_one(name: str, products: int) -> 
     assert "bf16" in finding.advice.text
     assert "hundred steps" not in finding.advice.text
     assert "ranks" not in finding.advice.text
+
+
+@pytest.mark.parametrize(
+    ("update_us", "name", "severity"), [(300, "Muon", "low"), (600, "Muon", "high"), (600, "NAdam", "medium")]
+)
+def test_severity_follows_the_part_of_the_step(update_us: int, name: str, severity: str) -> None:
+    """Half of the step or more is what to look at, most of all where the method can change."""
+    (finding,) = findings(in_a_cpu_program(update_us, name), RULE)
+    assert finding.severity == severity
+
+
+def test_an_optimizer_for_sparse_gradients_has_no_fused_form() -> None:
+    (finding,) = findings(in_a_cpu_program(800, "SparseAdam"), RULE)
+    assert finding.action is not None
+    assert finding.action.text == "Update the used rows alone"
+    assert "fused" not in finding.advice.text
+    assert not finding.code

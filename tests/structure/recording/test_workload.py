@@ -238,6 +238,18 @@ def test_a_device_without_events_makes_a_fragment() -> None:
     assert kind(trace) == ("fragment", {"no-device-events"})
 
 
+@pytest.mark.parametrize(("mark", "program"), [("Optimizer.step#Adam.step", "training"), ("predict", "inference")])
+def test_whole_steps_of_a_gpu_whose_events_are_missing_are_no_fragment(mark: str, program: str) -> None:
+    """With activities=[CPU] the operators show what a program is, wherever they compute."""
+    trace = TraceBuilder()
+    for number in range(4):
+        at = 1000 * number
+        trace.step(number, at, 1000)
+        trace.op("aten::mm", at + 10, 200)
+        trace.annotation(mark, at + 300, 500)
+    assert kind(trace)[0] == program
+
+
 def test_collectives_alone_are_a_fragment() -> None:
     trace = TraceBuilder(devices=())
     for number in range(5):

@@ -23,7 +23,7 @@ from traceanalyzer.structure.operator_times import node_times
 from traceanalyzer.structure.sums import least_by, members, most_by
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.intervals import Intervals
-from traceanalyzer.trace.table import I64, take_or
+from traceanalyzer.trace.table import I64
 from traceanalyzer.trace.tables import Category, Frames, HostEvents
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -186,7 +186,7 @@ def _distributing(context: Context) -> I64:
     """Outermost nodes that scatter, replicate or gather."""
     host = context.host
     matches = context.trace.names.where(_is_distribution)[host.name]
-    outer = take_or(host.tree.nearest(matches), host.tree.parent, NO_PARENT) == NO_PARENT
+    outer = host.tree.around(matches) == 0
     return np.flatnonzero(matches & outer & context.in_scope(host.tree.start_ns))
 
 

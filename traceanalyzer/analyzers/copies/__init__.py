@@ -10,7 +10,7 @@ import numpy as np
 from traceanalyzer.report.message import Text
 from traceanalyzer.structure import host_activity, host_waits
 from traceanalyzer.structure.analysis import Analysis, Need
-from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.context import Context, device_events_in_scope
 from traceanalyzer.structure.events import EventSet
 from traceanalyzer.structure.sums import count_by, members, rows_by, sum_by
 from traceanalyzer.trace.distinct import ranked, stable_order
@@ -90,7 +90,7 @@ class Copies(msgspec.Struct, frozen=True):
 def analyze(context: Context) -> Copies:
     """Copies and fills that start in the chosen steps, or all."""
     device = context.trace.device
-    rows = np.flatnonzero(_is_transfer(context) & context.in_scope(device.start_ns))
+    rows = np.flatnonzero(_is_transfer(context) & device_events_in_scope(context))
     overlapped = _overlapped(context, rows)
     found = _rows(context, rows, overlapped) if len(rows) else ()
     time = int(device.dur_ns[rows].sum())

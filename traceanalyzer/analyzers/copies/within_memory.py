@@ -18,7 +18,7 @@ from traceanalyzer.knowledge.op_shapes import words
 from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.analysis import OPERATORS, Analysis
 from traceanalyzer.structure.autograd import ranges
-from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.context import Context, device_events_in_scope
 from traceanalyzer.structure.events import EventSet, Occurrences, event_set
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.module_calls import class_codes, class_name, owners
@@ -179,7 +179,7 @@ def _within_device(context: Context, nodes: I64) -> tuple[int, int]:
     """How many copies within a device's memory there are, and how many of them these nodes launched."""
     device, names = context.trace.device, context.trace.names
     within = names.where(lambda name: host_activity.direction(name) == "DtoD")[device.name]
-    rows = (device.category == Category.MEMCPY) & within & context.in_scope(device.start_ns)
+    rows = (device.category == Category.MEMCPY) & within & device_events_in_scope(context)
     copies = np.zeros(len(context.host.tree), np.bool_)
     copies[nodes] = True
     return int(rows.sum()), int(copies[launched_by(context, np.flatnonzero(rows))[1]].sum())
@@ -189,11 +189,12 @@ def _copies(context: Context) -> I64:
     """Positions of nodes that copy within one memory and belong to the model."""
     host, trace = context.host, context.trace
     names = trace.names
-    nodes = np.flatnonzero((host.name == names.code(_COPY)) & ~host.merged & context.in_scope(host.tree.start_ns))
+    nodes = np.flatnonzero((host.name == names.code(_COPY)) & ~host.merged)
+    nodes = nodes[context.in_scope(host.tree.start_ns[nodes])]
     kept = ~_crossing(context)[nodes]
     foreign = names.where(lambda name: _FOREIGN.search(name) is not None)[host.name]
     foreign |= host.kind == NodeKind.DATALOADER
-    kept &= host.tree.nearest(foreign)[nodes] == NO_PARENT
+    kept &= ~(foreign | (host.tree.around(foreign) > 0))[nodes]
     row = host.row[nodes]
     call = host_activity.innermost(trace.host, context.cached(ranges), trace.host.thread[row], trace.host.start_ns[row])
     copies: I64 = nodes[kept & (call == NO_PARENT)]

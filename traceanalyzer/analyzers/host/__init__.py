@@ -32,7 +32,6 @@ from traceanalyzer.structure.host_waits import outermost_loads
 from traceanalyzer.structure.owners import OwnerIndex, owner_index
 from traceanalyzer.structure.owners.critical import device_idle
 from traceanalyzer.structure.owners.slices import broadcasts
-from traceanalyzer.structure.resources import busiest
 from traceanalyzer.structure.sums import members
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import take_or
@@ -171,7 +170,7 @@ class HostOwners(msgspec.Struct, frozen=True):
 @event_set
 def broadcasts_at(context: Context, *, on_host: bool) -> Iterator[Occurrences]:
     """When the busiest device is idle because buffers are broadcast; without a device or on the host, when they are."""
-    device, _ = busiest(context, typical.times(context))
+    device = typical.device(context)
     found = context.cached(broadcasts)
     idle = context.cached(device_idle)
     if device is None or on_host:

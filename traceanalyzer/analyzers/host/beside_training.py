@@ -269,15 +269,16 @@ def _evaluations(context: Context, calls: _Calls) -> _Work | None:
 
 
 def _copies(context: Context, calls: _Calls) -> _Work | None:
-    names = [context.trace.names[name] for name in context.host.name[calls.node].tolist()]
+    names, name = context.trace.names, context.host.name[calls.node]
     shapes = context.trace.host.shapes[context.host.row[calls.node]]
-    copying = np.array([name in _COPYING for name in names], np.bool_)
+    begins, ends = (name == names.code(each) for each in ("aten::clone", "aten::detach"))
+    pairs = np.append(0, np.cumsum(begins[:-1] & ends[1:]))  # before each call
     runs = []
-    for first, last in _runs(calls, copying):
-        if names[first] == "aten::detach":
+    for first, last in _runs(calls, names.where(_COPYING.__contains__)[name]):
+        if ends[first] or pairs[last] - pairs[first] < FEWEST:
             continue
-        pairs = sum(names[at : at + 2] == ["aten::clone", "aten::detach"] for at in range(first, last))
-        if pairs >= FEWEST and _in_pairs(context, names[first : last + 1], shapes[first : last + 1].tolist()):
+        own = [names[code] for code in name[first : last + 1].tolist()]
+        if _in_pairs(context, own, shapes[first : last + 1].tolist()):
             runs.append((first, last))
     return _of_runs(context, calls, runs, runs[0][0]) if runs else None
 

@@ -12,7 +12,7 @@ from traceanalyzer.knowledge.host_roles import LOADER
 from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.module_calls import device_time
-from traceanalyzer.structure.owners import OwnerIndex, owner_index
+from traceanalyzer.structure.owners import OwnerIndex, launch_owners, owner_index
 from traceanalyzer.structure.owners.critical import device_idle
 from traceanalyzer.structure.owners.slices import ROLE_IDS
 from traceanalyzer.structure.sums import count_by, members, rows_by, sum_by
@@ -109,7 +109,7 @@ def idle_in_loader(context: Context, role: I64, count: int) -> I64 | None:
         return None
     nested, segments = index.nested, index.timeline
     loader = nested.tree.nearest(nested.role == ROLE_IDS.index(LOADER))
-    inside = take_or(loader, index.slice_at(segments.thread, segments.start_ns), NO_PARENT) != NO_PARENT
+    inside = take_or(loader, segments.slice, NO_PARENT) != NO_PARENT
     number = np.append(role, NO_PARENT)[segments.owner] % (count + 1)
     return sum_by(number[inside], parts.segment_idle[inside], count + 1)[:count]
 
@@ -230,7 +230,7 @@ def measured_parts(context: Context) -> _Parts:
     critical = index.critical
     launches = context.trace.launches
     idle = device_idle(context)
-    device = context.cached(device_time)
+    device, owner = context.cached(device_time), context.cached(launch_owners)
     rows = np.flatnonzero((device > 0) & critical.kept.contains(launches.start_ns))
     thread = launches.thread[rows]
     of_main = rows[thread == critical.main]
@@ -242,7 +242,7 @@ def measured_parts(context: Context) -> _Parts:
         launch_device=(device[of_main], device[of_engine]),
         segment_idle=(idle or Intervals.none()).within(index.timeline.start_ns, index.timeline.end_ns),
         segment_waiting=_waiting(context, index),
-        launch_owner=(index.of_launches(context, of_main), index.of_launches(context, of_engine)),
+        launch_owner=(owner[of_main], owner[of_engine]),
     )
 
 
@@ -260,7 +260,7 @@ def thread_costs(context: Context, thread: int) -> tuple[I64, I64]:
     part = tree.threads.get(thread, slice(0, 0))
     time = kept.within(tree.start_ns, tree.end_ns)
     own = (time - tree.child_sums(time))[part]
-    device = context.cached(device_time)
+    device, owner = context.cached(device_time), context.cached(launch_owners)
     rows = np.flatnonzero((launches.thread == thread) & (device > 0) & kept.contains(launches.start_ns))
     owner = index.of_launches(context, rows) % (count + 1)
     return sum_by(index.owner[part], own, count), sum_by(owner, device[rows], count + 1)

@@ -64,7 +64,7 @@ def analyze(context: Context) -> FlameFrames:
 
 
 def _rows(graph: FlameGraph, frames: dict[Owner, int]) -> FlameRows:
-    rows = stack_rows(zip(graph.stacks, graph.weights, strict=True), frames, FRAMES)
+    rows = stack_rows(graph.tree, list(zip(graph.nodes, graph.weights, strict=True)), frames, FRAMES)
     return FlameRows(graph.quantity, *zip(*rows, strict=True))
 
 

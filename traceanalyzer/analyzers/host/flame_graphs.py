@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from operator import add, itemgetter
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -23,6 +24,7 @@ from traceanalyzer.structure.mark_forest import is_mark
 from traceanalyzer.structure.owners import EVALUATION, Owner, OwnerIndex, index_of, owner_index
 from traceanalyzer.structure.owners.critical import Critical, critical_in, device_idle, idle_in
 from traceanalyzer.structure.recording.program_steps import program_steps
+from traceanalyzer.structure.stack_rows import NO_FRAME, StackTree
 from traceanalyzer.structure.steps import Steps
 from traceanalyzer.structure.sums import first_rows, group, sum_by
 from traceanalyzer.trace.distinct import ascending, is_among
@@ -40,11 +42,11 @@ _AT_ONCE = 1 << 17
 """Pieces of time whose stacks are found together; it limits memory and does not change any figure."""
 
 
-class HostStack(msgspec.Struct, frozen=True):
-    """A stack, the outermost frame first."""
+class HostStack(NamedTuple):
+    """A stack of a tree of frames: owners, then the calls of the last owner, as owners of kind `operator` or `call`."""
 
-    frames: tuple[Owner, ...]
-    """Owners, then the calls of the last owner, as owners of kind `operator` or `call`."""
+    node: int
+    """Its innermost frame."""
     owners: int
     """Number of frames that are owners, which come first."""
 
@@ -84,13 +86,24 @@ class _Chains(msgspec.Struct, frozen=True):
             count += len(first)
         return cls(of_slice, np.concatenate(around), np.concatenate(last))
 
-    def labels(self, chain: int) -> list[int]:
-        """The labels of one chain, the outermost first; none for -1."""
-        found: list[int] = []
-        while chain != NO_PARENT:
-            found.append(int(self.label[chain]))
+    def below(self, node: int, chain: int, known: dict[tuple[int, int], int], child: Callable[[int, int], int]) -> int:
+        """The node of the last link of a chain whose links are put below a node.
+
+        Args:
+            node: A node.
+            chain: A chain; -1 for none.
+            known: Nodes that were found before, by the node that the chain is below and the chain; new ones are added.
+            child: Gives the node of a label below a node.
+        """
+        top, new = node, []
+        while chain != NO_PARENT and (top, chain) not in known:
+            new.append(chain)
             chain = int(self.around[chain])
-        return found[::-1]
+        if chain != NO_PARENT:
+            node = known[top, chain]
+        for link in reversed(new):
+            node = known[top, link] = child(node, int(self.label[link]))
+        return node
 
 
 class _Called(msgspec.Struct, frozen=True):
@@ -119,6 +132,10 @@ class HostStacks:
         self._names = context.trace.names
         self._owners = _Chains.of(index.nested.tree, index.nested.tree.parent, index.owner)
         self._called = _called(context, index)
+        self.tree = StackTree[Owner]()
+        """The frames of all stacks."""
+        self._nodes_of_owners: dict[tuple[int, int], int] = {}
+        self._nodes_of_calls: dict[tuple[int, int], int] = {}
 
     @property
     def bounds(self) -> dict[int, I64]:
@@ -163,16 +180,20 @@ class HostStacks:
         return numbers, stack
 
     def _stack(self, around: int, own: int, called: int) -> HostStack:
-        labels = self._owners.labels(around) + self._owners.labels(own)
-        frames = [self._index.owners[label] for label in labels]
+        node = self._owners.below(NO_FRAME, around, self._nodes_of_owners, self._owner)
+        node = self._owners.below(node, own, self._nodes_of_owners, self._owner)
         if own == NO_PARENT:
-            frames.append(UNKNOWN_OWNER)
-        owners = len(frames)
-        for label in self._called.chains.labels(called):
-            name = self._names[label].removeprefix(EVALUATION)
-            if name != frames[-1].name:  # an operator that is an owner itself, or that calls itself
-                frames.append(Owner("operator", name, None))
-        return HostStack(tuple(frames), owners)
+            node = self.tree.node(node, UNKNOWN_OWNER)
+        owners = self.tree.depth[node]
+        return HostStack(self._called.chains.below(node, called, self._nodes_of_calls, self._call), owners)
+
+    def _owner(self, above: int, label: int) -> int:
+        return self.tree.node(above, self._index.owners[label])
+
+    def _call(self, above: int, label: int) -> int:
+        """The node of a call; that above it for an operator that is an owner itself, or that calls itself."""
+        name = self._names[label].removeprefix(EVALUATION)
+        return above if name == self.tree.frame[above].name else self.tree.node(above, Owner("operator", name, None))
 
 
 def _called(context: Context, index: OwnerIndex) -> _Called:
@@ -221,13 +242,19 @@ class FlameGraph(msgspec.Struct, frozen=True):
     busiest device had nothing to do because the host had launched nothing)."""
     thread: str | None
     """Name of a further thread; None for the critical one."""
-    stacks: tuple[tuple[Owner, ...], ...]
-    """Frames, the outermost first: owners, operators and runtime calls or, of device time, operators and the kernel.
-    Depth first; siblings are in the order of their first occurrence."""
+    tree: StackTree[Owner]
+    """Frames: owners, operators and runtime calls or, of device time, operators and the kernel."""
+    nodes: tuple[int, ...]
+    """The innermost frame of each stack. Depth first; siblings are in the order of their first occurrence."""
     weights: tuple[int, ...]
     """Time of each stack in ns, greater than 0."""
     owners: tuple[int, ...]
     """How many frames of each stack are owners; the others are operators, calls and kernels below the last owner."""
+
+    @property
+    def stacks(self) -> tuple[tuple[Owner, ...], ...]:
+        """The frames of each stack, the outermost first."""
+        return tuple(map(self.tree.stack, self.nodes))
 
     @property
     def total_ns(self) -> int:
@@ -311,7 +338,7 @@ def _of_host(stacks: HostStacks, found: Critical, idle: Intervals) -> Iterator[F
     del bounds, moments  # as many as all pieces have
     times = _by_stack(stacks, found.at, pieces, (_lengths, idle.within))
     for place, quantity in enumerate((HOST, IDLE), 1):
-        yield _drawn(quantity, None, [(stack, own[0], own[place]) for stack, own in times.items()])
+        yield _drawn(quantity, None, stacks.tree, [(stack, own[0], own[place]) for stack, own in times.items()])
 
 
 def _lengths(start: I64, end: I64) -> I64:
@@ -354,7 +381,7 @@ def _of_thread(stacks: HostStacks, index: OwnerIndex, thread: int, name: str) ->
     start, end = index.critical.pieces(stacks.bounds[thread])
     owned = index.at(here(start), start) != NO_PARENT
     times = _by_stack(stacks, here, (start[owned], end[owned]), (_lengths,))
-    return _drawn(HOST, name, [(stack, first, time) for stack, (first, time) in times.items()])
+    return _drawn(HOST, name, stacks.tree, [(stack, first, time) for stack, (first, time) in times.items()])
 
 
 def _of_device(
@@ -378,8 +405,10 @@ def _of_device(
             labels.paths[labels.of_event[events[row]]],
             lines.stacks[lines.of_event[events[row]]],
         )
-        drawn.append((_with_event(stack(row), captured, event), int(start[row]), weight))
-    return _drawn(DEVICE, name, drawn)
+        above = stack(row)
+        node = stacks.tree.below(above.node, (*captured, Owner("kernel", event, None)))
+        drawn.append((HostStack(node, above.owners), int(start[row]), weight))
+    return _drawn(DEVICE, name, stacks.tree, drawn)
 
 
 def _captured(path: tuple[str, ...], lines: tuple[StackFrame, ...]) -> tuple[Owner, ...]:
@@ -389,11 +418,6 @@ def _captured(path: tuple[str, ...], lines: tuple[StackFrame, ...]) -> tuple[Own
         *modules,
         *(Owner("function", one.function, None, one.file, one.line) for one in lines),
     )
-
-
-def _with_event(above: HostStack, captured: tuple[Owner, ...], event: str) -> HostStack:
-    """The stack of a launch, what a node of its graph was captured in, and the event."""
-    return HostStack((*above.frames, *captured, Owner("kernel", event, None)), above.owners)
 
 
 def _launched(context: Context, critical: Critical, threads: tuple[int, ...]) -> tuple[I64, I64, I64]:
@@ -406,25 +430,21 @@ def _launched(context: Context, critical: Critical, threads: tuple[int, ...]) ->
     return events[kept], thread[kept], start[kept]
 
 
-def _drawn(quantity: str, thread: str | None, rows: Iterable[tuple[HostStack, int, int]]) -> FlameGraph:
+def _drawn(
+    quantity: str, thread: str | None, tree: StackTree[Owner], rows: Iterable[tuple[HostStack, int, int]]
+) -> FlameGraph:
     """A flame graph of stacks, each with when it is first seen and its time; equal stacks are one."""
     time: dict[HostStack, int] = {}
-    ranks: dict[tuple[int, Owner], int] = {}  # by the rank of what is above a frame: stacks may be thousands deep
-    place: dict[HostStack, list[int]] = {}
     for stack, _, weight in sorted(rows, key=itemgetter(1)):
-        if weight <= 0:
-            continue
-        time[stack] = time.get(stack, 0) + weight
-        if stack not in place:
-            path = [-1]
-            for frame in stack.frames:
-                path.append(ranks.setdefault((path[-1], frame), len(ranks)))
-            place[stack] = path
-    order = sorted(time, key=lambda stack: (place[stack], stack.owners))
+        if weight > 0:
+            time[stack] = time.get(stack, 0) + weight
+    place = tree.depth_first(stack.node for stack in time)
+    order = sorted(time, key=lambda stack: (place[stack.node], stack.owners))
     return FlameGraph(
         quantity,
         thread,
-        tuple(stack.frames for stack in order),
+        tree,
+        tuple(stack.node for stack in order),
         tuple(time[stack] for stack in order),
         tuple(stack.owners for stack in order),
     )

@@ -12,7 +12,7 @@ from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.mark_forest import is_mark
-from traceanalyzer.structure.owners import EVALUATION, owner_index
+from traceanalyzer.structure.owners import EVALUATION, launch_owners, owner_index
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.sums import Columns, count_by, group, members, sum_by
 from traceanalyzer.structure.unrecorded_work import unrecorded_work
@@ -151,12 +151,11 @@ def own_calls(context: Context) -> OwnCalls:
     around = take_or(tree.nearest(is_operator), tree.parent, NO_PARENT)
     nodes = nodes[(owner[nodes] != NO_PARENT) & (owner[around[nodes]] != owner[nodes])]
 
-    calls = np.flatnonzero(is_among(launches.thread, threads) & critical.kept.contains(launches.start_ns))
-    of_calls = index.of_launches(context, calls)
-    is_outermost = (of_calls != NO_PARENT) & (owner[context.links.node[calls]] != of_calls)
-    calls = calls[is_outermost]
+    of_launch = context.cached(launch_owners)
+    calls = np.flatnonzero(of_launch != NO_PARENT)
+    calls = calls[owner[context.links.node[calls]] != of_launch[calls]]
     return OwnCalls(
-        owner=np.concatenate((owner[nodes], of_calls[is_outermost])),
+        owner=np.concatenate((owner[nodes], of_launch[calls])),
         start_ns=np.concatenate((tree.start_ns[nodes], launches.start_ns[calls])),
         end_ns=np.concatenate((tree.end_ns[nodes], launches.end_ns[calls])),
         thread=np.concatenate((tree.thread[nodes], launches.thread[calls])).astype(np.int64),
@@ -237,5 +236,5 @@ def _ends(context: Context) -> tuple[I64, I64]:
     return end[order], order
 
 
-INTERMEDIATE = (own_calls, _ends, _by_launch)
-"""Results that only this file needs, which take much memory."""
+INTERMEDIATE = (own_calls, launch_owners, _ends, _by_launch)
+"""Results that take much memory, which nothing needs after the owners of host time."""

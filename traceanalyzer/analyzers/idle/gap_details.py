@@ -19,6 +19,7 @@ from traceanalyzer.structure.gap_causes import CAUSES, EVERY_THREAD
 from traceanalyzer.structure.gaps import Gaps, busy
 from traceanalyzer.structure.host_activity import HostWaits
 from traceanalyzer.structure.host_tree import NodeKind
+from traceanalyzer.structure.host_waits import scaler_reads
 from traceanalyzer.structure.idle_times import DividedGaps
 from traceanalyzer.structure.owners import Owner, OwnerIndex, owner_index
 from traceanalyzer.structure.steps import Steps, step_names
@@ -141,12 +142,12 @@ def _owners(context: Context, gaps: Gaps, main: I64) -> list[str | None]:
 
 def _moments(context: Context, gaps: Gaps, main: I64, drained: I64) -> I64:
     """For each gap, the middle of its longest piece that has its main cause."""
-    timelines = gap_causes.timelines(context)
+    known = gap_causes.own_timelines(context)
     thread = gap_causes.responsible_thread(context, gaps)
     late = gap_causes.fed_late(context, gaps)
     moments = (gaps.start_ns + gaps.end_ns) // 2
     for row in np.flatnonzero(late).tolist():
-        timeline = timelines.get(int(thread[row]), timelines[EVERY_THREAD])
+        timeline = gap_causes.timeline(context, int(thread[row]) if thread[row] in known else EVERY_THREAD)
         begin, end, label = timeline.segments(int(gaps.start_ns[row]), int(gaps.end_ns[row]))
         fits = label == main[row]
         if not fits.any() and drained[row] != NO_PARENT:
@@ -307,8 +308,9 @@ def count_waits(context: Context, steps: Steps, chosen: Bool) -> tuple[int, int]
 
 
 def _lost(context: Context, device: int) -> Intervals:
-    """When threads that launch work wait while the device works."""
+    """When threads that launch work wait while the device works, but not for what AMP's gradient scaler must know."""
     waits = context.cached(_of_launching_threads)
+    waits = waits.take(np.flatnonzero(~is_among(waits.row, scaler_reads(context))))
     return Intervals.union(waits.start_ns, waits.end_ns) & busy(context, device)
 
 

@@ -28,7 +28,6 @@ from traceanalyzer.structure.gaps import Gaps
 from traceanalyzer.structure.idle_times import DividedGaps, divide
 from traceanalyzer.structure.recording import HostPart, typical_gaps
 from traceanalyzer.structure.recording.program_steps import program_steps
-from traceanalyzer.structure.resources import busiest
 from traceanalyzer.structure.steps import Steps
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import F64, I64, Bool, take_or
@@ -349,7 +348,7 @@ class _IdleGaps(msgspec.Struct, frozen=True):
 
 
 def _idle_gaps(context: Context) -> Iterator[_IdleGaps]:
-    device, _ = busiest(context, typical.times(context))
+    device = typical.device(context)
     if device is None:
         return
     steps = program_steps(context)

@@ -11,7 +11,7 @@ from traceanalyzer.knowledge.kernel_classes import KernelClass, generated, kerne
 from traceanalyzer.knowledge.kernel_names import uses_tensor_cores
 from traceanalyzer.structure import typical
 from traceanalyzer.structure.analysis import KERNELS, SHAPES, Analysis
-from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.context import Context, device_events_in_scope
 from traceanalyzer.structure.events import EventSet
 from traceanalyzer.structure.operator_times import launched_by
 from traceanalyzer.structure.resources import recorded
@@ -222,7 +222,7 @@ def _configured(trace: Trace, codes: list[int], figures: Figures) -> KernelByOpe
 def counted(context: Context) -> I64:
     """Rows of the device table that are kernels and start in the chosen steps, or anywhere without a choice."""
     device = context.trace.device
-    return np.flatnonzero((device.category == Category.KERNEL) & context.in_scope(device.start_ns))
+    return np.flatnonzero((device.category == Category.KERNEL) & device_events_in_scope(context))
 
 
 def _order(row: KernelByOperator) -> tuple[object, ...]:

@@ -12,11 +12,10 @@ import numpy as np
 from traceanalyzer.knowledge.kernel_classes import KernelClass, kernel_class
 from traceanalyzer.report.message import Text
 from traceanalyzer.structure.analysis import Analysis, Need
-from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.context import Context, device_events_in_scope
 from traceanalyzer.structure.graph_events import graph_labels, of_graphs
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.module_calls import forward_nodes, owners
-from traceanalyzer.trace.distinct import ranked
 from traceanalyzer.trace.table import Bool, take_or
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
@@ -48,7 +47,7 @@ class Attribution(msgspec.Struct, frozen=True):
 def analyze(context: Context) -> Attribution:
     """Sum up the device time that operators, modules and names explain."""
     device = context.trace.device
-    counted = context.in_scope(device.start_ns)
+    counted = device_events_in_scope(context)
 
     def time(rows: Bool) -> int:
         return int(device.dur_ns[rows & counted].sum())
@@ -94,12 +93,14 @@ def _of_modules(context: Context) -> Bool:
 
 
 def _of_classes(context: Context) -> Bool:
-    trace, device = context.trace, context.trace.device
-    unknown = (KernelClass.OTHER, KernelClass.TRITON)
-    codes, own = ranked(device.name)
-    known = np.array([kernel_class(trace.names[code]) not in unknown for code in codes.tolist()], np.bool_)
-    is_attributed: Bool = (device.category != Category.KERNEL) | (device.collective > 0) | known[own]
+    device = context.trace.device
+    known = context.trace.names.where(_has_class)[device.name]
+    is_attributed: Bool = (device.category != Category.KERNEL) | (device.collective > 0) | known
     return is_attributed
+
+
+def _has_class(kernel: str) -> bool:
+    return kernel_class(kernel) not in (KernelClass.OTHER, KernelClass.TRITON)
 
 
 _DEVICE_TIME = Need(

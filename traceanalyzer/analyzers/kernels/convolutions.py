@@ -291,9 +291,7 @@ def _outermost(context: Context, pattern: re.Pattern[str]) -> Bool:
     """Nodes whose names match and that are not inside another such node."""
     tree = context.host.tree
     found = _named(context, pattern)
-    opened: I64 = np.cumsum(found) - found  # number of matching nodes before each node; some of them have ended
-    closed = np.cumsum(np.bincount(tree.after[found], minlength=len(tree) + 1))[: len(tree)]
-    outermost: Bool = found & (opened == closed)
+    outermost: Bool = found & (tree.around(found) == 0)
     return outermost
 
 

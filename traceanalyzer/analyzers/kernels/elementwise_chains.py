@@ -22,7 +22,7 @@ from traceanalyzer.knowledge.kernel_classes import KernelClass, is_generated, ke
 from traceanalyzer.structure import typical
 from traceanalyzer.structure.analysis import KERNELS, SHAPES, Analysis
 from traceanalyzer.structure.autograd import ranges
-from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.context import Context, device_events_in_scope
 from traceanalyzer.structure.events import EventSet, Occurrences, event_set
 from traceanalyzer.structure.host_activity import innermost
 from traceanalyzer.structure.host_tree import NodeKind
@@ -185,7 +185,7 @@ def chains_at(context: Context, rows: tuple[Chain, ...]) -> Iterator[Occurrences
 def _find(context: Context) -> _Found:
     """Kernels of chains that are long enough."""
     device = context.trace.device
-    events = np.flatnonzero(context.in_scope(device.start_ns))
+    events = np.flatnonzero(device_events_in_scope(context))
     events = events[np.lexsort((device.start_ns[events], device.stream[events], device.device[events]))]
     node = context.links.device_node()[events]
     elements = _elements(context, events, node)

@@ -36,7 +36,7 @@ def figures_of(kernels: DeviceEvents, groups: I64, count: int) -> list[Figures]:
 
 def _weighted(groups: I64, values: F64, dur: I64, count: int) -> list[float | None]:
     """Means weighted by duration over the rows that have a value; None for groups without any."""
-    known = ~np.isnan(values)
+    known = np.flatnonzero(~np.isnan(values))
     weight = np.bincount(groups[known], weights=dur[known], minlength=count)
     with np.errstate(over="ignore"):  # a damaged file may contain any value
         summed = np.bincount(groups[known], weights=values[known] * dur[known], minlength=count)

@@ -21,6 +21,7 @@ from traceanalyzer.knowledge.kernel_classes import kernel_class
 from traceanalyzer.structure.analysis import KERNELS, Analysis
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.graph_events import of_graphs
+from traceanalyzer.structure.repeated_calls import stretches
 from traceanalyzer.structure.sums import group, sum_by
 from traceanalyzer.trace.table import I64, Bool
 from traceanalyzer.trace.tree import NO_PARENT
@@ -211,11 +212,10 @@ def _periods(order: _Order) -> list[int]:
     for neighbour in range(1, _NEIGHBOURS + 1):
         first = same[:-neighbour]
         second = same[neighbour:]
-        kept = (order.name[first] == order.name[second]) & (order.sequence[first] == order.sequence[second])
-        distance = (second - first)[kept]
-        dur = order.dur[second][kept]
-        near = (distance >= LEAST_KERNELS) & (distance <= MOST_KERNELS)
-        weight += np.bincount(distance[near], weights=dur[near] + 1, minlength=MOST_KERNELS + 1)
+        distance = second - first
+        near = (order.name[first] == order.name[second]) & (order.sequence[first] == order.sequence[second])
+        rows = np.flatnonzero(near & (distance >= LEAST_KERNELS) & (distance <= MOST_KERNELS))
+        weight += np.bincount(distance[rows], weights=order.dur[second[rows]] + 1, minlength=MOST_KERNELS + 1)
     best = np.argsort(-weight, kind="stable")[:_PERIODS]
     return sorted(int(period) for period in best if weight[period] > 0)
 
@@ -224,9 +224,7 @@ def _runs(order: _Order, period: int) -> _Runs:
     """Where kernels repeat at this distance, at least three times."""
     name, sequence = order.name, order.sequence
     equal = (name[period:] == name[:-period]) & (sequence[period:] == sequence[:-period])
-    edges = np.diff(np.concatenate(([0], equal.astype(np.int8), [0])))
-    start = np.flatnonzero(edges == 1)
-    end = np.flatnonzero(edges == -1)
+    start, end = stretches(equal)
     count = (end - start) // period + 1
     long_enough = count >= LEAST_REPETITIONS
     found = _Runs(start[long_enough], np.full(int(long_enough.sum()), period), count[long_enough])

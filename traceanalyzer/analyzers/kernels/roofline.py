@@ -16,7 +16,7 @@ from traceanalyzer.knowledge import gpus
 from traceanalyzer.knowledge.kernel_names import uses_tensor_cores
 from traceanalyzer.knowledge.op_models import Work
 from traceanalyzer.structure.analysis import KERNELS, SHAPES, Analysis
-from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.context import Context, device_events_in_scope
 from traceanalyzer.structure.events import EventSet
 from traceanalyzer.structure.operator_times import PRODUCTS, launched_by, leaves, node_times, works_of
 from traceanalyzer.structure.sums import sum_by
@@ -97,7 +97,7 @@ def analyze(context: Context) -> Roofline:
     """One row per modelled operator, input shapes and input types."""
     gpu = context.gpu
     device = context.trace.device
-    counted = context.in_scope(device.start_ns)
+    counted = device_events_in_scope(context)
     total = int(device.dur_ns[counted].sum())
     rows = sorted(_rows(context, gpu), key=lambda r: (-r.device_ns, r.name, r.input_shapes, r.input_types))
     modelled = sum(row.device_ns for row in rows)

@@ -16,7 +16,7 @@ from traceanalyzer.analyzers.kernels.figures import fill_of
 from traceanalyzer.knowledge.kernel_names import is_communication
 from traceanalyzer.report.message import Text
 from traceanalyzer.structure.analysis import Analysis, Need
-from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.context import Context, device_events_in_scope
 from traceanalyzer.structure.events import EventSet, Occurrences, event_set
 from traceanalyzer.structure.sums import count_by, group, sum_by
 from traceanalyzer.trace.model import Trace
@@ -68,7 +68,7 @@ def sm_fill(context: Context) -> SmFill:
     known = _known(device) & (device.dur_ns > 0)
     fill = fill_of(device, np.where(known, device.device, -1))
     communicates = trace.names.where(is_communication)[device.name]
-    known &= context.in_scope(device.start_ns)
+    known &= device_events_in_scope(context)
     rows = np.flatnonzero(known & (device.blocks_per_sm < 1) & ~communicates)
     unfilled = sorted(_unfilled(context, rows, fill), key=_unfilled_order)
     return SmFill(tuple(unfilled[:_MOST_UNFILLED]), int(device.dur_ns[known].sum()))

@@ -100,7 +100,7 @@ def _told(context: Context, found: _Found, place: int) -> StretchedKernel:
 def _find(context: Context) -> _Found:
     """The stretched kernels of the whole recording."""
     device = context.trace.device
-    kernels = np.flatnonzero((device.category == Category.KERNEL) & ~communication_kernels(context.trace))
+    kernels = np.flatnonzero((device.category == Category.KERNEL) & ~communication_kernels(context))
     kernels = kernels[np.argsort(device.start_ns[kernels], kind="stable")]
     _, groups = group(device.device[kernels], device.name[kernels], device.grid[kernels], device.block[kernels])
     usual = np.full(len(kernels), np.inf)

@@ -14,7 +14,7 @@ import numpy as np
 from traceanalyzer.report.message import Text
 from traceanalyzer.structure import launch_calls, unrecorded_work
 from traceanalyzer.structure.analysis import Analysis, Need
-from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.context import Context, device_events_in_scope
 from traceanalyzer.structure.launch_calls import GraphCapture, StreamQueue, graph_calls, graph_capture, held_up
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.sums import count_by, group, members, rows_by, sum_by
@@ -143,7 +143,7 @@ class LaunchFigures(msgspec.Struct, frozen=True):
 def analyze(context: Context) -> LaunchFigures:
     """Launches of the kernels that start in the chosen steps, or of all."""
     device, launch = context.trace.device, context.links.launch
-    kernels = np.flatnonzero((device.category == Category.KERNEL) & context.in_scope(device.start_ns))
+    kernels = np.flatnonzero((device.category == Category.KERNEL) & device_events_in_scope(context))
     linked = kernels[launch[kernels] != NO_PARENT]
     in_graph = graph_calls(context)[launch[linked]]
     single = linked[~in_graph]

@@ -152,11 +152,14 @@ def _clears(context: Context) -> Clears:
 def _without_frames(context: Context) -> Clears:
     """Calls in a row that free, outside of operators; waits for the device may be between them."""
     launches, host, names = context.trace.launches, context.host, context.trace.names
+    frees = names.where(host_activity.is_free)[launches.name]
+    if np.count_nonzero(frees) < _IN_A_ROW:
+        return Clears(*np.empty((3, 0), np.int64))
     is_wait = names.where(host_activity.is_synchronization)[launches.name]
     rows = np.flatnonzero(~is_wait)
     rows = rows[np.lexsort((launches.start_ns[rows], launches.thread[rows]))]
     in_operator = take_or(host.category == Category.OPERATOR, context.links.node[rows], missing=False)
-    is_free = names.where(host_activity.is_free)[launches.name[rows]] & ~in_operator
+    is_free = frees[rows] & ~in_operator
     is_same = np.append(False, launches.thread[rows[1:]] == launches.thread[rows[:-1]])[: len(rows)]
     is_same &= np.append(False, is_free[:-1])[: len(rows)]
     first = np.flatnonzero(is_free & ~is_same)

@@ -11,7 +11,7 @@ import numpy as np
 from traceanalyzer.analyzers.memory.block_kinds import KIND_NAMES, BlockKind, running_parts
 from traceanalyzer.knowledge.allocation_places import AllocationPlace, Frames, is_own, is_python
 from traceanalyzer.structure.block_lifetimes import Lifetimes
-from traceanalyzer.structure.stack_rows import stack_rows
+from traceanalyzer.structure.stack_rows import NO_FRAME, StackTree, stack_rows
 from traceanalyzer.trace.memory_snapshot import MemoryAnnotation
 from traceanalyzer.trace.table import I64, U8
 
@@ -196,13 +196,14 @@ def held_stacks(blocks: Lifetimes, kinds: U8, rows: I64, stacks: Sequence[Frames
         held[int(kinds[row]), int(blocks.frames[row])] += int(blocks.requested[row])
     if (rest := level - sum(held.values())) > 0:
         held[int(BlockKind.UNKNOWN), -1] += rest
-    named = (
-        ([HeldFrame(KIND_NAMES[kind], "kind"), *_frames(stacks[stack] if stack >= 0 else ())], held[kind, stack])
-        for kind in _ORDER
-        for _, stack in sorted(key for key in held if key[0] == kind and held[key])
-    )
+    tree = StackTree[HeldFrame]()
+    drawn = []
+    for kind in _ORDER:
+        top = tree.node(NO_FRAME, HeldFrame(KIND_NAMES[kind], "kind"))
+        for _, stack in sorted(key for key in held if key[0] == kind and held[key]):
+            drawn.append((tree.below(top, _frames(stacks[stack] if stack >= 0 else ())), held[kind, stack]))
     frames: dict[HeldFrame, int] = {}
-    found = stack_rows(named, frames, _FRAMES)
+    found = stack_rows(tree, drawn, frames, _FRAMES)
     return HeldStacks(tuple(frames), *(zip(*found, strict=True) if found else ((), (), (), ())))
 
 

@@ -7,6 +7,7 @@ that the allocator records itself (`knowledge/allocation_places.py`).
 
 from __future__ import annotations
 
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +21,8 @@ from traceanalyzer.structure import autograd, host_activity
 from traceanalyzer.structure.block_lifetimes import BEFORE, Lifetimes
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.module_calls import class_name, owners
-from traceanalyzer.trace.distinct import distinct
+from traceanalyzer.structure.sums import group
+from traceanalyzer.trace.distinct import distinct, ranked
 from traceanalyzer.trace.strings import Strings
 from traceanalyzer.trace.table import I32, I64, UNKNOWN, Bool, take_or
 from traceanalyzer.trace.tree import NO_PARENT
@@ -115,19 +117,19 @@ def _stacks(context: Context, rows: I64) -> tuple[I32, tuple[Frames, ...]]:
     """The number of the stack at each memory record, and the stacks."""
     where = context.trace.memory.thread[rows], context.trace.memory.start_ns[rows]
     node = take_or(context.host.top, context.host.tree.innermost(*where), NO_PARENT)
+    paths, path = _paths(context, take_or(context.cached(owners).module, node, NO_PARENT))
     columns = (
         _places(context, *where, node),
         context.cached(host_activity.own_line_tree).names_at(*where),
         take_or(context.host.name, asking(context, node), np.int32(-1)),
-        take_or(context.cached(owners).module, node, NO_PARENT),
+        path,
     )
-    paths = _Paths(context)
-    keys: dict[_StackKey, int] = {}
-    number = [
-        keys.setdefault(_StackKey(place, line, operator, paths.of(module)), len(keys))
-        for place, line, operator, module in zip(*(column.tolist() for column in columns), strict=True)
-    ]
-    return np.array(number, np.int32), tuple(_frames(key, context.trace.names) for key in keys)
+    first, groups = group(*columns)
+    order = np.argsort(first)  # stacks are numbered by their first record
+    number = np.argsort(order).astype(np.int32)
+    codes = np.column_stack([column[first[order]] for column in columns]).tolist()
+    stacks = [_StackKey(place, line, operator, paths[of_path]) for place, line, operator, of_path in codes]
+    return number[groups], tuple(_frames(stack, context.trace.names) for stack in stacks)
 
 
 def asking(context: Context, node: I64) -> I64:
@@ -175,26 +177,28 @@ def _outermost(parent: I32) -> I64:
         above = higher
 
 
-class _Paths:
-    """The classes of the modules around a module call, itself first, found once for each."""
+def _paths(context: Context, module: I64) -> tuple[list[tuple[str, ...]], I64]:
+    """The classes of the modules around some module calls, the innermost first, and the number of those of each call.
 
-    def __init__(self, context: Context) -> None:
-        self._context = context
-        self._module = context.cached(owners).module
-        self._known: dict[int, tuple[str, ...]] = {NO_PARENT: ()}
-
-    def of(self, node: int) -> tuple[str, ...]:
-        """The classes from a module call outwards."""
-        missing = []
-        while node not in self._known:
-            missing.append(node)
-            parent = int(self._context.host.tree.parent[node])
-            node = int(self._module[parent]) if parent != NO_PARENT else NO_PARENT
-        path = self._known[node]
+    A call of -1 has none around it.
+    """
+    host, names = context.host, context.trace.names
+    around = take_or(context.cached(owners).module, host.tree.parent, NO_PARENT)
+    known: dict[int, tuple[str, ...]] = {NO_PARENT: ()}
+    class_of = cache(lambda name: class_name(names[name]))
+    calls, of_call = ranked(module)
+    numbers: dict[tuple[str, ...], int] = {}
+    number = []
+    for call in calls.tolist():
+        missing, outer = [], call
+        while outer not in known:
+            missing.append(outer)
+            outer = int(around[outer])
+        path = known[outer]
         for inner in reversed(missing):
-            name = self._context.trace.names[self._context.host.name[inner]]
-            path = self._known[inner] = (class_name(name), *path)
-        return path
+            path = known[inner] = (class_of(int(host.name[inner])), *path)
+        number.append(numbers.setdefault(path, len(numbers)))
+    return list(numbers), np.array(number, np.int64)[of_call]
 
 
 def _frames(key: _StackKey, names: Strings) -> Frames:

@@ -13,7 +13,7 @@ import numpy as np
 
 from traceanalyzer.report.message import Text
 from traceanalyzer.structure.analysis import Analysis, Need
-from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.context import Context, device_events_in_scope
 from traceanalyzer.structure.graph_events import graph_lines, of_graphs
 from traceanalyzer.structure.sums import sum_by
 from traceanalyzer.trace.graph_stacks import StackFrame
@@ -48,7 +48,7 @@ class LinesOfGraphs(msgspec.Struct, frozen=True):
 def analyze(context: Context) -> LinesOfGraphs:
     """The lines with the times of what they made."""
     device, found = context.trace.device, context.cached(graph_lines)
-    counted = context.in_scope(device.start_ns)
+    counted = device_events_in_scope(context)
     stack = found.of_event[counted]
     events = sum_by(stack, np.ones(len(stack), np.int64), len(found.stacks)).tolist()
     times = sum_by(stack, device.dur_ns[counted], len(found.stacks)).tolist()

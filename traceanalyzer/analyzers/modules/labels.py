@@ -11,7 +11,7 @@ import numpy as np
 
 from traceanalyzer.report.message import Text
 from traceanalyzer.structure.analysis import Analysis, Need
-from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.context import Context, device_events_in_scope
 from traceanalyzer.structure.graph_events import graph_labels, of_graphs
 from traceanalyzer.structure.sums import sum_by
 from traceanalyzer.trace.table import I64
@@ -58,7 +58,7 @@ class _Node:
 def analyze(context: Context) -> LabelledGraphs:
     """The places that labels name, with the times of their events."""
     device, found = context.trace.device, context.cached(graph_labels)
-    counted = context.in_scope(device.start_ns)
+    counted = device_events_in_scope(context)
     label = found.of_event[counted]
     events = sum_by(label, np.ones(len(label), np.int64), len(found.paths))
     times = sum_by(label, device.dur_ns[counted], len(found.paths))

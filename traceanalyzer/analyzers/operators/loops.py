@@ -35,6 +35,11 @@ LONGEST = 16
 called per sample)."""
 _LONGEST_OF_BOXES = 48
 """The same of a turn that compares boxes coordinate by coordinate (own choice: it takes up to forty)."""
+_OF_TORCH = "aten::"
+_AS_LONG = 0.9
+"""Share of the time of the longest loop from which on one with shorter turns is the same (own choice)."""
+_LONGEST_OF_ANY = 128
+"""The same of loops that are only named, not priced (own choice)."""
 _TAKING = frozenset(
     {"aten::select", "aten::slice", "aten::index", "aten::unbind", "aten::narrow", "aten::index_select"}
     | {"aten::lstm_cell", "aten::gru_cell", "aten::rnn_tanh_cell", "aten::rnn_relu_cell"}
@@ -110,11 +115,26 @@ class Repeat(msgspec.Struct, frozen=True):
         return min(taken, SMALL_NS * calls) if self.only_moves else taken
 
 
+class Loop(msgspec.Struct, frozen=True):
+    """A sequence of any operators but a model's that the program repeats."""
+
+    operators: tuple[str, ...]
+    """Names of the operators of one turn, in order."""
+    python_line: str | None
+    """The Python line that runs the sequence; null where stacks were not recorded."""
+    turns: int
+    """Number of turns in all runs."""
+    host_ns: int
+    """Time in ns from the start of the first to the end of the last operator of each run, summed."""
+
+
 class Repeats(msgspec.Struct, frozen=True):
     """Sequences, those that take the host longest first."""
 
     rows: tuple[Repeat, ...]
     """Sequences by place in the program, the most host time first."""
+    longest: Loop | None = None
+    """The loop that takes the host longest, whatever its operators do; null if there is none."""
 
 
 class _Run(msgspec.Struct, frozen=True):
@@ -134,7 +154,35 @@ def analyze(context: Context) -> Repeats:
     busy = gaps.any_busy(context)
     backward = _Backward(context)
     rows = [_row(context, key, runs, busy, backward) for key, runs in _loops(context).items()]
-    return Repeats(tuple(sorted(rows, key=lambda row: (-row.host_ns, row.longest_start_ns))[:_SHOWN]))
+    return Repeats(
+        tuple(sorted(rows, key=lambda row: (-row.host_ns, row.longest_start_ns))[:_SHOWN]), _longest(context)
+    )
+
+
+def _longest(context: Context) -> Loop | None:
+    """The loop that takes the host longest; layers of a model repeat as well, but are none."""
+    siblings = repeated_calls.siblings(context, lambda _: True)
+    runs = []
+    for period in repeated_calls.periods(siblings, _LONGEST_OF_ANY):
+        runs += [(period, run) for run in _runs(siblings, period, np.zeros(len(siblings.node), np.bool_))]
+    loops: dict[tuple[str, ...], list[_Run]] = {}
+    for period, run in runs:
+        operators = [context.trace.names[context.host.name[node]] for node in run.turn]
+        if period > 1 and not any(_MODEL.match(name) or not name.startswith(_OF_TORCH) for name in operators):
+            loops.setdefault(tuple(sorted(operators)), []).append(run)
+    found = [_loop(context, same) for same in loops.values()]
+    most = max((loop.host_ns for loop in found), default=0)
+    long = (loop for loop in found if loop.host_ns >= _AS_LONG * most)  # several turns together repeat as well
+    return min(long, key=lambda loop: (len(loop.operators), -loop.host_ns), default=None)
+
+
+def _loop(context: Context, runs: list[_Run]) -> Loop:
+    """The runs of a sequence, wherever in a turn each begins."""
+    _, start, end = (np.array(column) for column in zip(*(_span(context.host.tree, run) for run in runs), strict=True))
+    longest = runs[int((end - start).argmax())]
+    (line,) = host_activity.lines_of_nodes(context, np.array(longest.turn[:1], np.int64))
+    operators = tuple(context.trace.names[context.host.name[node]] for node in longest.turn)
+    return Loop(operators, line, sum(run.turns for run in runs), int((end - start).sum()))
 
 
 @event_set

@@ -12,15 +12,13 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.report.message import Text
-from traceanalyzer.structure import gaps, host_activity
+from traceanalyzer.structure import gaps, host_activity, typical
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.events import EventSet, Occurrences, event_set
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.recording.program_steps import count_steps
-from traceanalyzer.structure.resources import busiest
 from traceanalyzer.structure.sums import members
-from traceanalyzer.structure.typical import times
 from traceanalyzer.trace.distinct import is_among
 from traceanalyzer.trace.table import I64, take_or
 from traceanalyzer.trace.tree import NO_PARENT
@@ -104,7 +102,7 @@ def _in_optimizer(context: Context, nodes: I64) -> I64:
 def _idle(context: Context, nodes: I64) -> I64:
     """Time of each node in ns in which the busiest device does nothing."""
     tree = context.host.tree
-    device, _ = busiest(context, times(context))
+    device = typical.device(context)
     if device is None:
         return np.zeros(len(nodes), np.int64)
     return tree.dur_ns[nodes] - gaps.busy(context, device).within(tree.start_ns[nodes], tree.end_ns[nodes])

@@ -168,14 +168,22 @@ class _Stalls(NamedTuple):
 
 
 @cached
+def _called(context: Context) -> I64:
+    """Rows of the operators that start within calls of optimizers, in the chosen steps or not, ascending."""
+    host = context.trace.host
+    rows = ascending(context.host.row[np.flatnonzero(context.host.is_row)])
+    call = host_activity.innermost(host, context.cached(ranges), host.thread[rows], host.start_ns[rows])
+    inside: I64 = rows[call != NO_PARENT]
+    return inside
+
+
+@cached
 def _stalls(context: Context) -> _Stalls:
     """What an operator takes beyond equal ones, or the program between two operators beyond what it takes as a rule.
 
     Only where it takes milliseconds longer: the operators between which a thread lost its core take no longer.
     """
-    host, calls = context.trace.host, context.cached(ranges)
-    rows = ascending(context.host.row[np.flatnonzero(context.host.is_row)])
-    rows = rows[host_activity.innermost(host, calls, host.thread[rows], host.start_ns[rows]) != NO_PARENT]
+    host, calls, rows = context.trace.host, context.cached(ranges), _called(context)
     thread, start, end = _pieces(host, np.concatenate((calls, rows)))
     call = host_activity.innermost(host, calls, thread, start)
     dur = np.where(call == NO_PARENT, 0, end - start)
@@ -294,12 +302,11 @@ def _launched(context: Context, calls: I64, of_row: I64) -> tuple[I64, Bool, Boo
     launches = trace.launches
     call = host_activity.innermost(trace.host, calls, launches.thread, launches.start_ns)
     launched = take_or(of_row[call], context.links.launch, -1)
-    codes, name = ranked(device.name)
-    is_elementwise = np.array([_is_unfused(trace.names[code]) for code in codes], np.bool_)
+    is_elementwise = trace.names.where(_is_unfused)
     is_filling = trace.names.where(lambda name: "FillFunctor" in name or "fillBuffer" in name)
     is_kernel = device.category == Category.KERNEL
     fills = (device.category == Category.MEMSET) | (is_kernel & is_filling[device.name])
-    arithmetic = is_kernel & is_elementwise[name]
+    arithmetic = is_kernel & is_elementwise[device.name]
     return launched, (launched >= 0) & fills, (launched >= 0) & arithmetic
 
 
@@ -322,8 +329,7 @@ def _starved(context: Context, calls: I64, of_row: I64, count: int) -> I64:
 def _operators(context: Context, calls: I64, of_row: I64) -> list[dict[str, Any]]:
     """Per group, by field: calls of operators on lists, the most frequent operators, in-place arithmetic."""
     host, names = context.trace.host, context.trace.names
-    nodes = np.flatnonzero(context.host.is_row)
-    rows = ascending(context.host.row[nodes])
+    rows = _called(context)
     call = host_activity.innermost(host, calls, host.thread[rows], host.start_ns[rows])
     inside = call != NO_PARENT
     rows = rows[inside]

@@ -27,7 +27,7 @@ from traceanalyzer.structure.autograd import Backward, backward, graph, optimize
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.events import EventSet, Occurrences, event_set
 from traceanalyzer.structure.host_tree import NodeKind
-from traceanalyzer.structure.module_calls import device_time, is_accumulation, owners
+from traceanalyzer.structure.module_calls import device_time, forward_nodes, is_accumulation, owners
 from traceanalyzer.structure.operator_times import node_times
 from traceanalyzer.structure.owners import owner_index
 from traceanalyzer.structure.recording.program_steps import count_steps
@@ -41,6 +41,8 @@ _USES_GRADIENTS = re.compile(
     r"_foreach_|_fused_|_amp_|norm|clip|clone|stack|cat$|reduce|nccl|(add|sub|mul|div|copy|lerp)_$"
 )
 """Operators after a backward pass that read gradients: they are kept, checked, clipped, or stepped along."""
+_TWICE, _REPEATS = "BackwardBackward", "Checkpoint"
+"""Parts of names of functions that differentiate a backward pass, and of those that compute a forward pass again."""
 _DISCARDED_SHOWN = 5
 _UNUSED_SHOWN = 10
 
@@ -77,6 +79,8 @@ class Passes(msgspec.Struct, frozen=True):
     """Waiting of a stage of a pipeline; null if the program has no pipeline, or it is unknown."""
     added_device_ns: int = 0
     """Device time in ns of adding gradients to existing gradients of parameters."""
+    again_ns: int = 0
+    """Host time in ns in which autograd differentiates what its own backward passes computed (`create_graph=True`)."""
 
 
 def analyze(context: Context) -> Passes:
@@ -100,6 +104,7 @@ def analyze(context: Context) -> Passes:
         accumulation=exchanges.accumulation(context),
         added_ns=int((tree.end_ns - tree.start_ns)[added].sum()),
         added_device_ns=int(context.cached(node_times).device_total_ns[added].sum()),
+        again_ns=_again_ns(context),
         repeated=repeated_passes.find(context),
         pipeline=exchanges.pipeline(context),
     )
@@ -110,7 +115,19 @@ def _additions(context: Context) -> I64:
     host, tree, names = context.host, context.host.tree, context.trace.names
     accumulates = context.cached(owners).is_evaluation & names.where(is_accumulation)[host.name]
     adds = names.where(lambda name: name == "aten::add_")[host.name] & ~host.merged
-    return np.flatnonzero(adds & (tree.nearest(accumulates) != NO_PARENT))
+    return np.flatnonzero(adds & (accumulates | (tree.around(accumulates) > 0)))
+
+
+def _again_ns(context: Context) -> int:
+    """Time of evaluations of functions that other evaluations created, but not to compute a forward pass again."""
+    host, tree, names = context.host, context.host.tree, context.trace.names
+    if not names.where(lambda name: _TWICE in name)[host.name].any():
+        return 0
+    nodes, source = forward_nodes(context)
+    around = take_or(context.cached(owners).evaluation, source, NO_PARENT)
+    repeats = take_or(names.where(lambda name: _REPEATS in name)[host.name], around, True)
+    again = nodes[(around != NO_PARENT) & ~repeats & context.in_scope(tree.start_ns[nodes])]
+    return int((tree.end_ns - tree.start_ns)[again].sum())
 
 
 @event_set

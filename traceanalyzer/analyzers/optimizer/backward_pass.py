@@ -182,8 +182,7 @@ def _called(context: Context) -> tuple[I64, I64]:
     nodes = nodes[(table.sequence[row] != UNKNOWN) & (table.forward_thread[row] <= 0)]
     adds = np.zeros(len(tree), np.bool_)
     adds[nodes] = True
-    around = np.append(tree.nearest(adds), NO_PARENT)[tree.parent[nodes]]
-    nodes = nodes[around == NO_PARENT]
+    nodes = nodes[tree.around(adds)[nodes] == 0]
     return nodes, context.cached(owners).evaluation[nodes]
 
 

@@ -43,7 +43,7 @@ def reductions(context: Context) -> Reductions:
     """Kernels that reduce; if there are none, host ranges."""
     trace = context.trace
     is_reduce = trace.names.where(lambda name: _ALL_REDUCE.search(name) is not None)
-    communicates = communication_kernels(trace)
+    communicates = communication_kernels(context)
     launched = context.links.launch != NO_PARENT
     kernels = np.flatnonzero(communicates & is_reduce[trace.device.name] & launched)
     if len(kernels):

@@ -193,7 +193,7 @@ def _of_trained_networks(context: Context, calls: _Calls) -> Bool:
         return np.ones(len(calls.node), np.bool_)
     host, tree = context.host, context.host.tree
     modules: Bool = host.kind == NodeKind.MODULE
-    roots = modules & ~take_or(tree.nearest(modules) != NO_PARENT, tree.parent, False)
+    roots = modules & (tree.around(modules) == 0)
     root = tree.nearest(roots)[calls.node]
     frame = np.where(root == NO_PARENT, NO_PARENT, take_or(host.row, root, 0))
     network = take_or(context.trace.frames.module_id, frame, UNKNOWN)

@@ -29,7 +29,7 @@ from traceanalyzer.analyzers.phases.kinds import StepKind, kinds
 from traceanalyzer.report.message import Text
 from traceanalyzer.structure import typical
 from traceanalyzer.structure.analysis import Analysis, Need
-from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.context import Context, device_events_in_scope
 from traceanalyzer.structure.graph_events import BACKWARD, FORWARD, graph_labels, passes
 from traceanalyzer.structure.mark_forest import forest, mark_rows
 
@@ -197,7 +197,7 @@ def _in_graphs(context: Context) -> Iterator[GraphPass]:
     device, found = context.trace.device, context.cached(graph_labels)
     told, steps = np.array(passes(found)), context.cached(in_typical_steps)
     for name in (FORWARD, BACKWARD):
-        rows = np.flatnonzero((told[found.of_event] == name) & context.in_scope(device.start_ns))
+        rows = np.flatnonzero((told[found.of_event] == name) & device_events_in_scope(context))
         start, end = device.start_ns[rows], device.end_ns[rows]
         part = typical.mean(int(steps.times.within(start, end).sum()), steps.count) if steps.count else None
         if len(rows):

@@ -14,7 +14,7 @@ import numpy as np
 
 from traceanalyzer.structure import host_tree
 from traceanalyzer.structure.analysis import KERNELS, Analysis
-from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.context import Context, device_events_in_scope
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.mark_forest import MANY, pattern
 from traceanalyzer.structure.sums import count_by, group, sum_by
@@ -59,7 +59,7 @@ def analyze(context: Context) -> Callers:
     of_name, labels = _labels(context)
     tree, is_call = _calls(context, of_name)
     caller_of, parent, label = _places(tree, of_name[tree.name], is_call)
-    events = np.flatnonzero(context.in_scope(trace.device.start_ns))
+    events = np.flatnonzero(device_events_in_scope(context))
     node = _around_launches(trace, tree.tree, context.links.launch[events])
     launched, names = _launched(trace, events, take_or(caller_of, node, 0))
     counted = is_call & context.in_scope(tree.tree.start_ns)
@@ -141,7 +141,8 @@ def _launching_nothing(context: Context, of_name: I32) -> Bool:
     calls_itself = np.zeros(len(tree) + 1, np.bool_)
     calls_itself[tree.parent[host.name == take_or(host.name, tree.parent, -1)]] = True
     calls_itself[NO_PARENT] = False
-    nothing: Bool = tree.nearest(~label_launches[label] & ~calls_itself[tree.parent]) != NO_PARENT
+    alone = ~label_launches[label] & ~calls_itself[tree.parent]
+    nothing: Bool = alone | (tree.around(alone) > 0)
     return nothing
 
 
@@ -181,7 +182,7 @@ def _places(calls: host_tree.HostTree, label: I32, is_call: Bool) -> tuple[I32, 
     tree = calls.tree
     nearest = tree.nearest(is_call)
     parent = take_or(nearest, tree.parent, NO_PARENT)
-    level = tree.depth - _around(tree, ~is_call)
+    level = tree.depth - tree.around(~is_call)
     place = np.zeros(len(label), np.int32)
     parents = [np.zeros(1, np.int32)]
     labels = [np.full(1, NO_PARENT, np.int32)]
@@ -199,12 +200,6 @@ def _places(calls: host_tree.HostTree, label: I32, is_call: Bool) -> tuple[I32, 
         labels.append(label[rows][first])
         count += len(first)
     return take_or(place, nearest, np.int32(0)), np.concatenate(parents), np.concatenate(labels)
-
-
-def _around(tree: Tree, marked: Bool) -> I32:
-    """For each slice, how many marked ones are around it."""
-    ended = np.bincount(tree.after[marked], minlength=len(tree) + 1)[: len(tree)]
-    return (np.cumsum(marked) - marked - np.cumsum(ended)).astype(np.int32)
 
 
 def _with_ancestors(parent: I32, launched: dict[int, list[tuple[int, int, int]]]) -> dict[int, int]:

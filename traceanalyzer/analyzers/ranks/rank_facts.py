@@ -29,6 +29,7 @@ from traceanalyzer.structure.resources import StepResources
 from traceanalyzer.structure.steps import Steps, host_part
 from traceanalyzer.structure.sums import Columns
 from traceanalyzer.trace.capture_facts import Timing
+from traceanalyzer.trace.distinct import ascending
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.model import NO_COLLECTIVE, Collective
 from traceanalyzer.trace.strings import StringPool
@@ -195,10 +196,16 @@ def analyze(context: Context) -> RankFacts:
             **work,
         ),
         left_out=left_out,
-        resources=resources.over(context, steps_of(context)) if len(context.steps) else None,
+        resources=_resources(context) if len(context.steps) else None,
         control_step_ns=timing.control_ns,
         profiled_step_ns=timing.profiled_ns,
     )
+
+
+def _resources(context: Context) -> StepResources:
+    """The time of each resource per step."""
+    steps = steps_of(context)
+    return resources.analyze(context) if steps is context.steps else resources.over(context, steps)
 
 
 def steps_of(context: Context) -> Steps:
@@ -318,7 +325,7 @@ def _active(*columns: I64) -> Intervals:
     starts, ends = [], []
     for column in columns:
         for first in range(0, len(column), _SORTED):
-            moments = np.sort(column[first : first + _SORTED])
+            moments = ascending(column[first : first + _SORTED])
             (last,) = np.nonzero(np.diff(moments) > _SILENCE_NS)  # the last moment before each silence
             starts.append(np.append(moments[:1], moments[last + 1]))
             ends.append(np.append(moments[last], moments[-1:]))

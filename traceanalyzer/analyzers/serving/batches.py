@@ -9,6 +9,7 @@ fulfilled, the figure is unknown.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 
 import msgspec
 import numpy as np
@@ -182,7 +183,7 @@ def _batch(context: Context, copies: I64, layers: I64, step: int) -> _Batch:
     arrived = [found for node in copies.tolist() if (found := shape(context, node, 0))]
     if not entered or not arrived or {found[0] for found in arrived} != {entered[0]}:
         return _Batch(None, "not-shared", step)
-    largest = max(arrived, key=lambda found: np.prod(found, dtype=object))
+    largest = max(arrived, key=prod)
     if arrived.count(largest) > 1 and _alike(context, layer, layers) > 1:
         return _Batch(None, "nested", step)
     return _Batch(entered[0], None, step)

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.knowledge import accelerators
-from traceanalyzer.structure import resources, step_breakdown
+from traceanalyzer.structure import gaps, resources, step_breakdown
 from traceanalyzer.structure.analysis import STEPS, Analysis
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.mark_forest import forest
@@ -147,7 +147,7 @@ def _host_lanes(context: Context, frame: _Frame) -> tuple[list[Lane], list[Lane]
 def _device_lanes(context: Context, frame: _Frame) -> list[Lane]:
     """Kernels, copies and fills of each stream of each device."""
     device = context.trace.device
-    first, lane = group(device.device, device.stream)
+    first, lane = gaps.streams(context)
     places = zip(device.device[first].tolist(), device.stream[first].tolist(), strict=True)
     bars = _Bars(lane, device.start_ns, device.end_ns, device.name)
     return _lanes("device", bars, [f"{d}/{s}" for d, s in places], frame)

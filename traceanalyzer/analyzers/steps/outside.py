@@ -10,16 +10,16 @@ from msgspec.structs import replace
 from traceanalyzer.structure import gap_causes, gaps, host_waits, recording, typical
 from traceanalyzer.structure.analysis import STEPS, Analysis
 from traceanalyzer.structure.context import Context, cached
-from traceanalyzer.structure.owners import index_of
+from traceanalyzer.structure.events import Occurrences, event_set, outside_of_steps
+from traceanalyzer.structure.owners import Owner, index_of
 from traceanalyzer.structure.owners.critical import critical_in
 from traceanalyzer.structure.recording import HostPart, Outside, Recording
 from traceanalyzer.structure.recording.left_out import ALLOCATION, LOADER, LOADING, UNKNOWN
 from traceanalyzer.structure.recording.program_steps import program_steps
-from traceanalyzer.structure.resources import busiest
 from traceanalyzer.structure.sums import sum_by
 from traceanalyzer.structure.unrecorded_work import unrecorded_work
 from traceanalyzer.trace.intervals import Intervals
-from traceanalyzer.trace.table import I64
+from traceanalyzer.trace.table import I64, take_or
 
 NO_STEP = "no-step"
 MOST = 50
@@ -54,6 +54,32 @@ def recorded(context: Context) -> Recording:
     )
 
 
+@outside_of_steps
+@event_set
+def work_outside(context: Context, owner: HostPart) -> Iterator[Occurrences]:
+    """When an owner, or others with its role, works outside of the typical steps and no device does.
+
+    Args:
+        context: The trace.
+        owner: The owner; those of its role have its purpose, too.
+    """
+    apart = Intervals.union(np.array([0]), np.array([context.trace.info.span_ns])) - typical.times(context)
+    index = index_of(context, critical_in(context, apart, 1))
+    tree = index.nested.tree
+    wanted = np.array([_is_same(each, owner) for each in index.owners], np.bool_)
+    rows = np.flatnonzero(take_or(wanted, index.owner, missing=False) & (tree.thread == index.critical.main))
+    times = (Intervals.union(tree.start_ns[rows], tree.end_ns[rows]) & apart) - gaps.any_busy(context)
+    thread = np.full(len(times), index.critical.main, np.int64)
+    yield Occurrences("host", owner.name, thread, times.start, times.end)
+
+
+def _is_same(own: Owner, wanted: HostPart) -> bool:
+    """Whether owners have the same purpose, or are the same where no name shows it."""
+    if wanted.role is not None:
+        return own.role == wanted.role
+    return (own.kind, own.name, own.file) == (wanted.kind, wanted.name, wanted.file)
+
+
 _Part = tuple[str, int, int, str]
 """Kind, start, duration and reason."""
 
@@ -86,7 +112,7 @@ def _left_out(apart: Intervals, start: I64, end: I64, reasons: list[str | None])
 
 def _causes(context: Context, times: Intervals) -> list[str]:
     """What takes half of each time by itself, if it is known by name; else that no step is marked there."""
-    timeline = gap_causes.timelines(context)[gap_causes.EVERY_THREAD]
+    timeline = gap_causes.explicit(context)
     within = timeline.within(times.start, times.end, [label for _, label in _CAUSES])
     starting = host_waits.starting_workers(context).within(times.start, times.end)
     within = [own + starting * (cause == LOADER) for (cause, _), own in zip(_CAUSES, within, strict=True)]
@@ -110,7 +136,7 @@ def _described(context: Context, parts: list[_Part]) -> tuple[Outside, ...]:
 
 def _device_times(context: Context, start: I64, end: I64) -> list[int | None]:
     """How long the busiest device works in each of some times; None where some of its work was not recorded."""
-    device, _ = busiest(context, typical.times(context))
+    device = typical.device(context)
     if device is None:
         return [None] * len(start)
     works = gaps.busy(context, device).within(start, end).tolist()

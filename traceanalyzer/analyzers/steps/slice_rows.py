@@ -67,7 +67,8 @@ class SliceRows(msgspec.Struct, frozen=True):
 
     def take(self, rows: I64 | Bool) -> SliceRows:
         """Some of the slices."""
-        return SliceRows(*(getattr(self, column)[rows] for column in self.__struct_fields__))
+        where = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
+        return SliceRows(*(getattr(self, column)[where] for column in self.__struct_fields__))
 
     @classmethod
     def none(cls) -> SliceRows:

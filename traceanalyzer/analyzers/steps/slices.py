@@ -25,10 +25,9 @@ from traceanalyzer.analyzers.steps.slice_rows import (
     columns,
     differences,
     fitting,
-    in_order,
 )
 from traceanalyzer.knowledge import accelerators
-from traceanalyzer.structure import host_activity, idle_times, recording, typical
+from traceanalyzer.structure import gaps, host_activity, idle_times, recording, typical
 from traceanalyzer.structure.analysis import STEPS, Analysis
 from traceanalyzer.structure.autograd import engines
 from traceanalyzer.structure.context import Context, cached
@@ -37,9 +36,10 @@ from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.mark_forest import forest
 from traceanalyzer.structure.owners import OwnerTimeline, owner_index, place
 from traceanalyzer.structure.recording.program_steps import program_steps
-from traceanalyzer.structure.resources import busiest
+from traceanalyzer.structure.resources import waits_of_host
 from traceanalyzer.structure.sums import group, sum_by
-from traceanalyzer.trace.distinct import ascending
+from traceanalyzer.trace.distinct import ascending, narrow
+from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.strings import StringPool
 from traceanalyzer.trace.table import I64, Array, SliceTable
 from traceanalyzer.trace.tables import Category, Vendor
@@ -97,6 +97,11 @@ class SliceTime(msgspec.Struct, frozen=True):
     """Number of the shortest such times that are left out."""
     idle_omitted_ns: int
     """Duration of these in ns."""
+    wait_start: tuple[int, ...] = ()
+    """Starts of the times in which the host only waits for the device: synchronizations, copies that block, full
+    queues; each as ns from the start of the one before. The longest; empty in reports of old versions."""
+    wait_duration: tuple[int, ...] = ()
+    """Their durations in ns."""
 
 
 class RecordedSlices(msgspec.Struct, frozen=True):
@@ -119,7 +124,7 @@ def analyze(context: Context) -> RecordedSlices:
     """The slices of the times that a page shows."""
     names: StringPool[str] = StringPool()
     tables = list(_tables(context, names))
-    device, _ = busiest(context, typical.times(context))
+    device = typical.device(context)
     times = [_time(context, tables, device, chosen) for chosen in _chosen(context)]
     frames = len(context.trace.frames) - int((context.host.kind == NodeKind.MODULE).sum())
     return RecordedSlices(tuple(names.values()), CAUSES, device, frames, tuple(times))
@@ -206,7 +211,7 @@ class _Table(msgspec.Struct, frozen=True, dict=True):
     def _joined(self, rows: I64, chosen: _Chosen) -> SliceRows:
         """Some slices, cut to a time and joined."""
         from_ns, to_ns, lane, depth = self._cut(rows, chosen)
-        order = in_order(lane, depth, from_ns)
+        order = np.lexsort((narrow(depth), narrow(lane)))  # rows of a lane are in the order of time
         rows = rows[order]
         to_ns = to_ns[order]
         cell = coarse_cell(chosen.most, chosen.end_ns - chosen.start_ns)
@@ -271,7 +276,7 @@ def _tables(context: Context, names: StringPool[str]) -> Iterator[_Table]:
 def _of_gpus(context: Context, codes: I64) -> _Table:
     """Events of GPUs, a lane for each stream."""
     events = context.trace.device
-    first, lane = group(events.device, events.stream)
+    first, lane = gaps.streams(context)
     streams = zip(events.device[first].tolist(), events.stream[first].tolist(), strict=True)
     labels = [f"{device}/{stream}" for device, stream in streams]
     return _Table("device", events, lane, events.name, labels.__getitem__, codes, launch=context.links.launch)
@@ -298,7 +303,7 @@ def _owned(parts: OwnerTimeline) -> tuple[OwnerTimeline, I64, I64]:
     begins[1:] = (owner[1:] != owner[:-1]) | (thread[1:] != thread[:-1]) | (start[1:] != end[:-1])
     first = np.flatnonzero(begins)
     last = np.flatnonzero(np.append(begins[1:], True)[: len(known)])
-    joined = OwnerTimeline(start[first], end[last], thread[first], owner[first])
+    joined = OwnerTimeline(start[first], end[last], thread[first], owner[first], parts.slice[known[first]])
     return joined, joined.thread, joined.owner
 
 
@@ -357,7 +362,8 @@ def _time(context: Context, tables: list[_Table], device: int | None, chosen: _C
     frame = (chosen.kind, chosen.name, chosen.start_ns, duration, cell)
     shown = tuple(columns(SliceRows.of((details, events)), lanes.places))
     idle = _idle(context, device, chosen.start_ns, chosen.end_ns)
-    return SliceTime(*frame, lanes.total, lanes.hidden_lanes, lanes.hidden, shown, *idle)
+    waits = _waits(context, chosen.start_ns, chosen.end_ns)
+    return SliceTime(*frame, lanes.total, lanes.hidden_lanes, lanes.hidden, shown, *idle, *waits)
 
 
 def _busiest(rows: SliceRows) -> I64:
@@ -390,6 +396,20 @@ def _idle(
         len(rows) - len(longest),
         int(length.sum() - length[longest].sum()),
     )
+
+
+def _waits(context: Context, start: int, end: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Starts and durations of the times in which the host only waits for the device."""
+    found = context.cached(_waits_of_host)
+    rows = np.flatnonzero((found.end > start) & (found.start < end))
+    from_ns = np.maximum(found.start[rows], start) - start
+    length = np.minimum(found.end[rows], end) - start - from_ns
+    longest = _longest(length, _FEW)
+    return differences(from_ns[longest]), tuple(length[longest].tolist())
+
+
+def _waits_of_host(context: Context) -> Intervals:
+    return waits_of_host(context, None)
 
 
 def _longest(length: I64, most: int) -> I64:

@@ -80,8 +80,10 @@ def _steps(context: Context) -> Iterator[Loss]:
         yield Loss("q-last-step-cut", steps.cut)
     length = steps.end_ns - steps.start_ns
     counts = bool(program_steps(context).is_typical[0])
-    if counts and len(steps) >= _FEW_STEPS and length[0] > _WARM_UP * np.median(length[1:]):
-        yield Loss("q-warmup-included", 1, {"first": int(length[0]), "median": float(np.median(length[1:]))})
+    usual = float(np.median(length[1:])) if len(steps) >= _FEW_STEPS else 0.0
+    comes_back = bool((length[len(steps) // 2 :] > _WARM_UP * usual).any())  # as a loader that works in bursts
+    if counts and usual and length[0] > _WARM_UP * usual and not comes_back:
+        yield Loss("q-warmup-included", 1, {"first": int(length[0]), "median": usual})
 
 
 def _unmarked(context: Context) -> Loss:

@@ -294,8 +294,7 @@ def _called(context: Context) -> I64:
     is_called = names.where(lambda name: marks.is_namespaced(name) or marks.is_backward(name))[host.name]
     is_called |= names.where(marks.is_optimizer)[host.name]
     closed = (is_range & is_called) | np.isin(host.kind, (NodeKind.DATALOADER, NodeKind.OPTIMIZER))
-    around = np.append(host.tree.nearest(closed), NO_PARENT)[host.tree.parent]
-    return np.flatnonzero(closed & (around == NO_PARENT))
+    return np.flatnonzero(closed & (host.tree.around(closed) == 0))
 
 
 def _beside(context: Context, found: ValueRuns, wanted: Bool) -> int:

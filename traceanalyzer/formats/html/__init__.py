@@ -177,7 +177,7 @@ def render(report: Report, top: int | None = None, *, language: Language = ENGLI
 
 def assemble(report: Report, language: Language, detail: PageDetail) -> str:
     """Assemble the page in the given detail."""
-    language = figures.FigureLanguage(language)
+    language = figures.FigureLanguage(language.of_report(report))
     shown = sections.build(report, detail.rows)
     tree = cells.module_tree(report, language.unmarked, detail)
     flame = flames.build(report, language, detail)

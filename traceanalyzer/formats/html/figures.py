@@ -17,7 +17,7 @@ from typing import Any, SupportsIndex
 from markupsafe import Markup
 
 from traceanalyzer.formats.language import ALL, PART, SENTENCE, Language, Translated, read_catalog
-from traceanalyzer.report import units
+from traceanalyzer.report import units, whole_trace
 from traceanalyzer.report.message import Message, fill
 from traceanalyzer.report.names import clean, clean_code
 
@@ -32,7 +32,7 @@ _ONE = 0.95
 STEP, RECORDING = "typical-step", "recording"
 """Populations of figures."""
 _SHARED = (
-    ("step", STEP, r"overview-(mean|single|typical|by-mark|whole)\.mean|html-step-length\.step"),
+    ("step", STEP, r"overview-(mean|single|typical|by-mark|whole|unlike-mean)\.mean|html-step-length\.step"),
     ("step", STEP, r"(headline-.+|(?:(?!-summary).)++-summary.*)\.step"),
     (
         "step",
@@ -49,7 +49,6 @@ _SHARED = (
     ("loader-in-full", STEP, r"resource-loader|owners-loader\.value"),
     ("loader-in-full-share", STEP, r"resource-loader-share|overview-loader-full\.value"),
     ("gpu-computes-share", STEP, r"headline-share-computes\.share"),
-    ("gpu-computes", STEP, r"headline-typical-gpu-(compute|memory|work)\.part"),
     ("gpu-busy", STEP, r"resource-gpu"),
     ("gpu-busy-share", STEP, r"resource-gpu-share|html-utilization-(typical|earlier-work)\.share|headline-none\.busy"),
     ("events", RECORDING, r"html-events\.events|trace-events\.value"),
@@ -158,6 +157,7 @@ class FigureLanguage(Translated):
             self.__dict__ |= inner.__dict__
         else:
             super().__init__(inner.code, inner.html_lang, read_catalog(inner.code))
+            self._has_steps = inner._has_steps
         self._values: dict[tuple[str, str], str] = {}
         self._base, self._run = "page", ""
         self._is_marking = True
@@ -188,6 +188,7 @@ class FigureLanguage(Translated):
 
     def say(self, message: Message) -> str:
         """The text of a message, with marks."""
+        message = self._worded(message)
         text = self._filled(message)
         if text is None:
             return message.text
@@ -197,7 +198,7 @@ class FigureLanguage(Translated):
 
     def _filled(self, message: Message) -> str | None:
         """The text of a message from the catalog; None if it is not there, or its quantities do not fit."""
-        entry = self._entries.get(message.id)
+        entry = self._entries.get(whole_trace.known(message.id))
         if entry is None:
             return None
 
@@ -205,7 +206,7 @@ class FigureLanguage(Translated):
             return self._given(message, name, unit)
 
         try:
-            return fill(self._form(entry, message.params), {name: name for name in message.params}, amount)
+            return fill(self._template(entry, message), {name: name for name in message.params}, amount)
         except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError):
             return None
 
@@ -241,7 +242,7 @@ class FigureLanguage(Translated):
     def _given(self, message: Message, name: str, unit: str) -> str:
         """A field of a text: a figure, a name, or other texts."""
         value = message.params[name]
-        concept = f"{_VERSION.sub('', message.id)}.{name}"
+        concept = f"{_VERSION.sub('', whole_trace.known(message.id))}.{name}"
         if isinstance(value, Marked):
             return value
         if unit == "part":

@@ -6,7 +6,8 @@ from traceanalyzer.formats import cards
 from traceanalyzer.formats.language import Language
 from traceanalyzer.report.message import Text
 from traceanalyzer.sections import modules
-from traceanalyzer.sections.findings import IN_ALL, NEXT
+from traceanalyzer.sections.findings import NEXT
+from traceanalyzer.sections.outcome import IN_ALL
 
 _LABELS = {
     "skip": Text("html-skip", "Skip to the report"),
@@ -23,8 +24,8 @@ _LABELS = {
     ),
     "next_step": NEXT,
     "or_nothing": Text("html-or-nothing", "or nothing", "after a time that may be saved"),
-    "not_yet": Text("html-not-yet", "No saving yet", "something else bounds the step"),
     "per_step": Text("html-per-step", "per step", "after a time"),
+    "less_at_peak": Text("html-less-at-peak", "less at the peak", "of memory; after a number of bytes"),
     "in_all": IN_ALL,
     "combined": Text("html-combined", "All fixes together"),
     "next_bottleneck": Text("html-next-limit", "What limits the step after that:"),

@@ -1,7 +1,7 @@
 """The typical step as one strip on the first screen: devices, phases, program, and why the GPU is idle.
 
 It is a picture without a script, and every figure in it is also a text. It shows one recorded step; its figures are
-those of the mean over the typical steps, as everywhere on the page.
+those of the mean over the typical steps, as everywhere on the page. Where no step is like the mean, it says so.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from traceanalyzer.report import units
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report
 from traceanalyzer.report.names import clean
+from traceanalyzer.sections import overview
 from traceanalyzer.sections.idle import CAUSE_LABELS
 from traceanalyzer.structure.recording import Recording, TypicalStep
 
@@ -29,6 +30,9 @@ _SAYS = Text("strip-says-3", "{step}.", note="step is such as: Step 8")
 _SAYS_ONE_OF = Text("strip-says-one-of", "{step}, one of {count:count} typical steps.", note="step is such as: Step 8")
 _SAYS_BUSY = Text("strip-says-busy-2", "{step}. The GPU is never idle.", "step is such as: Step 8")
 _SAYS_HOST = Text("strip-says-host", "{step}. {parts}.", note="parts is a list of parts of the program")
+_SAYS_BESIDE = Text(
+    "strip-says-beside", "{says} {why}", "two sentences; why is such as: Steps differ: 3 of 12 take ..."
+)
 _PART = Text("strip-part", "{name}", "name is that of a part of the program")
 _STEP = Text("strip-step-3", "Step {name}")
 _WHOLE = Text("strip-whole", "The whole trace")
@@ -36,7 +40,11 @@ _IDLE = Text("strip-idle", "{time:ns}: {cause}", "cause is why the GPU is idle")
 _IDLE_MEAN = Text("strip-idle-mean", "The GPU is idle per step, on average:", "followed by times with their causes")
 _IDLE_ONE = Text("strip-idle-one", "The GPU is idle:", "followed by times with their causes")
 
-_LABELS = {**TONES, "cpu_exec": PATH_LABELS["cpu_exec"]}
+_LABELS = {
+    **TONES,
+    "cpu_exec": PATH_LABELS["cpu_exec"],
+    strip_lanes.WAITS: Text("strip-cpu-waits", "CPU waits for the GPU", "what a colour means"),
+}
 """Meanings of colours: lanes of the CPU show functions, too."""
 _MOST_PARTS = 4
 _ROUND = (1, 2, 5)
@@ -96,8 +104,9 @@ def build(report: Report, shown: TimelineTimes | None, language: FigureLanguage)
         return None
     marked = len(slices.times) > 1 or (report.trace is not None and report.trace.steps_from == "ProfilerStep")
     step = language.text(_STEP, name=clean(one.name or "")) if marked else language.text(_WHOLE)
+    says, why = _sentence(slices, one, mean, step, language), overview.unlike_mean(report, one.duration_ns)
     return Strip(
-        _sentence(slices, one, mean, step, language),
+        says if why is None else language.text(_SAYS_BESIDE, says=says, why=why),
         tuple(lanes),
         language.text(_IDLE_MEAN if mean is not None and mean.steps > 1 else _IDLE_ONE),
         tuple(idle),
@@ -110,7 +119,7 @@ def build(report: Report, shown: TimelineTimes | None, language: FigureLanguage)
 def _legend(lanes: Iterable[TypicalLane], language: Language) -> tuple[tuple[str, str], ...]:
     """The colours of the lanes with their meanings."""
     used = {area.tone for lane in lanes for area in lane.areas}
-    return tuple((tone, language.text(_LABELS[tone])) for tone in TONES if tone in used)
+    return tuple((tone, language.text(_LABELS[tone])) for tone in _LABELS if tone in used)
 
 
 def _mean(recording: Recording | None, slices: RecordedSlices) -> TypicalStep | None:

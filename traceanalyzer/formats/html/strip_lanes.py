@@ -28,6 +28,8 @@ _TIMES = Text("strip-folded", "{name} x{count:count}", "a module, and how many o
 
 COLUMNS = 1000
 """Columns of the picture."""
+WAITS = "cpu_waits"
+"""The colour of a CPU that waits for the GPU."""
 CHARACTER = 1.05
 """Width of a character in percent of the strip, on a screen on which texts are in it."""
 _FUNCTION = re.compile(r"(?:.*/)?([^/]+\.py)\(\d+\): (.+)")
@@ -52,6 +54,8 @@ class StripText:
     x: str
     text: str
     anchor: str = "start"
+    is_on_pale: bool = False
+    """Whether most of what is below it is pale."""
 
 
 @dataclass(frozen=True)
@@ -257,12 +261,23 @@ def _hosts(slices: RecordedSlices, one: SliceTime, language: Language) -> Iterat
     """Which part of the program each critical thread is in; without any, the outermost calls of the main thread."""
     own = [lane for lane in one.lanes if lane.kind == "owners"]
     own = own or [lane for lane in one.lanes if lane.kind == "host" and lane.role == "main"]
+    waits = waiting_columns(one)
     for lane in own:
         thread = lane_label(replace(lane, kind="host"), several_devices=False, language=language)
         columns = _most_of_columns(one, [lane], slices, depth=None if lane.kind == "owners" else 0)
         pieces = [piece for piece in _runs(columns) if not marks.is_step(piece.name)]
         if pieces:
-            yield _lane(language.text(_CPU, thread=thread), pieces)
+            yield _lane(language.text(_CPU, thread=thread), pieces, waits=waits)
+
+
+def waiting_columns(one: SliceTime, count: int = COLUMNS) -> frozenset[int]:
+    """Which of so many columns of a time are mostly those in which the CPU waits for the GPU."""
+    waits = [0] * count  # times are multiplied by the number of columns, so they stay whole
+    for start, length in zip(accumulate(one.wait_start), one.wait_duration, strict=True):
+        begin, end = start * count, (start + length) * count
+        for column in range(begin // one.duration_ns, min(count, -(-end // one.duration_ns))):
+            waits[column] += min((column + 1) * one.duration_ns, end) - max(column * one.duration_ns, begin)
+    return frozenset(column for column, ns in enumerate(waits) if 2 * ns >= one.duration_ns)
 
 
 # Columns
@@ -320,29 +335,45 @@ def _most(shares: _Shares, duration: int) -> _Key | None:
     return max(shares, key=lambda key: shares[key])
 
 
-def _lane(label: str, pieces: Iterable[_Piece], *, shows_idle: bool = False) -> TypicalLane:
-    """A lane; pieces with room for it have their name."""
+def _lane(
+    label: str, pieces: Iterable[_Piece], *, shows_idle: bool = False, waits: frozenset[int] = frozenset()
+) -> TypicalLane:
+    """A lane; pieces with room for it have their name. Where the CPU waits, its parts are paler."""
     shown = tuple(pieces)
     paths: dict[str, str] = {}
-    for begin, end, tone, _ in shown:
+    for begin, end, tone in (part for piece in shown for part in _by_waiting(piece, waits)):
         edge = 0.6 if end - begin > 3 else 0.0
         paths[tone] = f"{paths.get(tone, '')}M{begin} 0H{end - edge:g}V1H{begin}Z"
     areas = tuple(StripArea(tone, path) for tone, path in paths.items())
-    return TypicalLane(label, areas, tuple(_names(shown)), shows_idle)
+    return TypicalLane(label, areas, tuple(_names(shown, waits)), shows_idle)
 
 
-def _names(pieces: Iterable[_Piece]) -> Iterator[StripText]:
+def _by_waiting(piece: _Piece, waits: frozenset[int]) -> Iterator[tuple[int, int, str]]:
+    """Begin, end and tone of the parts of a piece in which the CPU works, or waits for the GPU; loaders do neither."""
+    if piece.tone == "dataloader":
+        waits = frozenset()
+    begin = piece.begin
+    for is_waiting, run in groupby(range(piece.begin, piece.end), key=waits.__contains__):
+        end = begin + len(list(run))
+        yield begin, end, WAITS if is_waiting else piece.tone
+        begin = end
+
+
+def _names(pieces: Iterable[_Piece], waits: frozenset[int]) -> Iterator[StripText]:
     """The names of the pieces with room for at least some characters, cut where they are longer.
 
     Of `Optimizer.zero_grad` the last part says most.
     """
-    for begin, end, _, full in pieces:
+    for begin, end, tone, full in pieces:
         name = short(full)
         room = (end - begin - 6) / 10 / CHARACTER
         if len(name) > room and _DOTTED.fullmatch(name):
             name = name.rpartition(".")[2]
         if name and room >= min(len(name), 6):
-            yield StripText(percent(begin + 3), name if len(name) <= room else f"{name[: int(room) - 1]}…")
+            text = name if len(name) <= room else f"{name[: int(room) - 1]}…"
+            under = range(begin, begin + round(10 * CHARACTER * len(text)))
+            is_pale = tone != "dataloader" and 2 * sum(column in waits for column in under) > len(under)
+            yield StripText(percent(begin + 3), text, is_on_pale=is_pale)
 
 
 def percent(column: float) -> str:

@@ -28,7 +28,7 @@ from traceanalyzer.report.model import Combined, Finding, Headline, Relief, Repo
 from traceanalyzer.report.names import clean, clean_code, clipped, code_parts, shorten
 from traceanalyzer.report.section import Section
 from traceanalyzer.sections import several_runs, story_headline
-from traceanalyzer.sections.findings import FIRST, next_bottleneck
+from traceanalyzer.sections.outcome import FIRST, next_bottleneck
 from traceanalyzer.sections.several_runs import MergedFindings
 
 _MORE = Text(
@@ -215,6 +215,10 @@ class FirstCard:
     """Why it saves more than the time of what was found."""
     time: str | None
     """The price, without decimals."""
+    peak: str | None
+    """Bytes less at the peak of memory, where that is what it is worth."""
+    latent: Markup | None
+    """Why it saves nothing yet, and what it saves after other fixes, where it has no price."""
     is_range: bool
     """Whether the price is what is most likely, with an interval."""
     code: str | None
@@ -313,6 +317,8 @@ def _first_card(shown: HtmlCard, language: FigureLanguage) -> FirstCard:
         observed=prose(said.title) if said.action != said.title else None,
         reason=prose(said.reason) if said.reason else None,
         time=said.time and changed(said.time, unbroken),
+        peak=None if said.time else said.peak and changed(said.peak, unbroken),
+        latent=prose(said.latent) if said.latent and not said.time else None,
         is_range=bool(said.time and saving and saving.point_ns_per_step),
         code=clipped(clean_code(said.fix), _FIX) if said.is_code else None,
         advice=None if said.is_code else prose(clipped(said.fix, _FIX)),

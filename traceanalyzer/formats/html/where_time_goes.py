@@ -22,6 +22,7 @@ _NAMED = Text("html-gpu-named", "GPU {device}: {name}")
 _MORE_GPUS = Text("html-more-gpus", "{hidden:count} more GPUs below", one="{hidden:count} more GPU below")
 _STEP = Text("html-step-length", "Step: {step:ns}.")
 _CPU = Text("html-cpu", "CPU")
+_ALONE = Text("html-part-alone", "{part} alone", "part is such as DataLoader: time in which only that is going on")
 _REST = Text("html-rest", "Rest", "parts of a step that are too small for a legend")
 
 _TONES = {"gpu": "kernel", "host": "cpu-exec", "loader": "dataloader", "communication": "communication"}
@@ -110,9 +111,18 @@ def pictures(
         if headline is not None:
             step = None if overview else _step(headline, language)
             shown = replace(shown, run=runs.get(headline.run or ""), step=step)
+        shown = replace(shown, parts=tuple(_told_apart(shown.parts, meters, language)))
         if shown.meters or shown.parts:
             yield shown
         first = replace(first, says=(), parts=(), details=())
+
+
+def _told_apart(parts: Iterable[Piece], meters: Sequence[Meter], language: FigureLanguage) -> Iterator[Piece]:
+    """The parts; one that is in use for longer, beside others, is said to be what it is alone."""
+    in_full = {meter.label: meter.share for meter in meters}
+    for part in parts:
+        is_other = in_full.get(part.label, part.share) != part.share
+        yield replace(part, label=language.unmarked.text(_ALONE, part=part.label)) if is_other else part
 
 
 def _meters(headline: Headline | None, gpus: Sequence[Meter], language: FigureLanguage) -> Iterator[Meter]:

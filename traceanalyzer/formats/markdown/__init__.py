@@ -27,7 +27,7 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Generator, Report
 from traceanalyzer.report.names import clipped, first_sentence
 from traceanalyzer.report.section import Section, Topic
-from traceanalyzer.sections.findings import FIRST
+from traceanalyzer.sections.outcome import FIRST
 
 __all__ = ["MARK", "TOP", "DocumentPicture", "Origin", "code", "escape", "fitted", "render"]
 
@@ -74,6 +74,7 @@ def render(
         pictures: Charts in files, which replace text bars.
         origin: Where the comment leads to.
     """
+    language = language.of_report(report)
     first = tuple(sections.build(report, FIRST))
     shown = rounded(language, step_ns(report))
     opening = tuple(comment.of_report(report, first, shown, pictures, origin))

@@ -11,8 +11,9 @@ from unicodedata import east_asian_width
 
 from traceanalyzer.analyzers.hangs import Hangs
 from traceanalyzer.analyzers.steps import Lane, Timeline
+from traceanalyzer.analyzers.steps.slices import RecordedSlices, SliceTime
 from traceanalyzer.formats import cards, code_comments, run_difference, sarif, step_difference
-from traceanalyzer.formats.html import waterfall
+from traceanalyzer.formats.html import strip_lanes, waterfall
 from traceanalyzer.formats.language import Language
 from traceanalyzer.formats.markdown.page import DocumentPicture, code, escape, image, prose
 from traceanalyzer.report.difference import ChangedPart, Difference, FindingChange
@@ -20,7 +21,8 @@ from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Finding, Report
 from traceanalyzer.report.names import clipped, first_sentence
 from traceanalyzer.report.section import Section
-from traceanalyzer.sections.findings import FIRST, first, outcome
+from traceanalyzer.sections import overview
+from traceanalyzer.sections.outcome import FIRST, first, outcome
 from traceanalyzer.structure.recording import Recording
 
 _CELLS = 60
@@ -118,7 +120,7 @@ def of_report(
     yield " \u00b7 ".join(_of_what(report, language, origin))
     public = (picture for picture in pictures if picture.section == "steps" and "://" in picture.target)
     chart = next(public, None)
-    strip = image(chart) if chart else of_step(report.result("timeline", Timeline), language)
+    strip = image(chart) if chart else _drawn(report, language)
     if strip:
         yield strip
     if "findings" in by_id:
@@ -280,16 +282,35 @@ def _next(change: FindingChange, statuses: Mapping[str, Text], language: Languag
     return "\\\n   ".join(lines)
 
 
-def of_step(timeline: Timeline | None, language: Language) -> str:
-    """A step as rows of blocks, one for the CPU and one for the GPU; empty without a timeline."""
+def _drawn(report: Report, language: Language) -> str:
+    """A typical step as rows of blocks, with why the mean is another one; empty without a timeline."""
+    timeline, slices = report.result("timeline", Timeline), report.result("slices", RecordedSlices)
     if timeline is None or not timeline.duration_ns:
         return ""
+    times = slices.times[:1] if slices is not None else ()
+    one = next((time for time in times if time.start_ns == timeline.start_ns), None)
+    return of_step(timeline, language, one, overview.unlike_mean(report, timeline.duration_ns))
+
+
+def of_step(timeline: Timeline, language: Language, one: SliceTime | None = None, why: Message | None = None) -> str:
+    """A step as rows of blocks, one for the CPU and one for the GPU.
+
+    Args:
+        timeline: The step.
+        language: The reader's language.
+        one: The same step with the times in which the CPU waits; None if they are unknown.
+        why: A sentence below it.
+    """
     host = _cells(timeline, [lane for lane in timeline.lanes if lane.kind in ("host", "launches", "marks")], language)
+    if one is not None and host:
+        waits = strip_lanes.waiting_columns(one, _CELLS)
+        host = "".join(_NONE if at in waits and cell == _FULL else cell for at, cell in enumerate(host))
     device = _cells(timeline, [lane for lane in timeline.lanes if lane.kind in ("device", "accelerator")], language)
     rows = [(language.text(label), row) for label, row in ((_HOST, host), (_DEVICE, device)) if row]
     block = timeline.duration_ns / _CELLS
     said = language.text(_STEP, step=clipped(timeline.step, 40), duration=timeline.duration_ns, block=block)
-    return _strip(rows, {_FULL: _WORKS, _NONE: _IDLE}, said, language)
+    lines = said if why is None else f"{said}\n{language.say(why)}"
+    return _strip(rows, {_FULL: _WORKS, _NONE: _IDLE}, lines, language)
 
 
 def _cells(timeline: Timeline, lanes: Sequence[Lane], language: Language) -> str:

@@ -200,7 +200,8 @@ class Advised:
     def of(cls, findings: tuple[Finding, ...], language: Language, detail: DocumentDetail) -> Advised:
         """Prepare as many findings as the detail allows, in the order of the report."""
         listed = tuple(_shortened(cards.card(f, language), detail) for f in findings[: detail.listed])
-        titles = (cards.FINDING, cards.SEVERITY, cards.SAVING, cards.SHARE)
+        saving = (cards.LOWERS, cards.PEAK_SHARE) if _are_of_memory(listed) else (cards.SAVING, cards.SHARE)
+        titles = (cards.FINDING, cards.SEVERITY, *saving)
         more = []
         if len(findings) > len(listed):
             more.append(language.text(_MORE_FINDINGS, hidden=len(findings) - len(listed)))
@@ -220,6 +221,11 @@ class Advised:
     def colon(self) -> str:
         """The separator after a label."""
         return self.language.colon
+
+    def worth(self, card: Card) -> tuple[str, str]:
+        """What a finding saves, and its share: of time, or of memory where no finding saves time."""
+        saved = (card.peak, card.peak_share) if _are_of_memory(self.listed) else (card.time, card.share)
+        return saved[0] or "", saved[1] or ""
 
     def summary(self, card: Card) -> str:
         """What stays visible of a finding that is folded: its title, and what it saves or why nothing yet."""
@@ -243,6 +249,11 @@ class Advised:
         rest = escape(clipped(known, 2 * self.detail.name))
         place = escape(name) if spot.is_label else f"{escape(spot.kind)} {span(name)}" if name else escape(spot.kind)
         return self.language.joined(place, rest) if rest else place
+
+
+def _are_of_memory(listed: Sequence[Card]) -> bool:
+    """Whether findings save memory, and none of them time."""
+    return any(card.peak for card in listed) and not any(card.time for card in listed)
 
 
 def _shortened(card: Card, detail: DocumentDetail) -> Card:

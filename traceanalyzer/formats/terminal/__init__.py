@@ -20,7 +20,7 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report
 from traceanalyzer.report.names import clean
 from traceanalyzer.report.section import Section, Topic
-from traceanalyzer.sections.findings import outcome
+from traceanalyzer.sections.outcome import outcome
 from traceanalyzer.sections.steps import writer
 from traceanalyzer.trace.model import KINETO
 
@@ -76,6 +76,7 @@ def show(
     language: Language = ENGLISH,
 ) -> None:
     """Write the first screen to a stream, in colour on a terminal that supports it."""
+    language = language.of_report(report)
     show_sections(
         lambda columns: _opening(report, columns, language),
         (

@@ -27,7 +27,7 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Finding
 from traceanalyzer.report.names import clean, clipped, shorten
 from traceanalyzer.report.section import Section, SectionColumn, SectionPart, SectionTable
-from traceanalyzer.sections.findings import first as first_findings
+from traceanalyzer.sections.outcome import first as first_findings
 
 _WIDE = "\u2e80-\u303f\u3041-\u33ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef"
 _CLOSING = "、。〉》」』】〕〗〙〛，．：；！？）］｝"
@@ -43,7 +43,8 @@ _PIECE = AnyOf(
     rf"[^\S{NO_BREAK}]+",
     flags=0,
 )
-_ASCII_PIECE = re.compile(r"\S+|\s+")
+_FIRST_WIDE = "\u2e80"
+_NARROW_PIECE = re.compile(rf"(?:\S|{NO_BREAK})+|[^\S{NO_BREAK}]+")
 """The same of texts that have none of these characters, compiled in a hundredth of the time."""
 
 
@@ -61,7 +62,8 @@ def wrap(text: str, width: int) -> list[str]:
 
 def _pieces(text: str, width: int) -> Iterator[str]:
     """Unbreakable parts of a text, none of them longer than a line."""
-    for match in (_ASCII_PIECE if text.isascii() else _PIECE.compiled).finditer(text):
+    is_narrow = text.isascii() or max(text) < _FIRST_WIDE
+    for match in (_NARROW_PIECE if is_narrow else _PIECE.compiled).finditer(text):
         yield from chop_cells(match[0], width) if cell_len(match[0]) > width else (match[0],)
 
 

@@ -219,9 +219,7 @@ def _exposed(facts: Facts, limits: Limits) -> Drafts:
     resources = facts.need_step_resources()
     ranks = facts.find("ranks", Ranks)
     exposed, total = _without_waiting(facts, ranks)
-    if not exposed or not total or not resources.gpu_ns:
-        return
-    if exposed / resources.step_ns < limits["exposed_share"]:
+    if not exposed or not total or not resources.gpu_ns or exposed / resources.step_ns < limits["exposed_share"]:
         return
     if ranks is not None and _is_waiting(facts, ranks, exposed):
         raise Missing(_EXPOSED.text("waiting")())
@@ -244,16 +242,20 @@ def _exposed(facts: Facts, limits: Limits) -> Drafts:
             code="",
         )
         return
-    hideable = min(exposed, max(0.0, resources.gpu_ns - (resources.communication_ns or 0.0)))
+    change = _shorter(facts, ranks, rows, exposed)
+    yield _hideable(facts, Draft((evidence,), change, params), _kinds(rows), may_wait=change.may_wait)
+
+
+def _shorter(
+    facts: Facts, ranks: Ranks | None, rows: Iterable[communication.CollectiveRow], exposed: float
+) -> changes.CollectivesShorter:
+    """The change without this much exposed communication in ns, of which something must hide what is no waiting."""
     may_wait = ranks is None and not _last_equally_long(facts, rows)
-    change = changes.CollectivesShorter(
-        (0.0, exposed),
-        _basis(facts, ranks, may_wait=may_wait),
-        (0.0, hideable),
-        {COMMUNICATION: exposed},
-        may_wait=may_wait,
-    )
-    yield _hideable(facts, Draft((evidence,), change, params), _kinds(rows), may_wait=may_wait)
+    hideable = max(0.0, (facts.resources.gpu_ns or 0.0) - (facts.resources.communication_ns or 0.0))
+    waited = late_rank.waited_ns(facts) if may_wait else 0.0
+    basis = _EXPOSED.text("basis-late")() if waited > hideable else _basis(facts, ranks, may_wait=may_wait)
+    gone = (0.0, min(exposed, max(hideable, waited)))
+    return changes.CollectivesShorter((0.0, exposed), basis, gone, {COMMUNICATION: exposed}, may_wait=may_wait)
 
 
 def _last_equally_long(facts: Facts, rows: Iterable[communication.CollectiveRow]) -> bool:

@@ -35,6 +35,9 @@ _OF_SLOT = 0.86
 """Share of a PCIe slot's bandwidth that pinned copies reach in practice (55 of 64 GB/s over PCIe 5: 54 on an H200)."""
 _SLOW_SLOT = 12.0
 """GB/s of pinned copies over PCIe 3 x16 in practice, the slowest slot that is common: a card may be in an older one."""
+_TWICE, _SURELY = 2, 0.8
+"""So many times what a step copies must fit into the GPU's memory, beside activations, for that part of the copies to
+go away for sure (own choice: inputs remain)."""
 _CODE_PINNED = "x = x.pin_memory().to('cuda', non_blocking=True)  # or make it there: device='cuda'"
 _SYNCHRONIZE = frozenset({"cudaStreamSynchronize", "hipStreamSynchronize"})
 _AGAIN = 2
@@ -95,16 +98,23 @@ def _pageable_in_trace(facts: Facts, limits: Limits) -> Drafts:
         advice=advice,
         code=_CODE_PINNED if advice else None,
     )
-    yield _of_weights(draft, rows, exposed) if program.copies_weights(facts) else draft
+    yield _of_weights(facts, draft, rows, exposed) if program.copies_weights(facts) else draft
 
 
-def _of_weights(draft: Draft, rows: Sequence[copies.Copy], exposed: float) -> Draft:
-    """The draft about weights of a model that is kept on the CPU: no copies at best, else pinned memory."""
+def _of_weights(facts: Facts, draft: Draft, rows: Sequence[copies.Copy], exposed: float) -> Draft:
+    """The draft about weights of a model that is kept on the CPU: no copies at best, else pinned memory.
+
+    Where twice what a step copies fits into the GPU's memory, most of the copies go away for sure.
+    """
     least, time = draft.change.direct[0] if draft.change else 0.0, fsum(row.time_ns for row in rows)
     claims = {row.events: exposed * row.time_ns / time for row in rows}
-    change = DeviceWork((least, exposed), _PAGEABLE.text("basis-weights")(), (least, exposed), claims)
+    memory = min((device.memory_bytes or 0 for device in facts.summary.devices), default=0) if facts.summary else 0
+    basis = _PAGEABLE.text("basis-weights")()
+    if memory > _TWICE * facts.per_step(_bytes(rows)):
+        least, basis = max(least, _SURELY * exposed), _PAGEABLE.text("basis-fit")(least=_SURELY, memory=memory)
+    change = DeviceWork((least, exposed), basis, (least, exposed), claims)
     summary, advice = _PAGEABLE.text("summary-weights"), _PAGEABLE.text("advice-weights")
-    return replace(draft, change=change, summary=summary, advice=advice, code="")
+    return replace(draft, change=change, ceiling=None, summary=summary, advice=advice, code="")
 
 
 def _from_pinned_memory(facts: Facts, rows: Sequence[copies.Copy], exposed: float, pinned: float) -> DeviceWork:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import fsum
 
 from msgspec.structs import replace
@@ -28,9 +28,17 @@ def distinct(facts: Facts, found: Sequence[Found]) -> list[Draft | None]:
     rules = [rule for rule, _ in found]
     kept = [None if _is_part(entry, found) else entry[1] for entry in found]
     kept = _without_claims_of_others(rules, kept)
-    if not _is_idle_explained(facts, kept):
-        return kept
-    return [None if rule.sums_up_idle else draft for rule, draft in zip(rules, kept, strict=True)]
+    told = _told(facts, rules, kept)
+    return [None if rule.sums_up_idle and told(draft) else draft for rule, draft in zip(rules, kept, strict=True)]
+
+
+def _told(facts: Facts, rules: Sequence[Rule], kept: Sequence[Draft | None]) -> Callable[[Draft | None], bool]:
+    """Makes a function that says of a sum of idle time whether other drafts explain most of it, or its largest part."""
+    claims = _largest([draft for draft in kept if draft is not None])
+    others = [draft for rule, draft in zip(rules, kept, strict=True) if draft is not None and not rule.sums_up_idle]
+    parts = {key for key, ns in claims.items() if ns > 0} | {draft.part for draft in others} - {None}
+    is_explained = _is_idle_explained(facts, claims)
+    return lambda draft: is_explained or (draft is not None and draft.part in parts)
 
 
 def _without_claims_of_others(rules: Sequence[Rule], kept: Sequence[Draft | None]) -> list[Draft | None]:
@@ -40,9 +48,8 @@ def _without_claims_of_others(rules: Sequence[Rule], kept: Sequence[Draft | None
     return [_without(draft, claimed) if draft is not None and rule.is_rest else draft for rule, draft in pairs]
 
 
-def _is_idle_explained(facts: Facts, kept: Sequence[Draft | None]) -> bool:
+def _is_idle_explained(facts: Facts, claims: Mapping[EventSet, float]) -> bool:
     """Whether drafts claim most of the idle time of a step."""
-    claims = _largest([draft for draft in kept if draft is not None])
     explained = fsum(ns for key, ns in claims.items() if key.of in _DEVICE_WAITS)
     return explained >= _EXPLAINED * (facts.step_ns - (facts.resources.gpu_ns or 0.0))
 

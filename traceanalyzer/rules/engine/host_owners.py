@@ -6,9 +6,13 @@ from collections.abc import Collection, Iterable, Sequence
 from math import fsum
 from pathlib import PurePosixPath
 
+import msgspec
+from msgspec.structs import replace
+
 from traceanalyzer.analyzers.host import HostOwner, HostOwners, OwnerTimes, RoleTimes
 from traceanalyzer.analyzers.idle.gap_details import OF_OTHER_RULES
 from traceanalyzer.analyzers.idle.step_idle import MOST_OWNERS, DeviceInSteps, GapOwner, HostGap
+from traceanalyzer.analyzers.steps.outside import work_outside
 from traceanalyzer.analyzers.tables.kinds import RowKind, is_sync
 from traceanalyzer.knowledge import host_roles, marks
 from traceanalyzer.report.message import Message, Text
@@ -32,6 +36,8 @@ _LONGEST = 100
 _NAMED_ROW = 0.1
 """Share of the step from which on a row of a table is named (own choice)."""
 _MOST_ROWS = 3
+_HARDLY = 0.2
+"""Share of a time below which a device waits for what the host does in it (own choice)."""
 ANONYMOUS = frozenset({"<module>", "main", "__main__"})
 """Names of functions that say nothing about their purpose."""
 _PIPELINE = "transformers/pipelines/"
@@ -69,6 +75,47 @@ def for_requests(facts: Facts) -> tuple[HostOwner, float] | None:
         return None
     time = host_per_step(owners, [role]) if owners.idle_ns is None else idle_per_step(owners, [role])
     return (owners.rows[role.owner], time) if time else None
+
+
+class WorkOutside(msgspec.Struct, frozen=True):
+    """What the host does again and again outside of the typical steps, which is most of the recording."""
+
+    owner: HostPart
+    own_ns: float
+    """Time in ns in which the owner itself works there."""
+    waits_ns: float
+    """Time in ns in which the device waits there."""
+    recorded_ns: int
+    """Duration of the recording in ns."""
+
+    @property
+    def share(self) -> float:
+        """Share of the recording that the owner itself takes there."""
+        return self.own_ns / self.recorded_ns
+
+    @property
+    def at(self) -> EventSet:
+        """When it, or others with its role, work while no device does."""
+        return work_outside(owner=replace(self.owner, time_ns=0))
+
+    @property
+    def place(self) -> CodePlace:
+        """Where it is in the program, with its time in ns."""
+        own = self.owner
+        if own.file is not None and own.line is not None:
+            return CodePlace("python", f"{own.file}({own.line}): {own.name}", None, self.own_ns, "ns")
+        return CodePlace("module" if own.kind == "module" else "time", own.name, None, self.own_ns, "ns")
+
+
+def outside_of_steps(facts: Facts) -> WorkOutside | None:
+    """What the host does in most of the recording, outside of the typical steps, while the device hardly works."""
+    parts = [part for part in program.other_work(facts) if part.device_busy_ns is not None]
+    parts = [part for part in parts if (part.device_busy_ns or 0) < _HARDLY * part.duration_ns]
+    owners = [part.owner for part in parts if part.owner is not None]
+    if not owners or facts.summary is None:
+        return None
+    waits = fsum(part.duration_ns - (part.device_busy_ns or 0) for part in parts)
+    return WorkOutside(owners[0], fsum(own.time_ns for own in owners), waits, facts.summary.span_ns)
 
 
 def waits_for_requests(facts: Facts) -> bool:

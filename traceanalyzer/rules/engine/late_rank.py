@@ -11,7 +11,7 @@ from math import fsum
 import msgspec
 from msgspec.structs import replace
 
-from traceanalyzer.analyzers.communication import Communication
+from traceanalyzer.analyzers.communication import CollectiveRow, Communication
 from traceanalyzer.analyzers.ranks.model import Excess, RankRow, Ranks, Straggler
 from traceanalyzer.analyzers.ranks.stragglers import Stragglers
 from traceanalyzer.report import units
@@ -164,22 +164,36 @@ def of_one(facts: Facts, found: StepBound, communication_ns: float) -> StepBound
         found: Its headline without that.
         communication_ns: Time per step in which its device only communicates.
     """
-    recording, collectives = facts.find("recording", Recording), facts.find("communication", Communication)
+    recording = facts.find("recording", Recording)
     is_worth = communication_ns >= _WAITS_HERE * facts.step_ns > 0
-    if recording is None or collectives is None or not is_worth or not found.bound.startswith(_OF_DEVICE):
+    if recording is None or not is_worth or not found.bound.startswith(_OF_DEVICE):
         return None
-    waited = [
-        (row.total_ns - row.calls * row.median_ns, row)
-        for row in rows_of(collectives)
-        if row.median_ns and row.max_ns >= _LATE_CALL * row.median_ns and row.operation not in _PAIRS
-    ]
-    most, row = max(waited, key=lambda each: each[0], default=(0.0, None))
-    if row is None or facts.in_collectives(most) < _MOST_WAITING * communication_ns:
+    most, row = _longest_wait(facts)
+    if row is None or most < _MOST_WAITING * communication_ns:
         return None
     part = communication_ns, facts.step_ns
     message = _WAITS_FOR_RANK(operation=f"`{row.operation}`", part=part, unit=unit(recording))
     said = StepBound("communication", message, communication_ns / facts.step_ns, details=found.details)
     return said.qualified(_EQUAL_CALLS, usual=row.median_ns, longest=row.max_ns)
+
+
+def waited_ns(facts: Facts) -> float:
+    """Time per step in ns that calls take beyond equal ones in the trace of one rank, in which it waits; 0 if none."""
+    return _longest_wait(facts)[0]
+
+
+def _longest_wait(facts: Facts) -> tuple[float, CollectiveRow | None]:
+    """Time per step in ns that calls of a kind and size take beyond the median one, and their row.
+
+    The row is None where no call takes far longer than equal ones.
+    """
+    collectives = facts.find("communication", Communication)
+    waited = [
+        (facts.in_collectives(row.total_ns - row.calls * row.median_ns), row)
+        for row in (rows_of(collectives) if collectives else ())
+        if row.median_ns and row.max_ns >= _LATE_CALL * row.median_ns and row.operation not in _PAIRS
+    ]
+    return max(waited, key=lambda each: each[0], default=(0.0, None))
 
 
 def _with_late(facts: Facts, ranks: Ranks, step: float, found: StepBound, communication_ns: float) -> StepBound:

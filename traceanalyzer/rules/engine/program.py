@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
+from collections.abc import Sequence
 from math import prod
+
+from msgspec.structs import replace
 
 from traceanalyzer.analyzers.communication import Communication
 from traceanalyzer.analyzers.compilation import CompiledCode
@@ -16,12 +20,15 @@ from traceanalyzer.analyzers.loader import DataLoader, in_workers
 from traceanalyzer.analyzers.modules.python_lines import PythonLines
 from traceanalyzer.analyzers.optimizer.autograd_passes import Passes
 from traceanalyzer.analyzers.ranks.model import Ranks
+from traceanalyzer.analyzers.steps.outside import NO_STEP
 from traceanalyzer.analyzers.waits.distribution_checks import DistributionChecks
+from traceanalyzer.knowledge import host_roles
 from traceanalyzer.knowledge.frameworks import FRAMEWORKS
 from traceanalyzer.knowledge.loaders import LoaderMaker, maker_named
 from traceanalyzer.rules.engine.facts import STARTUP_SHARE, Facts, if_known
 from traceanalyzer.rules.engine.processor import Processor
-from traceanalyzer.structure.recording import Recording
+from traceanalyzer.structure.recording import HostPart, Outside, Recording
+from traceanalyzer.structure.recording.left_out import OTHER_PHASE, UNKNOWN
 from traceanalyzer.structure.recording.program_steps import WHOLE
 from traceanalyzer.structure.recording.workload import COLD_SHARE, PASSES_ALONE
 
@@ -40,6 +47,12 @@ _LATE_NS = 100_000_000
 _SHARED_NAMES, _SHARED_PARTS = 5, 5
 """Least number of different kernels, and of ten parts of the recording, with stretched runs (own choice): one may
 work on other data, and a warm-up is at the beginning."""
+_MOSTLY_OTHER = 0.5
+"""Share of the recording from which on other work than the typical steps is what matters (own choice: most of it)."""
+_NO_REASON = frozenset({NO_STEP, OTHER_PHASE, UNKNOWN})
+"""Reasons why a time is outside of the typical steps that say less than what the host does."""
+_NOT_OWN = frozenset({host_roles.LOADER, host_roles.COMPILATION, host_roles.REQUESTS})
+"""Roles of host work that other findings, or the headline, tell of."""
 _BEGINS_COLD = 0.05
 """Share of an unmarked single pass from which on first calls show that it is a first one (own choice)."""
 
@@ -291,12 +304,43 @@ def shares_gpu(facts: Facts, found: StretchedKernels, runs: float = 10, share: f
 
 
 def share_of_recording(facts: Facts, share: float) -> float:
-    """A share of a step as one of the recording, if that is one step after a long wait for what comes but once."""
+    """A share of a step as one of the recording, if that is one step after a long wait for what comes but once.
+
+    So it is where most of the recording is other work, which comes again and again between the steps.
+    """
     recording = facts.find("recording", Recording)
+    if (steps := steps_share(facts)) is not None:
+        return share * steps
     waited = waited_before_ns(facts)
     if not waited or recording is None or recording.steps_from != WHOLE:
         return share
     return share * facts.step_ns / (facts.step_ns + waited)
+
+
+def steps_share(facts: Facts) -> float | None:
+    """Share of the recording that the typical steps are, where most of it is other work that comes again; else None."""
+    recording = facts.find("recording", Recording)
+    if recording is None or facts.summary is None or not other_work(facts):
+        return None
+    return 1 - (recording.outside_ns or 0) / facts.summary.span_ns
+
+
+def other_work(facts: Facts) -> tuple[Outside, ...]:
+    """Times outside of the typical steps with the same owner, if they come again and are most of the recording."""
+    recording, summary = facts.find("recording", Recording), facts.summary
+    if recording is None or summary is None or recording.steps_from == WHOLE:
+        return ()
+    found: defaultdict[HostPart, list[Outside]] = defaultdict(list)
+    for part in recording.outside:
+        if part.owner is not None and part.reason in _NO_REASON and part.owner.role not in _NOT_OWN:
+            found[replace(part.owner, time_ns=0)].append(part)
+    parts = max(found.values(), key=_time_of, default=[])
+    is_most = _time_of(parts) >= _MOSTLY_OTHER * summary.span_ns
+    return tuple(parts) if len(parts) > 1 and is_most else ()
+
+
+def _time_of(parts: Sequence[Outside]) -> int:
+    return sum((part.duration_ns for part in parts), 0)
 
 
 def copies_weights(facts: Facts) -> bool:

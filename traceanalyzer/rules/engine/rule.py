@@ -18,6 +18,7 @@ import msgspec
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import CodePlace, Evidence
+from traceanalyzer.report.selection import PeakSaving
 from traceanalyzer.rules.engine.change import StepChange
 from traceanalyzer.rules.engine.facts import Facts, Missing
 from traceanalyzer.structure.events import EventSet
@@ -97,6 +98,11 @@ class Draft(msgspec.Struct, frozen=True):
     advice: Text | None = None
     code: str | None = None
     """Code of this finding, if it differs from the rule's; empty: none."""
+    peak: PeakSaving | None = None
+    """What following the advice saves of a device's memory."""
+    part: EventSet | None = None
+    """Idle time that it is about without claiming it. Of a sum (`Rule.sums_up_idle`) its largest part: the sum is left
+    out where another finding is about that."""
     is_of_machine: bool = False
     """Whether it is about the machine that the program ran on: what can be changed in the program comes before it."""
     is_of_recording: bool = False

@@ -301,6 +301,7 @@ def _finding(facts: Facts, prices: Prices | None, rule: Rule, draft: Draft) -> _
         once=once,
         action=snippets.action(rule, draft),
         code_before=rule.code_before if code is not None and code == rule.code else None,
+        peak=draft.peak,
     )
     checks.finding(finding)
     return _Judged(rule, finding, draft)
@@ -312,7 +313,7 @@ def _saving_of(facts: Facts, prices: Prices | None, change: StepChange, found: S
     Of a share of many times, none of which it has mostly, a change finds nothing that it could remove: None.
     """
     is_nowhere = facts.model is not None and change.place is not None and not found
-    return None if is_nowhere else _saving(facts, prices, change)
+    return None if is_nowhere else replace(_saving(facts, prices, change), steps_share=program.steps_share(facts))
 
 
 def _is_latent(facts: Facts, saving: Saving) -> bool:
@@ -360,10 +361,16 @@ def _gain(facts: Facts, saving: Saving | None, once: Once | None) -> str:
 
 
 def _at_least(draft: Draft, saving: Saving | None) -> str:
-    """The severity that a finding has for what it saves at least; the highest for half a step, info if a guess."""
-    sure = saving.wall_share[0] if saving and draft.confidence != "C" else 0.0
+    """The severity that a finding has for what it saves at least: the highest for half a step, info if a guess.
+
+    What most likely halves the step is at least high, unless something unknown decides it.
+    """
+    if saving is None or draft.confidence == "C":
+        return "info"
     steps = ((_HALF, "critical"), *_STEPS_OF_SEVERITY[1:])
-    return next((name for share, name in steps if sure >= share), "info")
+    sure = next((name for share, name in steps if saving.wall_share[0] >= share), "info")
+    halves = saving.decided_by is None and _likely_share(saving) >= _HALF
+    return max(sure, "high" if halves else "info", key=SEVERITIES.index)
 
 
 def _lifted(facts: Facts, judged: list[_Judged]) -> list[_Judged]:
@@ -409,6 +416,8 @@ def _rank(judged: _Judged) -> tuple[int, bool, float, int, float, str]:
     wall, direct = (_worth(saving), saving.direct_ns_per_step[1]) if saving else (0.0, 0.0)
     if finding.once is not None and finding.once.comes_back:
         wall = finding.once.point_ns  # of all steps, and more than it is of one
+    if finding.peak is not None:
+        direct = float(finding.peak.requested_bytes[1])
     severity = SEVERITIES.index(finding.severity)
     is_severe = severity >= SEVERITIES.index("high")
     if finding.latent or severity == 0:

@@ -28,7 +28,7 @@ from traceanalyzer.rules.engine.change import (
 from traceanalyzer.rules.engine.claim_edits import Resolver
 from traceanalyzer.structure import gaps, host_activity, host_waits, recorded_collectives, typical
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.events import COMMUNICATION, WAITS, Occurrences, Of
+from traceanalyzer.structure.events import COMMUNICATION, WAITS, Occurrences, Of, Population
 from traceanalyzer.structure.gap_causes import CAUSES
 from traceanalyzer.structure.graph_events import graph_labels, graph_lines
 from traceanalyzer.structure.host_waits import outermost_loads
@@ -36,7 +36,6 @@ from traceanalyzer.structure.line_times import line_times
 from traceanalyzer.structure.owners import owner_index
 from traceanalyzer.structure.recording import typical_gaps
 from traceanalyzer.structure.recording.program_steps import program_steps
-from traceanalyzer.structure.resources import busiest
 from traceanalyzer.structure.sums import group, members, sum_by
 from traceanalyzer.trace.distinct import ascending, distinct
 from traceanalyzer.trace.intervals import Intervals
@@ -125,19 +124,20 @@ def once(context: Context, change: StepChange, found: Sequence[Selection]) -> On
         return None
     if change.is_spread and any(every.contain(_bounds(entry)[0]).any() for entry in found):
         return None
+    comes_back = change.is_spread or (change.place is not None and change.place.population is Population.OUTSIDE)
     during, most = _worth_at_most(context, found)
     steps = len(every) if change.is_spread else typical.count(context)
     removed = [ns * max(1, steps) for ns in change.removed]
     low, high = min(during, *removed), min(most, max(removed))
     point = min(max(low, min(during, fsum(removed) / 2)), high)
     span = context.trace.info.span_ns
-    return Once((low, high), point, point / span, change.is_spread) if high and span else None
+    return Once((low, high), point, point / span, comes_back) if high and span else None
 
 
 def _worth_at_most(context: Context, found: Sequence[Selection]) -> tuple[float, float]:
     """What no more than is saved outside of the steps in ns: most likely, and at most."""
     most = float(sum(entry.ns or 0 for entry in found))
-    device, _ = busiest(context, typical.times(context))
+    device = typical.device(context)
     if device is None or found[0].kind not in ("host", "call"):
         return most, most
     whole = Intervals.union(np.array([0]), np.array([context.trace.info.span_ns]))
@@ -269,16 +269,18 @@ def _rows(context: Context, part: Occurrences, own: I64) -> I64:
     """Rows of the table of devices that some of the events are; none of other events."""
     if part.kind != "device":
         return np.empty(0, np.int64)
-    device = context.trace.device
-    # Events with the same device, start and end are in one group: first all of the recording, then those in question.
+    device, starts = context.trace.device, ascending(part.start_ns[own])
+    first_asked, end_of_asked = (np.searchsorted(starts, device.start_ns, side=side) for side in ("left", "right"))
+    rows = np.flatnonzero(first_asked < end_of_asked)
+    # Events with the same device, start and end are in one group: first those of the recording, then those in question.
     first, groups = group(
-        np.concatenate((device.device.astype(np.int64), part.place[own])),
-        np.concatenate((device.start_ns, part.start_ns[own])),
-        np.concatenate((device.end_ns, part.end_ns[own])),
+        np.concatenate((device.device[rows].astype(np.int64), part.place[own])),
+        np.concatenate((device.start_ns[rows], part.start_ns[own])),
+        np.concatenate((device.end_ns[rows], part.end_ns[own])),
     )
     is_asked = np.zeros(len(first), np.bool_)
-    is_asked[groups[len(device) :]] = True
-    return np.flatnonzero(is_asked[groups[: len(device)]])
+    is_asked[groups[len(rows) :]] = True
+    return rows[is_asked[groups[: len(rows)]]]
 
 
 def _in_single_steps(context: Context, times: Intervals) -> tuple[I64, I64]:
@@ -322,7 +324,7 @@ def _of_loader(context: Context) -> Iterator[Occurrences]:
 
 
 def _of_collectives(context: Context) -> Iterator[Occurrences]:
-    rows = np.flatnonzero(recorded_collectives.communication_kernels(context.trace))
+    rows = np.flatnonzero(recorded_collectives.communication_kernels(context))
     if len(rows):
         yield Occurrences.on_device(context, "communication", rows)
         return
@@ -383,7 +385,7 @@ def _of_waits(resolver: Resolver, change: WaitsGone) -> Occurrences:
 
 
 def _of_idle(context: Context, causes: Sequence[str]) -> Iterator[Occurrences]:
-    device, _ = busiest(context, typical.times(context))
+    device = typical.device(context)
     known = [CAUSES.index(cause) for cause in causes if cause in CAUSES]
     if device is not None and known:
         found, counts = typical_gaps(context, device)

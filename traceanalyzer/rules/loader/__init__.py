@@ -65,7 +65,7 @@ def _bound(facts: Facts, limits: Limits) -> Drafts:
         yield draft if slow is None or program.loader_maker(facts) is not None else _of_function(waits, draft, slow)
     elif wait > limits["ready_ns"]:
         change = LoaderShorter((0.0, wait), _BOUND.text("basis-workers")(), (0.0, wait), {LOADER: wait})
-        draft = _with_more_workers(facts, replace(draft, change=change))
+        draft = _in_bursts(waits, _with_more_workers(facts, replace(draft, change=change)))
         yield draft if slow is None else _of_function(waits, draft, slow)
 
 
@@ -125,6 +125,15 @@ def _with_more_workers(facts: Facts, draft: Draft) -> Draft:
         return replace(draft, advice=_BOUND.text("advice-some-workers"), code=code)
     params = {**draft.params, "workers": workers}
     return replace(draft, params=params, advice=_BOUND.text("advice-workers"), code=code)
+
+
+def _in_bursts(waits: BatchWaits, draft: Draft) -> Draft:
+    """The draft that says so if few of the waits have most of the time."""
+    if waits.bursts is None:
+        return draft
+    long, every = waits.bursts
+    params = {**draft.params, "long": long, "all": every}
+    return replace(draft, params=params, summary=_BOUND.text("summary-bursts"))
 
 
 def _bound_in_table(facts: Facts, limits: Limits) -> Drafts:

@@ -23,6 +23,8 @@ from traceanalyzer.trace.document import TableRow
 _FEW_WORKERS = 2
 """Number of workers to advise if the number of cores is unknown; the training itself needs cores, too (own choice)."""
 _SHOWN = 5
+_AGAIN = 2
+"""Least number of long waits that are no accident (own choice)."""
 
 _FREE = Text(
     "loader-basis-free",
@@ -102,6 +104,15 @@ class BatchWaits(msgspec.Struct, frozen=True):
         """The loader of which the program waits longest, if most of that is for its sampler; else None."""
         longest = max(self.loaders, key=lambda loader: loader.total_ns, default=None)
         return longest if longest is not None and waits_for_sampler(longest) else None
+
+    @property
+    def bursts(self) -> tuple[int, int] | None:
+        """How many of the waits for the main loader have most of its time, again and again, and how many there are."""
+        longest = max(self.loaders, key=lambda loader: loader.total_ns, default=None)
+        if longest is None or longest.long_calls < _AGAIN or longest.excess_ns < _MOST_OF_IT * longest.exposed_ns:
+            return None
+        is_first_long = longest.first_excess_ns * longest.long_calls >= longest.excess_ns / 2
+        return longest.long_calls + is_first_long, longest.calls
 
     def share(self, wait_ns: float) -> float:
         """The part of a wait in the step."""

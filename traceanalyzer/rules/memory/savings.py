@@ -83,7 +83,8 @@ def _rule_of(idea: MemoryIdea, rule: RulePage, subject: Text, others: Mapping[Me
                 **saved(one),
             }
             severity = _severity(device, share)
-            yield Draft((evidence,), None, params, severity=severity, summary=summaries[change])
+            less = one.saved.at_peak(device.number, peak)
+            yield Draft((evidence,), None, params, severity=severity, summary=summaries[change], peak=less)
 
     return rule.rule(trace=detect, snapshot=detect)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import fsum
 from typing import NamedTuple
 
@@ -44,6 +44,8 @@ class _Lookup(NamedTuple):
 _SHAPE = re.compile(r"\[\d+(?:, ?\d+)*\]")
 _LOOKUPS = re.compile(r"^aten::(?:embedding|_embedding_bag)$")
 """Operators that take rows; `aten::embedding_bag` calls the second one, so that each lookup counts once."""
+_UPDATES = re.compile(r"^aten::_f(?:used_(?:adam|adamw|sgd|adagrad)|oreach_(?!norm|copy)\w+)_?$")
+"""Operators on lists of parameters or gradients."""
 _DENSE_GRADIENT = re.compile(r"^aten::_?embedding(?:_bag)?_dense_backward$")
 _PRODUCTS = frozenset({"aten::matmul", "aten::mm", "aten::addmm", "aten::linear", "aten::bmm", "aten::t"})
 _READING = frozenset(
@@ -74,9 +76,25 @@ def _dense(facts: Facts, limits: Limits) -> Drafts:
     parts: dict[OperatorFact, float] = {}
     for row, part in (item for one in found for item in one.parts.items()):
         parts[row] = min(1.0, parts.get(row, 0.0) + part)  # gradients of equal width are of one table or another
+    unlisted = _unlisted(rows, found, parts)
+    parts |= dict.fromkeys(unlisted, 1.0)
     work = EventTimes.of(processor, ((row.events, processor.self_ns(row) * part) for row, part in parts.items()))
     if found and work.share > processor.limit(limits):
-        yield _tables(work.longest_first, list(parts), found, limits)
+        doubtful = fsum(map(processor.self_ns, unlisted))
+        yield _tables(work.longest_first, list(parts), found, doubtful / work.total_ns, limits)
+
+
+def _unlisted(
+    rows: Sequence[OperatorFact], found: Sequence[_Lookup], parts: Mapping[OperatorFact, float]
+) -> list[OperatorFact]:
+    """Updates of lists of parameters whose sizes the recording does not show, if none that it shows has the matrices.
+
+    Dense gradients are of no use but for an update, so one of those must have these matrices, with whatever else.
+    """
+    updates = [row for row in rows if _UPDATES.match(row.name)]
+    if any(row in parts for row in updates) or not found:
+        return []
+    return [row for row in updates if not any(math.prod(shape) > 1 for shape in _listed(row))]
 
 
 def _costly(facts: Facts, rows: list[OperatorFact], limits: Limits) -> Iterator[_Lookup]:
@@ -95,19 +113,33 @@ def _costly(facts: Facts, rows: list[OperatorFact], limits: Limits) -> Iterator[
             )
 
 
-def _tables(work: EventTimes, rows: Sequence[OperatorFact], found: Sequence[_Lookup], limits: Limits) -> Draft:
-    """The finding about some embeddings, which names the one that takes most."""
+def _tables(
+    work: EventTimes, rows: Sequence[OperatorFact], found: Sequence[_Lookup], doubtful: float, limits: Limits
+) -> Draft:
+    """The finding about some embeddings, which names the one that takes most.
+
+    Args:
+        work: Operators on the matrices.
+        rows: The same.
+        found: The embeddings.
+        doubtful: Share of the work that is updates of lists, of which the matrices are an unknown part.
+        limits: The thresholds.
+    """
     largest = max(found, key=lambda one: one.time_ns)
     (size, width), used = largest.table, largest.used
     params = {"count": len(found), "rows": size, "used": used, "width": width, **work.figures()}
     evidence = _DENSE.evidence(limits, "rows_per_used", size / used, work.places[:5])
-    change = _gone(work, rows, _parts_gone(found), _DENSE.text("basis"))
-    return Draft(
-        (evidence,),
-        change,
-        params,
-        summary=_DENSE.text("summary-several") if len(found) > 1 else None,
-    )
+    least, most = _parts_gone(found)
+    if doubtful:
+        parts = least * (1 - doubtful), most * (1 - doubtful) + doubtful
+        return Draft(
+            (evidence,),
+            _gone(work, rows, parts, _DENSE.text("basis-lists")),
+            params | {"lists": doubtful * work.time},
+            summary=_DENSE.text("summary-lists"),
+        )
+    change = _gone(work, rows, (least, most), _DENSE.text("basis"))
+    return Draft((evidence,), change, params, summary=_DENSE.text("summary-several") if len(found) > 1 else None)
 
 
 def _parts_gone(found: Sequence[_Lookup]) -> Interval:
@@ -158,9 +190,14 @@ def _has(row: OperatorFact, table: _Table) -> bool:
     return any(shape in (table, table[::-1]) for shape in row.inputs.tensors)
 
 
+def _listed(row: OperatorFact) -> list[tuple[int, ...]]:
+    """Sizes of all tensors among an operator's inputs, those in lists as well."""
+    return [tuple(map(int, text.strip("[]").split(","))) for text in _SHAPE.findall(row.shapes or "")]
+
+
 def _part(row: OperatorFact, table: _Table) -> float:
     """Share of the elements of an operator's inputs that are matrices of these sizes; lists of tensors included."""
-    shapes = [tuple(map(int, text.strip("[]").split(","))) for text in _SHAPE.findall(row.shapes or "")]
+    shapes = _listed(row)
     total = sum(map(math.prod, shapes))
     own = sum(math.prod(shape) for shape in shapes if shape == table)
     return own / total if total else 0.0

@@ -25,7 +25,11 @@ from traceanalyzer.structure.events import EventSet
 
 _NOT_FUSED = page("optimizer-not-fused")
 _EXPENSIVE = page("optimizer-expensive")
-_SECOND_ORDER, _ORTHOGONAL = _EXPENSIVE.text("advice-second-order"), _EXPENSIVE.text("advice-orthogonal")
+_SPECIAL = {
+    "second-order": _EXPENSIVE.text("advice-second-order"),
+    "orthogonal": _EXPENSIVE.text("advice-orthogonal"),
+    "sparse": _EXPENSIVE.text("advice-sparse"),
+}
 
 FEWEST_CALLS = 100
 """Launches, or calls in a program without a GPU, of one update from which on it is a loop over parameters (own choice:
@@ -51,16 +55,13 @@ _Parts = tuple[float, float]
 """Least and greatest part of a time that is saved."""
 _Saved = tuple[_Parts | None, _Parts | None, _Parts | None]
 
-_SINCE = (2, 4)
-"""torch whose fused optimizers compute on a CPU (release notes of 2.4)."""
-_CALL_NS = 20_000
-"""Own choice: longer calls move more memory than the cache of a core can hold."""
+_SINCE = (2, 4)  # torch whose fused optimizers compute on a CPU (release notes)
+_CALL_NS = 20_000  # own choice: longer calls move more memory than the cache of a core can hold
 _FEWEST_LONG_CALLS = 32
 """Own choice: four calls for each of eight parameters, with which the saving was measured; fewer take little time."""
 _MUCH = 0.1
 """Share of a step from which on few calls count, too (own choice); then half of their time goes at least."""
-_LONG_CALL_NS = 200_000
-"""Own choice: such calls move more memory than the caches of a processor can hold."""
+_LONG_CALL_NS = 200_000  # own choice: such calls move more memory than the caches of a processor can hold
 _SAVED: dict[str, _Saved] = {
     "Adam": ((0.72, 0.97), (0.5, 0.8), (0.7, 0.92)),
     "AdamW": ((0.72, 0.97), (0.5, 0.8), (0.7, 0.92)),
@@ -76,6 +77,7 @@ _PASSES_SAVED = 0.3, 0.65
 """Least and most of the time of Adam on lists that the fused form saves (page; half of it: own choice)."""
 _ON_A_DEVICE = 0.8
 """Least part of an update on the CPU that goes away on a device, whose memory is ten times as fast (own choice)."""
+_MOST_OF_STEP = 0.5  # from this share on an optimizer is what to look at, whatever can be saved (own choice)
 _HIDDEN = 0.25
 """Least part of its time that must leave the device without work (own choice)."""
 
@@ -371,14 +373,14 @@ def _least_and_host(facts: Facts, row: optimizers.Optimizer) -> tuple[str, float
 def _of_its_host(facts: Facts, row: optimizers.Optimizer, limits: Limits) -> Draft:
     """The optimizer takes long on the host, and it is no loop over single parameters."""
     least, host = _least_and_host(facts, row)
-    special = {"second-order": _SECOND_ORDER, "orthogonal": _ORTHOGONAL}.get(optimizers.matrices(row) or "")
+    special = _SPECIAL.get(optimizers.matrices(row) or ("sparse" if _is_sparse(row) else ""))
     is_fused = any("_fused_" in operator.name for operator in row.operators)
     return Draft(
         (_EXPENSIVE.evidence(limits, least, host / facts.step_ns, places(facts, (row,))),),
         None if special else _at_most_all(facts, row),
         {"optimizer": row.name, "host": OfEvents(host), "share": OfEvents(host, is_share=True)},
-        severity="low",
-        ceiling="medium",
+        severity="low" if host < _MOST_OF_STEP * facts.step_ns else "high" if special else "medium",
+        ceiling="high",
         advice=special,
         code="" if special or is_fused else _fused_code(row.name),
     )

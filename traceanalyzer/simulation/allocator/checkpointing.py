@@ -31,10 +31,13 @@ def repeated_parts(blocks: Lifetimes, rows: I64) -> tuple[I64, ...]:
     """
     rows = rows[np.argsort(blocks.born[rows], kind="stable")]
     own: dict[int, list[int]] = defaultdict(list)
-    for row, stack in zip(rows.tolist(), blocks.frames[rows].tolist(), strict=True):
+    held: Counter[int] = Counter()
+    columns = (rows, blocks.frames[rows], blocks.requested[rows])
+    for row, stack, size in zip(*(column.tolist() for column in columns), strict=True):
         if stack >= 0:
             own[stack].append(row)
-    layers = _layers(Counter({stack: int(blocks.requested[of_stack].sum()) for stack, of_stack in own.items()}), own)
+            held[stack] += size
+    layers = _layers(held, own)
     if layers is None:
         return ()
     parts: list[list[int]] = [[] for _ in range(layers)]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from traceanalyzer.report.selection import PeakSaving
 from traceanalyzer.simulation.allocator.changes import MemoryChange
 from traceanalyzer.simulation.allocator.recording import RecordedMemory
 from traceanalyzer.simulation.allocator.replaying import ReplayedMemory, replay, requested_peak
@@ -36,6 +37,21 @@ class SavedBytes(msgspec.Struct, frozen=True):
     def most(self) -> int:
         """What is saved at most, of either."""
         return max(self.requested_most, self.reserved_most or 0)
+
+    def at_peak(self, device: int, peak_bytes: int) -> PeakSaving | None:
+        """The same for a finding; None if nothing is saved of what the program asks for.
+
+        Args:
+            device: Number of the device.
+            peak_bytes: Its peak of what the program asks for.
+        """
+        if not peak_bytes or not self.requested_most:
+            return None
+        requested = (self.requested_least, self.requested_most)
+        share = (requested[0] / peak_bytes, requested[1] / peak_bytes)
+        has_segments = self.reserved_least is not None and self.reserved_most is not None
+        reserved = (self.reserved_least or 0, self.reserved_most or 0) if has_segments else None
+        return PeakSaving(f"GPU{device}", requested, share, reserved)
 
 
 class MemorySavings(msgspec.Struct, frozen=True):

@@ -29,6 +29,7 @@ from traceanalyzer.structure.owners.critical import Critical, critical
 from traceanalyzer.structure.owners.slices import ROLE_IDS, OwnerKind
 from traceanalyzer.structure.owners.tree import OwnerTree, owner_tree
 from traceanalyzer.structure.sums import group
+from traceanalyzer.trace.distinct import is_among
 from traceanalyzer.trace.table import I64, Array, take_or
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -146,6 +147,8 @@ class OwnerTimeline(msgspec.Struct, frozen=True):
     """The critical thread."""
     owner: I64
     """Number of the owner; -1 if none is known."""
+    slice: I64
+    """The slice that owns its start, as of `OwnerIndex.slice_at`."""
 
 
 class OwnerIndex(msgspec.Struct, frozen=True, dict=True):
@@ -188,20 +191,34 @@ class OwnerIndex(msgspec.Struct, frozen=True, dict=True):
         """The steps that count as segments with one owner each; they tile these steps."""
         found, tree = self.critical, self.nested.tree
         if not found.kept:
-            return OwnerTimeline(*np.empty((4, 0), np.int64))
+            return OwnerTimeline(*np.empty((5, 0), np.int64))
         own = np.isin(tree.thread, [thread for thread in (found.main, found.engine) if thread is not None])
         start, end = found.pieces(np.concatenate((tree.start_ns[own], tree.end_ns[own])))
         thread = found.at(start)
-        owner = self.at(thread, start)
+        around = self.slice_at(thread, start)
+        owner = take_or(self.owner, around, NO_PARENT)
         opens = np.append(True, (owner[1:] != owner[:-1]) | (start[1:] != end[:-1]) | (thread[1:] != thread[:-1]))
         first = np.flatnonzero(opens[: len(start)])
         last = np.append(first[1:], len(start)) - 1
-        return OwnerTimeline(start[first], end[last], thread[first], owner[first])
+        return OwnerTimeline(start[first], end[last], thread[first], owner[first], around[first])
 
 
 def owner_index(context: Context) -> OwnerIndex:
     """The owners of a trace. Use it with `cached`."""
     return index_of(context, critical(context))
+
+
+def launch_owners(context: Context) -> I64:
+    """For each launch on the critical threads in the steps that count the number of its owner; -1 for all others.
+
+    Use it with `cached`.
+    """
+    index, launches = context.cached(owner_index), context.trace.launches
+    threads = [thread for thread in (index.critical.main, index.critical.engine) if thread is not None]
+    rows = np.flatnonzero(is_among(launches.thread, threads) & index.critical.kept.contains(launches.start_ns))
+    owner = np.full(len(launches), NO_PARENT, np.int64)
+    owner[rows] = index.of_launches(context, rows)
+    return owner
 
 
 def index_of(context: Context, found: Critical) -> OwnerIndex:

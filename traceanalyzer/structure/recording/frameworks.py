@@ -110,8 +110,9 @@ class FrameworkEvidence(msgspec.Struct, frozen=True):
 @cached
 def frameworks(context: Context) -> tuple[FrameworkEvidence, ...]:
     """The frameworks for which there is evidence, in the order of priority by which a report names one."""
-    found = _Found()
-    for name, kind, events, first in _names(context):
+    names = [*_names(context)]
+    found = _Found("\n".join(name for name, *_ in names))
+    for name, kind, events, first in names:
         found.ask(name, kind, events, first)
     if not any(known.is_named and known.id in found.by_id for known in FRAMEWORKS):
         buckets = gradient_buckets(context)
@@ -193,12 +194,18 @@ class _Evidence(msgspec.Struct):
 class _Found:
     """The strongest evidence of each framework."""
 
-    def __init__(self) -> None:
+    def __init__(self, text: str) -> None:
+        """Nothing is found yet.
+
+        Args:
+            text: All names that will be asked about.
+        """
         self.by_id: dict[str, _Evidence] = {}
+        self._names, self._frames = _NAMES.within(text), _FRAMES.within(text)
 
     def ask(self, name: str, kind: _Kind, events: int, first: int) -> None:
         """Add a name to all frameworks that match it; marks of steps count as marks even if written as another kind."""
-        lines = _FRAMES if kind in (_Kind.MODULE, _Kind.FRAME) else _NAMES
+        lines = self._frames if kind in (_Kind.MODULE, _Kind.FRAME) else self._names
         for known in lines.matching(name):
             mark = kind == _Kind.OPERATOR and known.step_mark and known.step_mark(name)
             self.add(known.id, name, _Kind.MARK if mark else kind, events, first)
@@ -215,11 +222,26 @@ class _Found:
 class _Lines:
     """The `names` or the `frames` of all frameworks; a name that matches none costs only a search for a few words."""
 
-    def __init__(self, patterns: Iterable[tuple[Framework, AnyOf | None]]) -> None:
-        """Find a word in each alternative without which it cannot match."""
-        self._lines = [(known, pattern, _words(pattern)) for known, pattern in patterns if pattern]
+    def __init__(self, lines: Iterable[tuple[Framework, AnyOf, tuple[str, ...]]]) -> None:
+        """Each line has a word for each alternative, without which that cannot match."""
+        self._lines = tuple(lines)
         words = {word for _, _, line in self._lines for word in line}
         self._words = sorted(word for word in words if not any(other in word for other in words - {word}))
+
+    @classmethod
+    def of(cls, patterns: Iterable[tuple[Framework, AnyOf | None]]) -> _Lines:
+        """The lines of some frameworks."""
+        return cls((known, pattern, _words(pattern)) for known, pattern in patterns if pattern)
+
+    def within(self, text: str) -> _Lines:
+        """Those that can match a part of a text: only their words need to be looked for in each of thousands of names.
+
+        Args:
+            text: All names.
+        """
+        lower = text.lower()
+        found = ((known, pattern, tuple(filter(lower.__contains__, words))) for known, pattern, words in self._lines)
+        return _Lines(line for line in found if line[-1])
 
     def matching(self, name: str) -> Iterator[Framework]:
         """The frameworks that match a name."""
@@ -234,5 +256,5 @@ def _words(pattern: AnyOf) -> tuple[str, ...]:
     return tuple(required_word(alternative) for alternative in alternatives(pattern.pattern))
 
 
-_NAMES = _Lines((known, known.names) for known in FRAMEWORKS)
-_FRAMES = _Lines((known, known.frames) for known in FRAMEWORKS)
+_NAMES = _Lines.of((known, known.names) for known in FRAMEWORKS)
+_FRAMES = _Lines.of((known, known.frames) for known in FRAMEWORKS)

@@ -17,7 +17,7 @@ from traceanalyzer.structure.steps import Steps
 from traceanalyzer.structure.sums import count_by
 from traceanalyzer.structure.unrecorded_work import unrecorded_work
 from traceanalyzer.trace.distinct import ascending, distinct
-from traceanalyzer.trace.table import I64, Bool
+from traceanalyzer.trace.table import F64, I64, Bool
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -145,8 +145,8 @@ def _of_whole(context: Context, steps: Steps) -> tuple[str | None, ...]:
         return tuple(reasons)
     duration = steps.end_ns - steps.start_ns
     median = float(np.median(duration))
-    outliers = np.flatnonzero(np.abs(duration - median) > _OUTLIER * median).tolist()
-    if outliers:
+    outliers = np.abs(duration - median) > _OUTLIER * median
+    if outliers.any():
         reasons = _of_outliers(context, steps, outliers)
     if reasons[0] in (None, UNKNOWN) and _earlier_work_ns(context, steps) >= _EDGE * float(duration[0]):
         reasons[0] = EARLIER_WORK
@@ -156,21 +156,22 @@ def _of_whole(context: Context, steps: Steps) -> tuple[str | None, ...]:
     return tuple(reasons)
 
 
-def _of_outliers(context: Context, steps: Steps, outliers: Sequence[int]) -> list[str | None]:
+def _of_outliers(context: Context, steps: Steps, outliers: Bool) -> list[str | None]:
     """For every step the reason why it is unlike the median one; None for those that are not."""
-    reasons: list[str | None] = [None] * len(steps)
     duration = steps.end_ns - steps.start_ns
-    median, one_off = float(np.median(duration)), _one_off(context, steps)
-    calls = _operators(context, steps)
-    strays = _STRAYS * float(np.abs(np.delete(duration, outliers) - median).max(initial=0.0))
-    for step in outliers:
-        excess = float(duration[step]) - median
-        reason = next((reason for reason, times in one_off if _explains(times, excess, step)), UNKNOWN)
-        if reason == UNKNOWN and _does_more(calls, excess, median, step):
-            reason = OTHER_PHASE
-        elif reason == UNKNOWN and _explains(_communication(context, steps), excess, step):
-            reason = COMMUNICATION
-        reasons[step] = None if reason == COMMUNICATION and excess <= strays else reason
+    excess = _beyond_median(duration)
+    signs = [(reason, _explains(times, excess)) for reason, times in _one_off(context, steps)]
+    does_more = _does_more(_operators(context, steps), excess, float(np.median(duration)))
+    signs.append((OTHER_PHASE, does_more))
+    reasons: list[str | None] = [None] * len(steps)
+    for step in np.flatnonzero(outliers).tolist():
+        reasons[step] = next((reason for reason, shown in signs if shown[step]), UNKNOWN)
+    if UNKNOWN in reasons:
+        strays = _STRAYS * float(np.abs(excess[~outliers]).max(initial=0.0))
+        sends_more = _explains(_communication(context, steps), excess)
+        for step in np.flatnonzero(sends_more).tolist():
+            if reasons[step] == UNKNOWN:
+                reasons[step] = COMMUNICATION if excess[step] > strays else None
     bursts = _bursts(context, steps, reasons)
     return [None if step in bursts else reason for step, reason in enumerate(reasons)]
 
@@ -222,7 +223,7 @@ def unless_often(reasons: Sequence[str | None], steps: Steps) -> tuple[str | Non
 
 def _one_off(context: Context, steps: Steps) -> tuple[tuple[str, I64], ...]:
     """Time of each step in one-time events: loading code, allocating memory, starting workers of the loader."""
-    timeline = gap_causes.timelines(context)[gap_causes.EVERY_THREAD]
+    timeline = gap_causes.explicit(context)
     labels = (gap_causes.COMPILATION, gap_causes.ALLOCATION, gap_causes.DATALOADER)
     loading, allocation, loader = timeline.within(steps.start_ns, steps.end_ns, labels)
     starting = host_waits.starting_workers(context).within(steps.start_ns, steps.end_ns)
@@ -246,33 +247,42 @@ def _communication(context: Context, steps: Steps) -> I64:
     return found
 
 
-def _explains(times: I64, excess_ns: float, step: int) -> bool:
-    """Whether a step is longer than the median because it has more of the given time than the others."""
-    more = float(times[step] - np.median(times))
-    return excess_ns > 0 and more >= _EXPLAINS * excess_ns
+def _explains(times: I64, excess_ns: F64) -> Bool:
+    """Which steps are longer than the median because they have more of the given time than the others.
+
+    Args:
+        times: Of each step.
+        excess_ns: Time of each step beyond the median.
+    """
+    explained: Bool = (excess_ns > 0) & (_beyond_median(times) >= _EXPLAINS * excess_ns)
+    return explained
+
+
+def _beyond_median(values: I64) -> F64:
+    """How much more than the median one each step has."""
+    beyond: F64 = values - np.median(values)
+    return beyond
 
 
 def _operators(context: Context, steps: Steps) -> I64:
     """Number of operators that start in each step."""
     host = context.trace.host
-    step = steps.at(host.start_ns[host.category == Category.OPERATOR])
-    return count_by(step[step >= 0], len(steps))
+    first, last = steps.rows_of(host.start_ns[host.category == Category.OPERATOR])
+    return last - first
 
 
-def _does_more(calls: I64, excess_ns: float, median_ns: float, step: int) -> bool:
-    """Whether a step is longer than the median because it calls more operators: an evaluation between two updates.
+def _does_more(calls: I64, excess_ns: F64, median_ns: float) -> Bool:
+    """Which steps are longer than the median because they call more operators: an evaluation between two updates.
 
     Args:
         calls: Operators of each step.
-        excess_ns: Time of the step beyond the median.
+        excess_ns: Time of each step beyond the median.
         median_ns: Duration of the median step.
-        step: The step.
     """
-    usual = float(np.median(calls))
-    more = float(calls[step]) - usual
-    return (
-        excess_ns > 0 and usual > 0 and more >= _OUTLIER * usual and more * median_ns >= _EXPLAINS * excess_ns * usual
-    )
+    usual, more = float(np.median(calls)), _beyond_median(calls)
+    is_more = (excess_ns > 0) & (usual > 0) & (more >= _OUTLIER * usual)
+    explained: Bool = is_more & (more * median_ns >= _EXPLAINS * excess_ns * usual)
+    return explained
 
 
 def _earlier_work_ns(context: Context, steps: Steps) -> int:
@@ -290,9 +300,9 @@ def _earlier_work_ns(context: Context, steps: Steps) -> int:
 def _tails(context: Context, steps: Steps) -> I64:
     """Time of each step after the last device event that starts in it; 0 for steps without any."""
     device = context.trace.device
-    step = steps.at(device.start_ns)
-    last = steps.start_ns.copy()
-    np.maximum.at(last, step[step >= 0], device.end_ns[step >= 0])
+    bounds = np.column_stack(steps.rows_of(device.start_ns)).ravel()
+    last = np.maximum.reduceat(np.append(device.end_ns, 0), bounds)[::2]
+    last = np.where(bounds[1::2] > bounds[::2], np.maximum(last, steps.start_ns), steps.start_ns)
     empty = last == steps.start_ns
     return np.where(empty, 0, np.maximum(steps.end_ns - last, 0))
 

@@ -372,7 +372,7 @@ def _outermost_modules(context: Context) -> I64:
     """Calls of modules that no other module calls, on the thread with most of their time: rows of the frames."""
     host, frames = context.host, context.trace.frames
     is_module = host.kind == NodeKind.MODULE
-    is_inner = take_or(host.tree.nearest(is_module), host.tree.parent, NO_PARENT) != NO_PARENT
+    is_inner = take_or(host.module, host.tree.parent, NO_PARENT) != NO_PARENT
     calls: I64 = host.row[is_module & ~is_inner].astype(np.int64)
     if not len(calls):
         return calls

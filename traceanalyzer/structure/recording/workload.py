@@ -158,7 +158,7 @@ def startup_ns(context: Context) -> int:
     found = program_steps(context)
     if not len(found):
         return 0
-    timeline = gap_causes.timelines(context)[gap_causes.EVERY_THREAD]
+    timeline = gap_causes.explicit(context)
     labels = (gap_causes.COMPILATION, gap_causes.ALLOCATION)[: 1 if _gives_back(context) else 2]
     times: I64 = np.sum(timeline.within(found.start_ns, found.end_ns, labels), axis=0)
     recurs = int(times[found.is_typical].min()) if len(found.typical) > 1 else 0
@@ -224,7 +224,8 @@ def _fragment(context: Context) -> Iterator[WorkloadEvidence]:
     if is_foreign(context):
         yield WorkloadEvidence("foreign-steps")
     sign = unrecorded_work.unread_device(context)
-    if sign is not None and not len(trace.launches) and not marks.is_of_mac(sign):
+    is_whole = _trains(context) or len(found.typical) > 1  # operators show what that is, wherever they compute
+    if sign is not None and not is_whole and not len(trace.launches) and not marks.is_of_mac(sign):
         yield WorkloadEvidence("no-device-events", sign)
     operators = int((trace.host.category == Category.OPERATOR).sum())
     collectives = trace.names.where(marks.is_collective)[trace.host.name]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import IntEnum
 
 import msgspec
@@ -61,8 +60,7 @@ class EventKind(IntEnum):
     DEVICE_ANNOTATION = 7
 
 
-@dataclass(frozen=True)
-class AveragedEvents:
+class AveragedEvents(msgspec.Struct, frozen=True):
     """The events in torch's order: by start, longest first."""
 
     start_ns: I64

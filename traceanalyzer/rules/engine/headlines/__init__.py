@@ -20,9 +20,10 @@ from traceanalyzer.report.selection import Shares
 from traceanalyzer.rules.engine import late_rank, program
 from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.rules.engine.headlines import compile_log, other_tools, printed, typical
-from traceanalyzer.rules.engine.headlines.held_memory import of_snapshot, of_text
+from traceanalyzer.rules.engine.headlines.held_memory import of_snapshot, of_text, with_all_changes
 from traceanalyzer.rules.engine.headlines.kind_of_work import MOST, gpu_bound
-from traceanalyzer.rules.engine.headlines.outside import with_outside
+from traceanalyzer.rules.engine.headlines.long_calls import with_loop
+from traceanalyzer.rules.engine.headlines.outside import WARM_FIRST, with_outside
 from traceanalyzer.rules.engine.headlines.removable import Removable, with_part
 from traceanalyzer.rules.engine.headlines.standing import of_dumps
 from traceanalyzer.rules.engine.headlines.step_bound import StepBound
@@ -36,6 +37,7 @@ from traceanalyzer.rules.engine.headlines.unusual import (
     with_turns,
 )
 from traceanalyzer.simulation.critical_path import CriticalPath
+from traceanalyzer.simulation.memory_replay import MemoryReplay
 from traceanalyzer.structure.recording import Recording
 from traceanalyzer.structure.recording.repetition import FOUND_BY
 from traceanalyzer.structure.typical import mean
@@ -103,7 +105,6 @@ _START_UP = Text(
     "headline-start-up-3",
     "The trace is mostly start-up: {part:part} of loading and compiling code and allocating memory.",
 )
-_WARM_FIRST = Text("detail-warm-first", "This happens only once: record a few steps after a warm-up.")
 _START_UP_IN = Text(
     "detail-start-up-in",
     "Most of it, {time:rounded_ns}, is in {name}, which most likely compiles code at its first call.",
@@ -137,16 +138,19 @@ def headline(facts: Facts, combined: Combined | None, part: Removable | None = N
         bound = "none" if standing.verdict in ("none", "slow", "unfinished") else "hang"
         return Headline(facts.run, bound, of_dumps(standing), None, None, None)
     if (memory := facts.find("memory_snapshot", MemorySnapshotUse)) is not None:
-        return Headline(facts.run, "memory", of_snapshot(memory), None, None, None)
+        after = with_all_changes(memory, facts.find("memory_replay", MemoryReplay))
+        return Headline(facts.run, "memory", of_snapshot(memory), qualifier=after)
     if (printed_memory := facts.find("printed_memory", PrintedMemory)) is not None:
         return Headline(facts.run, "memory", of_text(printed_memory), None, None, None)
     if facts.log is not None:
         return _headline(facts, compile_log.of_log(facts.need("compilation", CompiledCode), facts.log))
     if facts.table is not None and facts.table.tool is not None:
         return _headline(facts, other_tools.verdict(facts, facts.table), facts.resources, combined)
-    found = unusual(facts) or _with_device_alone(facts, with_part(facts, _usual(facts), part))
+    told = unusual(facts)
+    found = told or with_loop(facts, with_part(facts, _usual(facts), part))
     found = with_late_start(facts, with_sharing(facts, with_turns(facts, found)))
-    found = _with_cut(facts, with_outside(facts, _with_communication(facts, found)))
+    found = with_outside(facts, _with_communication(facts, found))
+    found = _with_cut(facts, found if told is not None else _with_device_alone(facts, found))
     return _headline(facts, found, facts.resources, combined, shares(facts))
 
 
@@ -192,7 +196,7 @@ def shares(facts: Facts) -> Shares | None:
 def _usual(facts: Facts) -> StepBound:
     """What bounds a typical step, or a step by its sums, and what qualifies that."""
     if not facts.is_startup and (start_up := program.start_up(facts)) is not None:
-        return StepBound("start-up", _START_UP(part=start_up), start_up[0] / start_up[1]).qualified(_WARM_FIRST)
+        return StepBound("start-up", _START_UP(part=start_up), start_up[0] / start_up[1]).qualified(WARM_FIRST)
     found = typical.verdict(facts)
     if found is None:
         times, texts = _of_resources(facts) if facts.table is None else printed.parts(facts)
@@ -254,7 +258,7 @@ def _of_startup(facts: Facts, share: float | None) -> StepBound:
     startup = mean(recording.startup_ns, max(1, len(recording.steps))) if recording else facts.startup_per_step
     busy = facts.resources.gpu_ns
     calls = facts.find("runtime_calls", RuntimeCalls)
-    found = StepBound("start-up", _START_UP(part=(startup, facts.step_ns)), share).qualified(_WARM_FIRST)
+    found = StepBound("start-up", _START_UP(part=(startup, facts.step_ns)), share).qualified(WARM_FIRST)
     compiling = [row for row in (calls.rows if calls else ()) if row.kind == "compiling" and row.is_inferred]
     most = max(compiling, key=lambda row: row.time_ns, default=None)
     if most is not None and most.time_ns >= MOST * startup:

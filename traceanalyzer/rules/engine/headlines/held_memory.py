@@ -8,6 +8,7 @@ from traceanalyzer.analyzers.tables.printed_memory import PrintedAllocation, Pri
 from traceanalyzer.knowledge import python_frames
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.names import code_place
+from traceanalyzer.simulation.memory_replay import MemoryReplay
 
 _FAILED = Text(
     "headline-memory-failed",
@@ -58,6 +59,11 @@ _SUMMARY_ONLY = Text(
     "{device}: tensors hold {allocated:bytes}, and held {peak:bytes} at the peak.",
     note="device is GPU0 and the like",
 )
+_WITH_ALL = Text(
+    "headline-memory-with-all",
+    "All changes below together would leave {after:estimated_bytes} at the peak.",
+    note="after is an interval such as 8.9-11 GiB",
+)
 _LEAST = 0.05
 """Share of the peak that a line holds at least to be named where most is older than the history (own choice)."""
 
@@ -68,6 +74,17 @@ def of_snapshot(found: MemorySnapshotUse) -> Message:
     if device.failure is not None:
         return _of_failure(device.failure)
     return _of_peak(device)
+
+
+def with_all_changes(found: MemorySnapshotUse, replayed: MemoryReplay | None) -> Message | None:
+    """What the peak would be with all changes that the replay tried; None if it tried fewer than two."""
+    device = found.fullest
+    devices = () if replayed is None else replayed.devices
+    tried = next((one for one in devices if one.device == device.device), None)
+    if tried is None or tried.together is None or len(tried.changes) < 2 or not tried.together.requested_most:
+        return None
+    peak, saved = device.peak_requested_bytes, tried.together
+    return _WITH_ALL(after=(peak - saved.requested_most, None, peak - saved.requested_least))
 
 
 def of_text(found: PrintedMemory) -> Message:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Container, Iterable
 from math import fsum
+from typing import Any
 
 from traceanalyzer.analyzers.kernels.classes import KernelClasses
 from traceanalyzer.analyzers.kernels.sm_fill import SmFill
+from traceanalyzer.knowledge.inputs import Shape
 from traceanalyzer.knowledge.kernel_classes import (
     KernelClass,
     generated,
@@ -20,6 +22,7 @@ from traceanalyzer.report.message import Message, Text
 from traceanalyzer.rules.engine import program
 from traceanalyzer.rules.engine.facts import Facts, if_known
 from traceanalyzer.rules.engine.headlines.step_bound import StepBound
+from traceanalyzer.structure.typical import rows_of
 
 MOST = 0.5
 """Share from which on something is most of the whole."""
@@ -58,7 +61,15 @@ _MOVING_WORK = {
     "embedding": Text("headline-work-embedding", "embeddings", note="after: mostly"),
     "pooling": Text("headline-work-pooling", "pooling", note="after: mostly"),
 }
-WEIGHTS = Text("headline-work-weights", "reading weights in matrix multiplications", note="after: mostly")
+_WEIGHTS = Text("headline-work-weights", "reading weights in matrix multiplications", note="after: mostly")
+_MOSTLY = Text(
+    "headline-mostly", "mostly", note="before a kind of work: mostly convolutions, 35 of the 52 ms of each step"
+)
+_ABOVE_ALL = Text(
+    "headline-above-all",
+    "above all",
+    note="before a kind of work that takes less than half of the time: above all convolutions, 20 of the 52 ms",
+)
 _KINDS = {
     **_WORK,
     **_OTHER_WORK,
@@ -84,6 +95,10 @@ _ALL_OF_IT = 0.95
 """Share from which on one kind is all of it, which the sentence has said."""
 _MOVING_DATA = Text("headline-kind-moving", "moving data", note="part of a list: convolutions 42 %, moving data 58 %")
 _OF_ROWS = (KernelClass.GEMM, KernelClass.ATTENTION)
+_AXES = 4
+"""Axes of a cache of keys or values: sequences, heads, tokens and sizes, in some order."""
+_REORDER = frozenset({"aten::index_select", "aten::index"})
+"""Operators that copy the caches of chosen beams."""
 _ONE_BLOCK = "[1,1,1]"
 """The grid of a product that is small in each direction, whatever it reads."""
 _SHARES = Text(
@@ -107,39 +122,57 @@ def gpu_bound(facts: Facts) -> str:
     return "gpu-compute" if compute > moving or compute >= MOST * total else "gpu-memory"
 
 
-def computing(times: Counter[str]) -> Message:
+Named = tuple[Message, int]
+"""Kinds of work, and the sum of their times in ns over all steps."""
+
+
+def computing(times: Counter[str]) -> Named:
     """What computes by times of classes: one of them, or two."""
     own = Counter({name: times[name] for name in _WORK})
     own["gemm"] += times["moe"]
     (first, most), (second, time), *_ = own.most_common()
     if time < _WORTH_SECOND * (most + time) or not time:
-        return _WORK[first]()
-    return _TWO(first=_WORK[first](), second=_WORK[second]())
+        return _WORK[first](), most
+    return _TWO(first=_WORK[first](), second=_WORK[second]()), most + time
 
 
-def computing_of(facts: Facts) -> Message:
+def computing_of(facts: Facts) -> Named:
     """What computes in the kernels of a trace."""
     return computing(_by_class(facts)[0])
 
 
-def moving(times: Counter[str]) -> Message:
+def moving(times: Counter[str]) -> Named:
     """What moves data by times of classes: one of them, or two."""
     own = Counter({name: times[name] for name in _MOVING_WORK})
     (first, most), (second, time), *_ = own.most_common()
     if 2 * most >= own.total() or not time:
-        return _MOVING_WORK[first]()
-    return _TWO(first=_MOVING_WORK[first](), second=_MOVING_WORK[second]())
+        return _MOVING_WORK[first](), most
+    return _TWO(first=_MOVING_WORK[first](), second=_MOVING_WORK[second]()), most + time
 
 
-def moving_of(facts: Facts) -> Message:
+def moving_of(facts: Facts) -> Named:
     """What moves data in the kernels of a trace."""
     return moving(_by_class(facts)[0])
 
 
-def other_work(facts: Facts) -> Message | None:
+def other_work(facts: Facts) -> Named | None:
     """The class with most of the GPU's time, if it is bound neither by arithmetic nor by memory as a rule."""
     times, total = _by_class(facts)
-    return next((text() for name, text in _OTHER_WORK.items() if times[name] >= MOST * total > 0), None)
+    return next(((text(), times[name]) for name, text in _OTHER_WORK.items() if times[name] >= MOST * total > 0), None)
+
+
+def own_time(facts: Facts, named: Named, computes_ns: float) -> dict[str, Any]:
+    """What a sentence says of kinds of work: their own time of a step, and whether that is most of the GPU's.
+
+    Args:
+        facts: Of a trace or of ranks.
+        named: The kinds of work.
+        computes_ns: Time of a step in ns in which the device computes.
+    """
+    work, total_ns = named
+    time = min(facts.on_device(total_ns), computes_ns)
+    most = _MOSTLY if time >= MOST * computes_ns else _ABOVE_ALL
+    return {"work": work, "most": most(), "part": (time, facts.step_ns), "busy": (computes_ns, facts.step_ns)}
 
 
 def longest_of_operators(
@@ -168,6 +201,41 @@ def longest_of_operators(
         return None
     first = max(kinds, key=lambda kind: kinds[kind])
     return _OF_CPU[first](), kinds[first]
+
+
+def cache_ns(facts: Facts) -> int:
+    """Time in ns, over all steps, of operators that copy a cache of keys or values that grows by one token at a time.
+
+    A token is appended to tensors that are longer from call to call, and beams are reordered by their index.
+    """
+    rows = if_known(lambda: facts.shaped)
+    appended = [(row, shapes) for row in rows if row.name == "aten::cat" and len(shapes := row.inputs.every_shape) == 2]
+    kinds: defaultdict[tuple[Shape, int], set[int]] = defaultdict(set)
+    grows = [(row, *kind) for row, shapes in appended if (kind := _grown(*shapes)) is not None]
+    for _, rest, axis, length in grows:
+        kinds[rest, axis].add(length)
+    caches = {kind for kind, lengths in kinds.items() if len(lengths) > 1}
+    copied = sum(row.host_self_ns for row, rest, axis, _ in grows if (rest, axis) in caches)
+    reordered = (row for row in rows if row.name in _REORDER and row.inputs.tensors)
+    return copied + sum(
+        row.host_self_ns
+        for row in reordered
+        if any(_without(row.inputs.tensors[0], axis) == rest for rest, axis in caches)
+    )
+
+
+def _grown(before: Shape, added: Shape) -> tuple[Shape, int, int] | None:
+    """The other axes, the axis and the length of a tensor of four axes to which one entry is appended; else None."""
+    if len(before) != _AXES or len(added) != _AXES:
+        return None
+    axes = [axis for axis, (own, other) in enumerate(zip(before, added, strict=True)) if own != other == 1]
+    is_one = len(axes) == 1 and _without(before, axes[0]) == _without(added, axes[0])
+    return (_without(before, axes[0]), axes[0], before[axes[0]]) if is_one else None
+
+
+def _without(shape: Shape, axis: int) -> Shape:
+    """The sizes of all other axes."""
+    return (*shape[:axis], *shape[axis + 1 :])
 
 
 def is_mixed(facts: Facts) -> bool:
@@ -201,10 +269,10 @@ def has_few_rows(facts: Facts) -> bool:
     return few > MOST * work_times(times)[0]
 
 
-def reads_weights(facts: Facts) -> bool:
-    """Whether most of what computes multiplies matrices by single vectors, by the names of the kernels."""
+def reading_weights(facts: Facts) -> Named | None:
+    """Products of matrices and single vectors, by the names of the kernels, if they are most of what computes."""
     own = sum(row.total_ns for row in if_known(lambda: facts.kernels) if reads_a_matrix_once(row.name))
-    return own > MOST * work_times(_by_class(facts)[0])[0]
+    return (_WEIGHTS(), own) if own > MOST * work_times(_by_class(facts)[0])[0] else None
 
 
 def with_shares(facts: Facts, found: StepBound) -> StepBound:
@@ -217,12 +285,12 @@ def with_shares(facts: Facts, found: StepBound) -> StepBound:
 
 
 def _by_class(facts: Facts) -> tuple[Counter[str], int]:
-    """Time of kernels by class, and of all classes but collectives."""
+    """Time of kernels of the typical steps by class, and of all classes but collectives."""
     times: Counter[str] = Counter()
     found = facts.find("kernel_classes", KernelClasses)
-    for row in found.rows if found else ():
+    for row in rows_of(found) if found else ():
         times[row.name] += row.total_ns
-    return times, found.total_ns - times["communication"] if found else 0
+    return times, times.total() - times["communication"]
 
 
 def work_times(times: Counter[str]) -> tuple[int, int]:

@@ -1,14 +1,34 @@
-"""Adds to a headline the single call that takes much of a step while the device does nothing."""
+"""Adds to a headline the single call, or the loop, that takes much of a step that the host bounds."""
 
 from __future__ import annotations
 
 from traceanalyzer.analyzers.host import HostOwners
+from traceanalyzer.analyzers.operators.loops import Repeats
 from traceanalyzer.report.message import Text
+from traceanalyzer.report.names import as_code
 from traceanalyzer.rules.engine import host_owners
-from traceanalyzer.rules.engine.headlines.step_bound import StepBound
+from traceanalyzer.rules.engine.facts import Facts
+from traceanalyzer.rules.engine.headlines.step_bound import StepBound, unit
+from traceanalyzer.structure.recording import Recording
+from traceanalyzer.structure.repeated_calls import LEAST
 
 _LONG = 0.3
 """Share of a step from which on a single call is named."""
+_WORTH_LOOP = 0.2
+"""Share of a step from which on a loop is named."""
+_SHORT_NS = 100_000
+"""Mean time of an operator in ns above which a loop computes rather than calls (own choice: it may wait, too)."""
+_NAMES = 3
+_LOOP = Text(
+    "detail-loop",
+    "For {part:part} of {unit} a loop runs the same {operators:count} operators {turns:number} times: {names}.",
+    note="unit is in the genitive: each step; names are the first operators of a turn, such as: aten::rand, ...",
+)
+_LOOP_AT = Text(
+    "detail-loop-at",
+    "For {part:part} of {unit} a loop in {line} runs the same {operators:count} operators {turns:number} times.",
+    note="unit is in the genitive: each step; line is a file, a line and a function",
+)
 _CALL = Text(
     "detail-long-call",
     "A single call of `{call}` in {owner} takes {time:ns}.",
@@ -24,6 +44,24 @@ _CALL_EARLIER = Text(
     "A single call of `{call}` in {owner} takes {time:ns}: {wait} waits for work from before the trace.",
     note="call is an operator, wait a runtime call; owner a function, mark or module",
 )
+
+
+def with_loop(facts: Facts, found: StepBound) -> StepBound:
+    """Qualify a step that the host bounds by the loop of small operators that takes much of it."""
+    repeats = facts.find("repeats", Repeats)
+    loop = repeats.longest if repeats is not None else None
+    if loop is None or found.bound != "host" or not facts.step_ns:
+        return found
+    turns, time = facts.per_step(loop.turns), facts.per_step(loop.host_ns)
+    is_called = loop.host_ns <= _SHORT_NS * loop.turns * len(loop.operators)
+    if turns < LEAST or not _WORTH_LOOP * facts.step_ns <= time <= facts.step_ns or not is_called:
+        return found
+    said = {"part": (time, facts.step_ns), "unit": unit(facts.find("recording", Recording))}
+    said |= {"operators": len(loop.operators), "turns": round(turns)}
+    if loop.python_line is not None:
+        return found.qualified(_LOOP_AT, **said, line=as_code(loop.python_line))
+    names = [as_code(name) for name in dict.fromkeys(loop.operators)]
+    return found.qualified(_LOOP, **said, names=(*names[:_NAMES], *(["..."] if len(names) > _NAMES else [])))
 
 
 def with_long_call(owners: HostOwners, found: StepBound, step_ns: float) -> StepBound:

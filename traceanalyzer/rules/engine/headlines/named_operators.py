@@ -15,6 +15,7 @@ from traceanalyzer.analyzers.compilation import CompiledCode
 from traceanalyzer.analyzers.host.pauses import HostPauses
 from traceanalyzer.analyzers.host.stalls import HostStalls
 from traceanalyzer.analyzers.optimizer import Optimizers
+from traceanalyzer.analyzers.optimizer.autograd_passes import Passes
 from traceanalyzer.analyzers.tables.kinds import RowKind
 from traceanalyzer.analyzers.tables.printed_times import is_waiting
 from traceanalyzer.knowledge import marks
@@ -22,7 +23,7 @@ from traceanalyzer.knowledge.kernel_classes import KernelClass, operator_class
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.rules.engine import host_owners
 from traceanalyzer.rules.engine.facts import Facts, if_known
-from traceanalyzer.rules.engine.headlines.kind_of_work import GEMM, MOST, longest_of_operators
+from traceanalyzer.rules.engine.headlines.kind_of_work import GEMM, MOST, cache_ns, longest_of_operators
 from traceanalyzer.rules.engine.headlines.step_bound import StepBound, first_short
 from traceanalyzer.rules.engine.headlines.typical import WORTH, WORTH_BESIDE
 from traceanalyzer.simulation.critical_path import CriticalPath
@@ -104,6 +105,16 @@ _OUTPUT_LAYER = Text(
     "headline-work-output-layer",
     "the output layer of {classes:number} classes",
     note="after: most of all; part of a model; it multiplies matrices",
+)
+_AGAIN = Text(
+    "headline-work-gradients-again",
+    "gradients of gradients (create_graph=True)",
+    note="after: mostly; a backward pass through another one; create_graph=True is code",
+)
+_CACHE = Text(
+    "headline-work-cache",
+    "copying the cache of keys and values",
+    note="after: mostly; of attention, while a model generates text",
 )
 _AND_COMMUNICATION = Text(
     "headline-cpu-and-communication",
@@ -221,11 +232,7 @@ def _of_kind(
         own: What takes a good part of it.
         said: The figures of the sentence.
     """
-    rows, stalled = if_known(lambda: facts.operators), _stalled(facts)
-    long = {row.name for row in rows if row.host_self_ns - stalled.get(row.name, 0) > _LONG_CALL_NS * row.calls}
-    whole = ((row.name, facts.per_step(row.host_total_ns)) for row in rows)
-    computing = ((name, time - facts.per_step(stalled.get(name, 0))) for name, time in every if name)
-    found = longest_of_operators(computing, long, whole)
+    found = _longest_kind(facts, every)
     if found is None:
         return None
     work, time = found[0], min(found[1], facts.step_ns)
@@ -236,6 +243,20 @@ def _of_kind(
     if time >= MOST * facts.step_ns:
         return OF_KIND(work=work, part=(time, facts.step_ns), unit=said["unit"])
     return _MOST_OF_KIND(**said, work=work, time=time)
+
+
+def _longest_kind(facts: Facts, every: list[tuple[str, float]]) -> tuple[Message, float] | None:
+    """The kind of work that takes longest in a step, and its time in ns: arithmetic, or gradients of gradients."""
+    rows, stalled = if_known(lambda: facts.operators), _stalled(facts)
+    long = {row.name for row in rows if row.host_self_ns - stalled.get(row.name, 0) > _LONG_CALL_NS * row.calls}
+    whole = ((row.name, facts.per_step(row.host_total_ns)) for row in rows)
+    computing = ((name, time - facts.per_step(stalled.get(name, 0))) for name, time in every if name)
+    found = longest_of_operators(computing, long, whole)
+    passes = facts.find("passes", Passes)
+    again = facts.per_step(passes.again_ns) if passes else 0.0
+    more = [(_AGAIN(), again), (_CACHE(), facts.per_step(cache_ns(facts))), *([] if found is None else [found])]
+    longest = max(more, key=lambda kind: kind[1])
+    return longest if longest[1] else None
 
 
 def _output_layer(facts: Facts) -> tuple[Message, float] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Sequence
+from itertools import takewhile
 from math import fsum
 
 from msgspec.structs import replace
@@ -16,7 +17,7 @@ from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.rules.engine.headlines.kind_of_work import MOST
 from traceanalyzer.rules.engine.headlines.step_bound import StepBound
 from traceanalyzer.structure.recording import Outside, Recording, requests
-from traceanalyzer.structure.recording.left_out import OTHER_PHASE, UNKNOWN
+from traceanalyzer.structure.recording.left_out import ALLOCATION, LOADING, OTHER_PHASE, UNKNOWN
 from traceanalyzer.structure.recording.program_steps import WHOLE
 from traceanalyzer.structure.recording.workload import PASSES_ALONE
 
@@ -30,6 +31,10 @@ _HARDLY_ANY = 0.1
 """Share of a time below which the host was hardly recorded in it (own choice)."""
 _NO_REASON = frozenset({NO_STEP, OTHER_PHASE, UNKNOWN})
 """Reasons that say less than what the host does."""
+_STARTS = frozenset({LOADING, ALLOCATION})
+"""Reasons of steps that belong to the start of a program."""
+_MOVES = frozenset({"aten::to", "aten::_to_copy", "aten::copy_"})
+"""Operators that bring tensors to another device or type, as a program does with a model before its first step."""
 _ALSO_OUTSIDE = Text(
     "detail-outside-2",
     "Not counted, outside of the typical steps: {time:rounded_ns} {when}, {what}.",
@@ -50,6 +55,22 @@ _MOSTLY_OUTSIDE_IN = Text(
     "Most of the trace, {part:part}, is outside typical steps, longest in {owner}.",
     note="part reads: 26 of the 27 s; owner is a function, mark, module or operator",
 )
+_START_UP = Text(
+    "headline-mostly-start-up",
+    "Most of the trace, {part:part}, is start-up: {work}.",
+    note="part reads: 26 of the 27 s; work is a noun, such as: loading or compilation of code",
+)
+_BEFORE_IN = Text(
+    "headline-before-steps-in",
+    "Most of the trace, {part:part}, is before the first step, longest in {owner}.",
+    note="part reads: 26 of the 27 s; owner is a function, mark, module or operator",
+)
+_MOVING = Text(
+    "start-up-moving",
+    "moving or casting tensors ({owner})",
+    note="owner is an operator, such as aten::to; work of a start-up, as where a model is loaded",
+)
+WARM_FIRST = Text("detail-warm-first", "This happens only once: record a few steps after a warm-up.")
 _TYPICAL = Text("detail-typical-steps", "A typical step: {headline}", note="headline is a sentence")
 _BETWEEN_REQUESTS = Text(
     "detail-between-requests",
@@ -127,6 +148,8 @@ def with_outside(facts: Facts, found: StepBound) -> StepBound:
     worth = [part for part in recording.outside if not _is_short_step(recording, part)]
     if not worth:
         return found
+    if (before := _before_steps(recording, facts.summary.span_ns)) is not None and found.bound != "start-up":
+        return _led_by(found, before[0], *before[1:])
     if (silent := _between_requests(recording)) > MOST * fsum(part.duration_ns for part in worth):
         return found.qualified(_BETWEEN_REQUESTS, part=(silent, facts.summary.span_ns))
     return _with_largest(recording, found, worth, facts.summary.span_ns)
@@ -138,12 +161,47 @@ def _with_largest(recording: Recording, found: StepBound, worth: Iterable[Outsid
     whole = _together(parts)
     message = _mostly_outside(whole, span_ns, len(parts))
     if message is not None and found.bound != "start-up":
-        others = () if found.qualifier is None else (found.qualifier,)
-        found = replace(found, message=message, qualifier=_TYPICAL(headline=found.message))
-        return replace(found, details=(*others, *found.details))
+        return _led_by(found, message)
     said = {"time": whole.duration_ns, "when": _when(recording, parts)}
     what = _what(whole)
     return found.qualified(_OUTSIDE_TIME, **said) if what is None else found.qualified(_ALSO_OUTSIDE, **said, what=what)
+
+
+def _led_by(found: StepBound, message: Message, *details: Message) -> StepBound:
+    """What is said of a typical step, after a sentence about most of the recording and its details."""
+    others = () if found.qualifier is None else (found.qualifier,)
+    led = replace(found, message=message, qualifier=_TYPICAL(headline=found.message))
+    return replace(led, details=(*details, *others, *found.details))
+
+
+def _before_steps(recording: Recording, span_ns: int) -> tuple[Message, ...] | None:
+    """The sentence about what the host does before the first step that counts, if it is most of the recording.
+
+    Steps that load code or take memory belong to it. It counts only where the host was recorded all the while, and no
+    device works on what was launched before.
+    """
+    first = min(step.start_ns for step in recording.steps if step.is_typical)
+    parts = list(takewhile(lambda part: part.start_ns < first and _is_before(part), recording.outside))
+    whole = _together(parts) if parts else None
+    if whole is None or whole.duration_ns < MOST * span_ns or whole.host_ns < MOST * whole.duration_ns:
+        return None
+    has_device = recording.typical is not None and recording.typical.resources.gpu_ns is not None
+    if has_device and whole.device_busy_ns is None:
+        return None
+    part = (whole.duration_ns, span_ns)
+    if whole.reason not in _NO_REASON:
+        return _START_UP(part=part, work=STEP_REASONS[whole.reason]()), WARM_FIRST()
+    if whole.owner is None:
+        return None
+    owner = host_owners.name(whole.owner)
+    if whole.owner.name in _MOVES:
+        return _START_UP(part=part, work=_MOVING(owner=owner)), WARM_FIRST()
+    return (_BEFORE_IN(part=part, owner=owner),)
+
+
+def _is_before(part: Outside) -> bool:
+    """Whether a time is before the first step, or a step that loads code or takes memory."""
+    return part.kind == "before" or (part.kind == "left-out-step" and part.reason in _STARTS)
 
 
 def _mostly_outside(whole: Outside, span_ns: int, stretches: int) -> Message | None:

@@ -27,6 +27,7 @@ from traceanalyzer.rules.engine.headlines.kind_of_work import (
     computing_of,
     moving,
     moving_of,
+    own_time,
     work_times,
 )
 from traceanalyzer.rules.engine.headlines.named_operators import (
@@ -49,14 +50,14 @@ WITH_GPU = {
     "input": Text("headline-input-3", "Waiting for data: {part:part} of each step."),
     "host": Text("headline-host-3", "Limited by the CPU: it gives the GPU no work for {part:part} of each step."),
     "gpu-compute": Text(
-        "headline-gpu-compute-4",
-        "Limited by GPU compute: mostly {work}, {part:part} of each step.",
-        note="work is such as: matrix multiplications and attention",
+        "headline-gpu-compute-5",
+        "Limited by GPU compute: {most} {work}, {part:part} of each step.",
+        note="most: mostly; work is such as: matrix multiplications and attention",
     ),
     "gpu-memory": Text(
-        "headline-gpu-memory-3",
-        "Limited by GPU memory bandwidth: mostly {work}, {part:part} of each step.",
-        note="work is such as: elementwise kernels",
+        "headline-gpu-memory-4",
+        "Limited by GPU memory bandwidth: {most} {work}, {part:part} of each step.",
+        note="most: mostly; work is such as: elementwise kernels",
     ),
     UNNAMED: Text(
         "headline-gpu-3", "Limited by the GPU: {part:part} of each step; names of kernels do not tell its work."
@@ -235,9 +236,9 @@ def _said(facts: Facts, bound: str, time: float, texts: Mapping[str, Text]) -> d
     step, is_printed = facts.step_ns, texts is _OF_TABLE or texts is _AT_LEAST
     said: dict[str, Any] = {"time": time, "step": step, "share": time / step} if is_printed else {"part": (time, step)}
     if bound == "gpu-compute":
-        said["work"] = computing(_by_class(facts)) if is_printed else computing_of(facts)
+        said |= {"work": computing(_by_class(facts))[0]} if is_printed else own_time(facts, computing_of(facts), time)
     if bound == "gpu-memory":
-        said["work"] = moving(_by_class(facts)) if is_printed else moving_of(facts)
+        said |= {"work": moving(_by_class(facts))[0]} if is_printed else own_time(facts, moving_of(facts), time)
     if texts is WITHOUT_GPU:
         said["unit"] = _unit(facts)
     return said

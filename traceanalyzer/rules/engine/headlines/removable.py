@@ -31,23 +31,23 @@ _LEAST = SEVERITIES.index("medium")
 
 _PART = Text("headline-part", "{cause} {time:ns}", note="part of a sentence: unfused attention 82 ms")
 _COMPUTE = Text(
-    "headline-typical-gpu-compute-and",
-    "Limited by GPU compute: mostly {work}, {part:part} of {unit}; {also}.",
-    note="unit is in the genitive: each step; work: matrix multiplications; also: unfused attention 82 ms",
+    "headline-typical-gpu-compute-and-2",
+    "Limited by GPU compute: {most} {work}, {part:part} of {unit}; {also}.",
+    note="unit is in the genitive: each step; most: mostly; work: convolutions; also: unfused attention 82 ms",
 )
 _MEMORY = Text(
-    "headline-typical-gpu-memory-and",
-    "Limited by GPU memory bandwidth: mostly {work}, {part:part} of {unit}; {also}.",
-    note="unit is in the genitive: each step; work: elementwise kernels; also: unfused attention 82 ms",
+    "headline-typical-gpu-memory-and-2",
+    "Limited by GPU memory bandwidth: {most} {work}, {part:part} of {unit}; {also}.",
+    note="unit is in the genitive: each step; most: mostly; work: elementwise kernels; also: unfused attention 82 ms",
 )
 _COMPUTE_ALONE = Text(
-    "headline-typical-gpu-compute-and-short",
-    "Limited by GPU compute, {part:part} of {unit}; {also}.",
+    "headline-typical-gpu-compute-and-short-2",
+    "Limited by GPU compute, {busy:part} of {unit}; {also}.",
     note="unit is in the genitive: each step; also: unfused attention 82 ms",
 )
 _MEMORY_ALONE = Text(
-    "headline-typical-gpu-memory-and-short",
-    "Limited by GPU memory bandwidth, {part:part} of {unit}; {also}.",
+    "headline-typical-gpu-memory-and-short-2",
+    "Limited by GPU memory bandwidth, {busy:part} of {unit}; {also}.",
     note="unit is in the genitive: each step; also: unfused attention 82 ms",
 )
 _KIND = Text(

@@ -22,7 +22,6 @@ from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.rules.engine.headlines.kind_of_work import (
     MOST,
     UNNAMED,
-    WEIGHTS,
     computing_and_moving,
     computing_of,
     gpu_bound,
@@ -30,7 +29,8 @@ from traceanalyzer.rules.engine.headlines.kind_of_work import (
     is_mixed,
     moving_of,
     other_work,
-    reads_weights,
+    own_time,
+    reading_weights,
     with_shares,
 )
 from traceanalyzer.rules.engine.headlines.long_calls import with_long_call
@@ -103,14 +103,14 @@ _COMMUNICATION_OF_HOST = Text(
     note="unit is in the genitive: each step",
 )
 PRODUCTS = Text(
-    "headline-typical-gpu-compute-3",
-    "Limited by GPU compute: mostly {work}, {part:part} of {unit}.",
-    note="unit is in the genitive: each step; work: matrix multiplications and attention",
+    "headline-typical-gpu-compute-4",
+    "Limited by GPU compute: {most} {work}, {part:part} of {unit}.",
+    note="unit is in the genitive: each step; most: mostly; work: matrix multiplications and attention",
 )
 MOVES = Text(
-    "headline-typical-gpu-memory-2",
-    "Limited by GPU memory bandwidth: mostly {work}, {part:part} of {unit}.",
-    note="unit is in the genitive: each step; work: elementwise kernels",
+    "headline-typical-gpu-memory-3",
+    "Limited by GPU memory bandwidth: {most} {work}, {part:part} of {unit}.",
+    note="unit is in the genitive: each step; most: mostly; work: elementwise kernels",
 )
 _MIXED = Text(
     "headline-typical-gpu-mixed",
@@ -139,9 +139,9 @@ _SOME_GPU = Text(
     note="unit is in the genitive: each step",
 )
 _OTHER_GPU = Text(
-    "headline-typical-gpu-work-2",
-    "Limited by the GPU: mostly {work}, {part:part} of {unit}.",
-    note="unit is in the genitive: each step; work: sorting and selection",
+    "headline-typical-gpu-work-3",
+    "Limited by the GPU: {most} {work}, {part:part} of {unit}.",
+    note="unit is in the genitive: each step; most: mostly; work: sorting and selection",
 )
 _NOTHING = Text(
     "headline-typical-none-3",
@@ -346,19 +346,19 @@ def _of_decode(recording: Recording, compute: float, step: float) -> StepBound |
 def _of_work(facts: Facts, recording: Recording, compute: float, step: float) -> StepBound:
     """The headline of a device that mostly computes, with the class of its work."""
     bound, share = gpu_bound(facts), compute / step
-    said: dict[str, Any] = {"unit": unit(recording), "part": (compute, step)}
+    of, part = unit(recording), (compute, step)
     if bound == "gpu-memory" and is_mixed(facts):
-        return StepBound(bound, _MIXED(**said, kinds=computing_and_moving(facts)), share)
-    if bound == "gpu-compute" and reads_weights(facts):
-        return StepBound("gpu-memory", MOVES(**said, work=WEIGHTS()), share)
-    if bound == "gpu-compute" and has_few_rows(facts):  # which read weights rather than compute
-        return StepBound(bound, _OTHER_GPU(**said, work=computing_of(facts)), share)
+        return StepBound(bound, _MIXED(unit=of, part=part, kinds=computing_and_moving(facts)), share)
+    if bound == "gpu-compute" and (weights := reading_weights(facts)) is not None:
+        return StepBound("gpu-memory", MOVES(unit=of, **own_time(facts, weights, compute)), share)
     if bound == "gpu-compute":
-        return StepBound(bound, PRODUCTS(**said, work=computing_of(facts)), share)
+        text = _OTHER_GPU if has_few_rows(facts) else PRODUCTS  # which read weights rather than compute
+        return StepBound(bound, text(unit=of, **own_time(facts, computing_of(facts), compute)), share)
     if bound == "gpu-memory":
-        return StepBound(bound, MOVES(**said, work=moving_of(facts)), share)
+        return StepBound(bound, MOVES(unit=of, **own_time(facts, moving_of(facts), compute)), share)
     work = other_work(facts)
-    message = _SOME_GPU(**said) if work is None else _OTHER_GPU(**said, work=work)
+    message = _SOME_GPU(unit=of, part=part)
+    message = message if work is None else _OTHER_GPU(unit=of, **own_time(facts, work, compute))
     return StepBound("gpu-compute" if bound == UNNAMED else bound, message, share)
 
 
