@@ -7,10 +7,13 @@ from pathlib import Path
 import pytest
 
 from tests import corpus_files
+from tests.reading import read_built
 from tests.rules.idle.test_gpu_underutilized import working
 from tests.rules.judging import facts_of, report
 from tests.rules.loader.test_dataloader_bound import fires, fires_in_a_table, training
+from traceanalyzer.config import Config
 from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.pipeline import analyze
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Evidence
 from traceanalyzer.rules.engine import runner
@@ -36,6 +39,13 @@ def test_certain_findings_come_first_and_of_these_what_saves_most_by_itself() ->
         keys.append((is_last, is_question and not is_last, 0.0 if is_last or is_question else -likely))
     assert len(keys) > 1
     assert keys == sorted(keys)
+
+
+def test_what_tests_share_of_a_trace_makes_the_report_of_the_program() -> None:
+    """Also of one rule, and when the same trace is asked again."""
+    for rule in (None, "dataloader-bound", None):
+        config = Config(select=(rule,) if rule else ())
+        assert report(fires(), rule) == analyze(read_built(fires()), config=config)
 
 
 def test_fixes_point_to_their_findings() -> None:
