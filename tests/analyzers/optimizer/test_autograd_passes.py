@@ -47,15 +47,16 @@ def test_discarded_passes_with_their_forward_part() -> None:
 
 def test_gradients_for_a_penalty_are_not_thrown_away_by_zero_grad() -> None:
     """`autograd.grad` adds to no parameter: the loss that zero_grad, backward and step follow is made of its result."""
-    loop = Training(gpu=False)
+    loop, evaluation = Training(gpu=False), "autograd::engine::evaluate_function: "
     for _ in range(3):
         with loop.iteration():
             for number in reversed(loop.forward()):
-                loop.host.leaf(
-                    "autograd::engine::evaluate_function: ConvolutionBackward0", 50, sequence=number, fwd_thread=1
-                )
+                loop.host.leaf(f"{evaluation}ConvolutionBackward0", 50, sequence=number, fwd_thread=1)
+            loop.host.leaf(f"{evaluation}torch::autograd::AccumulateGrad", 1)  # evaluated, but not called
             loop.zero_grad()
             loop.backward(loop.forward())
+            with loop.host.op(f"{evaluation}torch::autograd::AccumulateGrad"):
+                loop.host.leaf("torch::autograd::AccumulateGrad", 10)
             loop.step()
     assert analyzed(loop.finish()).discarded is None
 

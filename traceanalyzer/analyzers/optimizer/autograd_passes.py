@@ -41,6 +41,7 @@ _USES_GRADIENTS = re.compile(
     r"_foreach_|_fused_|_amp_|norm|clip|clone|stack|cat$|reduce|nccl|(add|sub|mul|div|copy|lerp)_$"
 )
 """Operators after a backward pass that read gradients: they are kept, checked, clipped, or stepped along."""
+_ACCUMULATION = "torch::autograd::AccumulateGrad"
 _DISCARDED_SHOWN = 5
 _UNUSED_SHOWN = 10
 
@@ -220,8 +221,12 @@ def _discarded(context: Context) -> tuple[list[Waste], int]:
 
 
 def _fills_gradients(context: Context, passes: Backward) -> Bool:
-    """Which passes add to gradients of parameters: what `autograd.grad` returns, `zero_grad` cannot throw away."""
-    start = ascending(context.host.tree.start_ns[_accumulates(context)])
+    """Which passes add to gradients of parameters: what `autograd.grad` returns, `zero_grad` cannot throw away.
+
+    For that autograd evaluates their functions as well, but does not call them.
+    """
+    called = context.trace.names.where(lambda name: name == _ACCUMULATION)[context.host.name]
+    start = ascending(context.host.tree.start_ns[called if called.any() else _accumulates(context)])
     found: Bool = np.searchsorted(start, passes.start_ns) < np.searchsorted(start, passes.end_ns)
     return found if found.any() else ~found
 
