@@ -51,6 +51,8 @@ _CPU = Text(
 )
 _WRITTEN = (units.plain_time, units.whole_time)
 """How first screens write times; two that look alike need more digits."""
+_WORTH_DIGITS = 0.02
+"""Share of a step from which on a saving that its rounded times do not show is told with more digits (own choice)."""
 _OFF_PATH = 0.8
 """Share of the GPU's work off the critical path from which on faster kernels are said not to help (own choice)."""
 _ON_PATH = 0.95
@@ -293,6 +295,8 @@ def outcome(headline: Headline, findings: Sequence[Finding]) -> Message | None:
     before, saved = _before(headline, combined), combined.point_ns_per_step or combined.wall_ns_per_step[1]
     if not before or not _WORTH_SAYING * before <= saved < before:
         return None
+    if _look_alike(before, before - saved) and saved < _WORTH_DIGITS * before:
+        return None
     fixes = _fixes(combined, savings, saved, questions)
     return _THEN.get(next_bottleneck(headline) or "", _END)(outcome=_after(combined, savings, (before, saved), fixes))
 
@@ -319,7 +323,7 @@ def _after(combined: Combined, savings: Sequence[Saving | None], times: tuple[fl
     is_in_all = any(saving is not None and saving.is_of_whole_run for saving in savings)
     after = before - saved
     coarse, fine = (_OUTCOME, _FINE) if combined.point_ns_per_step else (_AT_BEST, _FINE_AT_BEST)
-    said = fine if any(written(before) == written(after) for written in _WRITTEN) else coarse
+    said = fine if _look_alike(before, after) else coarse
     return said(
         before=before,
         after=after,
@@ -327,6 +331,11 @@ def _after(combined: Combined, savings: Sequence[Saving | None], times: tuple[fl
         per=(IN_ALL if is_in_all else _PER_STEP)(),
         fixes=fixes,
     )
+
+
+def _look_alike(before: float, after: float) -> bool:
+    """Whether two times in ns are the same where first screens write one of them."""
+    return any(written(before) == written(after) for written in _WRITTEN)
 
 
 def _fixes(combined: Combined, savings: Sequence[Saving | None], saved: float, questions: int) -> Message:
