@@ -418,6 +418,18 @@ def test_a_slow_first_step_is_told_with_a_mean_that_includes_it() -> None:
     assert "This mean" not in said(steps(host=10, kernel="ampere_sgemm_128x64_nn", gpu=5000))
 
 
+def test_a_slow_first_step_among_many_slow_ones_does_not_explain_their_mean() -> None:
+    """Of 60 steps every other one, the first as well, takes 20 ms instead of 2."""
+    trace, at = TraceBuilder(devices=()), 0
+    for number in range(60):
+        length = 2000 if number % 2 else 20_000
+        trace.step(number, at, length)
+        trace.op("aten::mm", at, length - 10)
+        at += length
+    assert "This is a mean over uneven steps of 2.0 to 20 ms." in said(trace)
+    assert "includes the first step" not in said(trace)
+
+
 def test_a_step_that_is_left_out_is_no_work_outside_of_the_steps() -> None:
     text = said(slow_at_first(4))
     assert "all 5.0 ms of each step" in text
