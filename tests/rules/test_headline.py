@@ -290,6 +290,18 @@ def test_a_slow_first_step_is_told_with_a_mean_that_includes_it() -> None:
     assert "This mean" not in said(steps(host=10, kernel="ampere_sgemm_128x64_nn", gpu=5000))
 
 
+def test_a_slow_first_step_among_many_slow_ones_does_not_explain_their_mean() -> None:
+    """Of 60 steps every other one, the first as well, takes 20 ms instead of 2."""
+    trace, at = TraceBuilder(devices=()), 0
+    for number in range(60):
+        length = 2000 if number % 2 else 20_000
+        trace.step(number, at, length)
+        trace.op("aten::mm", at, length - 10)
+        at += length
+    assert "This is a mean over uneven steps of 2.0 to 20 ms." in said(trace)
+    assert "includes the first step" not in said(trace)
+
+
 def test_one_rank_does_not_tell_waiting_from_sending() -> None:
     for ranks, is_told in ((4, True), (1, False)):
         trace = TraceBuilder(distributed=distributed_info(0, ranks))

@@ -45,6 +45,22 @@ def test_discarded_passes_with_their_forward_part() -> None:
     assert len(discarded.examples) == 4
 
 
+def test_gradients_for_a_penalty_are_not_thrown_away_by_zero_grad() -> None:
+    """`autograd.grad` adds to no parameter: the loss that zero_grad, backward and step follow is made of its result."""
+    loop, evaluation = Training(gpu=False), "autograd::engine::evaluate_function: "
+    for _ in range(3):
+        with loop.iteration():
+            for number in reversed(loop.forward()):
+                loop.host.leaf(f"{evaluation}ConvolutionBackward0", 50, sequence=number, fwd_thread=1)
+            loop.host.leaf(f"{evaluation}torch::autograd::AccumulateGrad", 1)  # evaluated, but not called
+            loop.zero_grad()
+            loop.backward(loop.forward())
+            with loop.host.op(f"{evaluation}torch::autograd::AccumulateGrad"):
+                loop.host.leaf("torch::autograd::AccumulateGrad", 10)
+            loop.step()
+    assert analyzed(loop.finish()).discarded is None
+
+
 def test_two_losses_with_nothing_between_are_one_pass() -> None:
     def body(loop: Training, number: int) -> None:
         numbers = loop.forward(4)

@@ -9,10 +9,12 @@ theirs.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from traceanalyzer.report.message import Text
 from traceanalyzer.structure import gaps, host_activity, repeated_calls
@@ -115,26 +117,13 @@ class Repeat(msgspec.Struct, frozen=True):
         return min(taken, SMALL_NS * calls) if self.only_moves else taken
 
 
-class Loop(msgspec.Struct, frozen=True):
-    """A sequence of any operators but a model's that the program repeats."""
-
-    operators: tuple[str, ...]
-    """Names of the operators of one turn, in order."""
-    python_line: str | None
-    """The Python line that runs the sequence; null where stacks were not recorded."""
-    turns: int
-    """Number of turns in all runs."""
-    host_ns: int
-    """Time in ns from the start of the first to the end of the last operator of each run, summed."""
-
-
 class Repeats(msgspec.Struct, frozen=True):
     """Sequences, those that take the host longest first."""
 
     rows: tuple[Repeat, ...]
     """Sequences by place in the program, the most host time first."""
-    longest: Loop | None = None
-    """The loop that takes the host longest, whatever its operators do; null if there is none."""
+    longest: Repeat | None = None
+    """The loop that takes the host longest, whatever its operators do if they are no model's; null if there is none."""
 
 
 class _Run(msgspec.Struct, frozen=True):
@@ -154,35 +143,37 @@ def analyze(context: Context) -> Repeats:
     busy = gaps.any_busy(context)
     backward = _Backward(context)
     rows = [_row(context, key, runs, busy, backward) for key, runs in _loops(context).items()]
-    return Repeats(
-        tuple(sorted(rows, key=lambda row: (-row.host_ns, row.longest_start_ns))[:_SHOWN]), _longest(context)
-    )
+    shown = tuple(sorted(rows, key=lambda row: (-row.host_ns, row.longest_start_ns))[:_SHOWN])
+    return Repeats(shown, _longest(context, busy, backward))
 
 
-def _longest(context: Context) -> Loop | None:
-    """The loop that takes the host longest; layers of a model repeat as well, but are none."""
-    siblings = repeated_calls.siblings(context, lambda _: True)
-    runs = []
+def _longest(context: Context, busy: Intervals, backward: _Backward) -> Repeat | None:
+    """The loop that takes the host longest, of any operators but a model's."""
+    loops = _of_any(context)
+    found = [_row(context, key, runs, busy, backward) for key, runs in loops.items()]
+    most = max((row.host_ns for row in found), default=0)
+    long = (row for row in found if row.host_ns >= _AS_LONG * most)  # several turns together repeat as well
+    chosen = min(long, key=lambda row: (len(row.operators), -row.host_ns), default=None)
+    return None if chosen is None else _in_order(context, chosen, loops[chosen.operators, None, None])
+
+
+def _of_any(context: Context) -> dict[_Place, list[_Run]]:
+    """Runs of any operators by those of a turn, wherever in it a run begins; layers of a model repeat, but are none."""
+    siblings, loops = repeated_calls.siblings(context, lambda _: True), defaultdict[_Place, list[_Run]](list)
     for period in repeated_calls.periods(siblings, _LONGEST_OF_ANY):
-        runs += [(period, run) for run in _runs(siblings, period, np.zeros(len(siblings.node), np.bool_))]
-    loops: dict[tuple[str, ...], list[_Run]] = {}
-    for period, run in runs:
-        operators = [context.trace.names[context.host.name[node]] for node in run.turn]
-        if period > 1 and not any(_MODEL.match(name) or not name.startswith(_OF_TORCH) for name in operators):
-            loops.setdefault(tuple(sorted(operators)), []).append(run)
-    found = [_loop(context, same) for same in loops.values()]
-    most = max((loop.host_ns for loop in found), default=0)
-    long = (loop for loop in found if loop.host_ns >= _AS_LONG * most)  # several turns together repeat as well
-    return min(long, key=lambda loop: (len(loop.operators), -loop.host_ns), default=None)
+        for run in _runs(siblings, period, np.zeros(len(siblings.node), np.bool_)):
+            operators = sorted(context.trace.names[context.host.name[node]] for node in run.turn)
+            if period > 1 and not any(_MODEL.match(name) or not name.startswith(_OF_TORCH) for name in operators):
+                loops[tuple(operators), None, None].append(run)
+    return loops
 
 
-def _loop(context: Context, runs: list[_Run]) -> Loop:
-    """The runs of a sequence, wherever in a turn each begins."""
-    _, start, end = (np.array(column) for column in zip(*(_span(context.host.tree, run) for run in runs), strict=True))
-    longest = runs[int((end - start).argmax())]
-    (line,) = host_activity.lines_of_nodes(context, np.array(longest.turn[:1], np.int64))
-    operators = tuple(context.trace.names[context.host.name[node]] for node in longest.turn)
-    return Loop(operators, line, sum(run.turns for run in runs), int((end - start).sum()))
+def _in_order(context: Context, row: Repeat, runs: list[_Run]) -> Repeat:
+    """The row with the operators of the first run as they are called, and the line that does."""
+    first = runs[0].turn
+    (line,) = host_activity.lines_of_nodes(context, np.array(first[:1], np.int64))
+    names = tuple(context.trace.names[context.host.name[node]] for node in first)
+    return replace(row, operators=names, python_line=line)
 
 
 @event_set

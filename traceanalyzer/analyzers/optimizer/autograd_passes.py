@@ -16,7 +16,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers.optimizer import exchanges, repeated_passes
+from traceanalyzer.analyzers.optimizer import backward_pass, exchanges, repeated_passes
 from traceanalyzer.analyzers.optimizer.exchanges import Accumulation, Pipeline
 from traceanalyzer.analyzers.optimizer.repeated_passes import RepeatedForward
 from traceanalyzer.knowledge import marks
@@ -27,7 +27,7 @@ from traceanalyzer.structure.autograd import Backward, backward, graph, optimize
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.events import EventSet, Occurrences, event_set
 from traceanalyzer.structure.host_tree import NodeKind
-from traceanalyzer.structure.module_calls import device_time, forward_nodes, is_accumulation, owners
+from traceanalyzer.structure.module_calls import device_time, is_accumulation, owners
 from traceanalyzer.structure.operator_times import node_times
 from traceanalyzer.structure.owners import owner_index
 from traceanalyzer.structure.recording.program_steps import count_steps
@@ -41,8 +41,7 @@ _USES_GRADIENTS = re.compile(
     r"_foreach_|_fused_|_amp_|norm|clip|clone|stack|cat$|reduce|nccl|(add|sub|mul|div|copy|lerp)_$"
 )
 """Operators after a backward pass that read gradients: they are kept, checked, clipped, or stepped along."""
-_TWICE, _REPEATS = "BackwardBackward", "Checkpoint"
-"""Parts of names of functions that differentiate a backward pass, and of those that compute a forward pass again."""
+_ACCUMULATION = "torch::autograd::AccumulateGrad"
 _DISCARDED_SHOWN = 5
 _UNUSED_SHOWN = 10
 
@@ -104,7 +103,7 @@ def analyze(context: Context) -> Passes:
         accumulation=exchanges.accumulation(context),
         added_ns=int((tree.end_ns - tree.start_ns)[added].sum()),
         added_device_ns=int(context.cached(node_times).device_total_ns[added].sum()),
-        again_ns=_again_ns(context),
+        again_ns=backward_pass.again_ns(context),
         repeated=repeated_passes.find(context),
         pipeline=exchanges.pipeline(context),
     )
@@ -112,22 +111,17 @@ def analyze(context: Context) -> Passes:
 
 def _additions(context: Context) -> I64:
     """Nodes of additions in place within evaluations that accumulate gradients."""
-    host, tree, names = context.host, context.host.tree, context.trace.names
-    accumulates = context.cached(owners).is_evaluation & names.where(is_accumulation)[host.name]
+    host, names = context.host, context.trace.names
     adds = names.where(lambda name: name == "aten::add_")[host.name] & ~host.merged
-    return np.flatnonzero(adds & (accumulates | (tree.around(accumulates) > 0)))
+    accumulates = _accumulates(context)
+    return np.flatnonzero(adds & (accumulates | (host.tree.around(accumulates) > 0)))
 
 
-def _again_ns(context: Context) -> int:
-    """Time of evaluations of functions that other evaluations created, but not to compute a forward pass again."""
-    host, tree, names = context.host, context.host.tree, context.trace.names
-    if not names.where(lambda name: _TWICE in name)[host.name].any():
-        return 0
-    nodes, source = forward_nodes(context)
-    around = take_or(context.cached(owners).evaluation, source, NO_PARENT)
-    repeats = take_or(names.where(lambda name: _REPEATS in name)[host.name], around, True)
-    again = nodes[(around != NO_PARENT) & ~repeats & context.in_scope(tree.start_ns[nodes])]
-    return int((tree.end_ns - tree.start_ns)[again].sum())
+def _accumulates(context: Context) -> Bool:
+    """Nodes of evaluations that add to gradients of parameters."""
+    of_names = context.trace.names.where(is_accumulation)[context.host.name]
+    found: Bool = context.cached(owners).is_evaluation & of_names
+    return found
 
 
 @event_set
@@ -221,10 +215,21 @@ def _discarded(context: Context) -> tuple[list[Waste], int]:
         return [], 0
     end = np.iinfo(np.int64).max
     step, zero = (take_or(times, np.searchsorted(times, passes.end_ns), end) for times in (steps, zeroed))
-    lost = (zero < step) & (step < end) & context.in_scope(passes.start_ns)
+    lost = (zero < step) & (step < end) & context.in_scope(passes.start_ns) & _fills_gradients(context, passes)
     lost &= ~np.isin(zero, _used(context, passes, lost, zero))
     found = [_waste(context, passes, number) for number in np.flatnonzero(lost).tolist()]
     return found, len(distinct(step[lost]))
+
+
+def _fills_gradients(context: Context, passes: Backward) -> Bool:
+    """Which passes add to gradients of parameters: what `autograd.grad` returns, `zero_grad` cannot throw away.
+
+    For that autograd evaluates their functions as well, but does not call them.
+    """
+    called = context.trace.names.where(lambda name: name == _ACCUMULATION)[context.host.name]
+    start = ascending(context.host.tree.start_ns[called if called.any() else _accumulates(context)])
+    found: Bool = np.searchsorted(start, passes.start_ns) < np.searchsorted(start, passes.end_ns)
+    return found if found.any() else ~found
 
 
 def _take_turns(context: Context) -> bool:

@@ -33,7 +33,7 @@ from traceanalyzer.structure.autograd import graph
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.events import Occurrences, event_set
 from traceanalyzer.structure.host_tree import NodeKind
-from traceanalyzer.structure.module_calls import device_time, is_accumulation, owners
+from traceanalyzer.structure.module_calls import device_time, forward_nodes, is_accumulation, owners
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.sums import group, most_by
 from traceanalyzer.trace.distinct import distinct
@@ -46,6 +46,8 @@ first operator of a segment may differ, and so may a last one that is stopped ea
 _FEWEST = 3
 """Operators that a segment has at least (own choice: the backward pass of one function may have two by chance)."""
 _NAMES = 8
+_TWICE, _REPEATS = "BackwardBackward", "Checkpoint"
+"""In names of functions that differentiate a backward pass, and that compute a forward pass again."""
 _CHECK = "aten::isnan"
 _CHECKPOINT = re.compile(r"Checkpoint(?:Function)?Backward$")
 
@@ -88,6 +90,18 @@ def recomputation(context: Context) -> Recomputation:
         names=tuple(context.trace.names[code] for code in host.name[found.operator[first[order]]].tolist()),
         start_ns=int(start[(end - start).argmax()]),
     )
+
+
+def again_ns(context: Context) -> int:
+    """Time of evaluations of functions that other evaluations created, but not to compute a forward pass again."""
+    host, tree, names = context.host, context.host.tree, context.trace.names
+    if not names.where(lambda name: _TWICE in name)[host.name].any():
+        return 0
+    nodes, source = forward_nodes(context)
+    around = take_or(context.cached(owners).evaluation, source, NO_PARENT)
+    repeats = take_or(names.where(lambda name: _REPEATS in name)[host.name], around, True)
+    again = nodes[(around != NO_PARENT) & ~repeats & context.in_scope(tree.start_ns[nodes])]
+    return int((tree.end_ns - tree.start_ns)[again].sum())
 
 
 class _Segments(msgspec.Struct, frozen=True):

@@ -223,10 +223,7 @@ def _fragment(context: Context) -> Iterator[WorkloadEvidence]:
         yield WorkloadEvidence("removed-events", time_ns=removed.length)
     if is_foreign(context):
         yield WorkloadEvidence("foreign-steps")
-    sign = unrecorded_work.unread_device(context)
-    is_whole = _trains(context) or len(found.typical) > 1  # operators show what that is, wherever they compute
-    if sign is not None and not is_whole and not len(trace.launches) and not marks.is_of_mac(sign):
-        yield WorkloadEvidence("no-device-events", sign)
+    yield from _unread(context)
     operators = int((trace.host.category == Category.OPERATOR).sum())
     collectives = trace.names.where(marks.is_collective)[trace.host.name]
     if not len(trace.device) and collectives.any() and operators < _FEW_OPERATORS:
@@ -236,6 +233,14 @@ def _fragment(context: Context) -> Iterator[WorkloadEvidence]:
         yield WorkloadEvidence("kernels-without-launches", count=len(trace.device))
     if found.found_by == WHOLE and not len(trace.frames) and _calls(context) == 1:
         yield WorkloadEvidence("one-call")
+
+
+def _unread(context: Context) -> Iterator[WorkloadEvidence]:
+    """A device of which nothing was recorded; of whole steps operators show what they are, wherever they compute."""
+    sign = unrecorded_work.unread_device(context)
+    is_whole = _trains(context) or len(program_steps(context).typical) > 1
+    if sign is not None and not is_whole and not len(context.trace.launches) and not marks.is_of_mac(sign):
+        yield WorkloadEvidence("no-device-events", sign)
 
 
 def _calls(context: Context) -> int:

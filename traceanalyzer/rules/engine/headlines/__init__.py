@@ -50,6 +50,9 @@ _WARM_UP = 1.5
 """A first step longer than this factor times the median of the others is still warming up; the warning uses the same
 limit."""
 
+_MATTERS = 0.05
+"""Share of the time of the others from which on a slow first step makes their mean longer (own choice)."""
+
 _NOTHING = Text("headline-none-2", "Nothing dominates the {step:ns} of a step: the GPU works {busy:share} of it.")
 _NO_GPU = Text("headline-no-gpu-2", "No verdict: no GPU activity was recorded.")
 _RECORD_GPU = Text("detail-record-gpu", "Record with ProfilerActivity.CUDA.")
@@ -304,7 +307,7 @@ def _with_waiting(facts: Facts, found: StepBound) -> StepBound:
 def _qualified(facts: Facts, found: StepBound) -> StepBound:
     """Add what makes a mean misleading: a first step unlike the others, uneven steps, or work outside of the steps."""
     first, *others = _durations(facts) or [0]
-    if len(others) > 1 and first > _WARM_UP * median(others):
+    if len(others) > 1 and first > _WARM_UP * median(others) and first > _MATTERS * fsum(others):
         found = found.and_says(_FIRST_STEP, first=first, median=float(median(others)))
     elif others and max(first, *others) > _UNEVEN_RATIO * min(first, *others):
         found = found.and_says(_UNEVEN, shortest=min(first, *others), longest=max(first, *others))

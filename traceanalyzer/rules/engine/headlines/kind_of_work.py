@@ -9,7 +9,7 @@ from typing import Any
 
 from traceanalyzer.analyzers.kernels.classes import KernelClasses
 from traceanalyzer.analyzers.kernels.sm_fill import SmFill
-from traceanalyzer.knowledge.inputs import Shape
+from traceanalyzer.knowledge.inputs import Inputs, Shape
 from traceanalyzer.knowledge.kernel_classes import (
     KernelClass,
     generated,
@@ -209,25 +209,26 @@ def cache_ns(facts: Facts) -> int:
     A token is appended to tensors that are longer from call to call, and beams are reordered by their index.
     """
     rows = if_known(lambda: facts.shaped)
-    appended = [(row, shapes) for row in rows if row.name == "aten::cat" and len(shapes := row.inputs.every_shape) == 2]
-    kinds: defaultdict[tuple[Shape, int], set[int]] = defaultdict(set)
-    grows = [(row, *kind) for row, shapes in appended if (kind := _grown(*shapes)) is not None]
-    for _, rest, axis, length in grows:
-        kinds[rest, axis].add(length)
-    caches = {kind for kind, lengths in kinds.items() if len(lengths) > 1}
-    copied = sum(row.host_self_ns for row, rest, axis, _ in grows if (rest, axis) in caches)
-    reordered = (row for row in rows if row.name in _REORDER and row.inputs.tensors)
-    return copied + sum(
-        row.host_self_ns
-        for row in reordered
-        if any(_without(row.inputs.tensors[0], axis) == rest for rest, axis in caches)
-    )
+    grown = [(row, _grown(row.inputs.every_shape)) for row in rows if row.name == "aten::cat"]
+    lengths: defaultdict[tuple[Shape, int], set[int]] = defaultdict(set)
+    for _, one in grown:
+        if one is not None:
+            lengths[one[:2]].add(one[2])
+    caches = {kind for kind, own in lengths.items() if len(own) > 1}
+    copied = sum(row.host_self_ns for row, one in grown if one is not None and one[:2] in caches)
+    return copied + sum(row.host_self_ns for row in rows if row.name in _REORDER and _is_of(row.inputs, caches))
 
 
-def _grown(before: Shape, added: Shape) -> tuple[Shape, int, int] | None:
+def _is_of(inputs: Inputs, caches: Iterable[tuple[Shape, int]]) -> bool:
+    """Whether the first tensor is a cache of some length."""
+    return any(_without(inputs.tensors[0], axis) == rest for rest, axis in caches if inputs.tensors)
+
+
+def _grown(shapes: tuple[Shape, ...]) -> tuple[Shape, int, int] | None:
     """The other axes, the axis and the length of a tensor of four axes to which one entry is appended; else None."""
-    if len(before) != _AXES or len(added) != _AXES:
+    if [len(shape) for shape in shapes] != [_AXES, _AXES]:
         return None
+    before, added = shapes
     axes = [axis for axis, (own, other) in enumerate(zip(before, added, strict=True)) if own != other == 1]
     is_one = len(axes) == 1 and _without(before, axes[0]) == _without(added, axes[0])
     return (_without(before, axes[0]), axes[0], before[axes[0]]) if is_one else None

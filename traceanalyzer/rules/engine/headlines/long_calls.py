@@ -21,8 +21,9 @@ _SHORT_NS = 100_000
 _NAMES = 3
 _LOOP = Text(
     "detail-loop",
-    "For {part:part} of {unit} a loop runs the same {operators:count} operators {turns:number} times: {names}.",
-    note="unit is in the genitive: each step; names are the first operators of a turn, such as: aten::rand, ...",
+    "For {part:part} of {unit} a loop runs the same {operators:count} operators {turns:number} times, among them "
+    "{names}.",
+    note="unit is in the genitive: each step; names are the first operators of a turn, such as: aten::rand",
 )
 _LOOP_AT = Text(
     "detail-loop-at",
@@ -61,7 +62,7 @@ def with_loop(facts: Facts, found: StepBound) -> StepBound:
     if loop.python_line is not None:
         return found.qualified(_LOOP_AT, **said, line=as_code(loop.python_line))
     names = [as_code(name) for name in dict.fromkeys(loop.operators)]
-    return found.qualified(_LOOP, **said, names=(*names[:_NAMES], *(["..."] if len(names) > _NAMES else [])))
+    return found.qualified(_LOOP, **said, names=names[:_NAMES])
 
 
 def with_long_call(owners: HostOwners, found: StepBound, step_ns: float) -> StepBound:

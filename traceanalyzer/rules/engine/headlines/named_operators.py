@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import chain
 from math import fsum
 from typing import Any
@@ -252,11 +252,17 @@ def _longest_kind(facts: Facts, every: list[tuple[str, float]]) -> tuple[Message
     whole = ((row.name, facts.per_step(row.host_total_ns)) for row in rows)
     computing = ((name, time - facts.per_step(stalled.get(name, 0))) for name, time in every if name)
     found = longest_of_operators(computing, long, whole)
+    kinds = [*_kinds_of_several(facts), *([] if found is None else [found])]
+    return max(kinds, key=lambda kind: kind[1], default=None)
+
+
+def _kinds_of_several(facts: Facts) -> Iterator[tuple[Message, float]]:
+    """Kinds of work that are several kinds of arithmetic, or copies for one purpose, and their ns per step."""
     passes = facts.find("passes", Passes)
-    again = facts.per_step(passes.again_ns) if passes else 0.0
-    more = [(_AGAIN(), again), (_CACHE(), facts.per_step(cache_ns(facts))), *([] if found is None else [found])]
-    longest = max(more, key=lambda kind: kind[1])
-    return longest if longest[1] else None
+    if passes is not None and passes.again_ns:
+        yield _AGAIN(), facts.per_step(passes.again_ns)
+    if (time := cache_ns(facts)) > 0:
+        yield _CACHE(), facts.per_step(time)
 
 
 def _output_layer(facts: Facts) -> tuple[Message, float] | None:

@@ -148,8 +148,6 @@ def with_outside(facts: Facts, found: StepBound) -> StepBound:
     worth = [part for part in recording.outside if not _is_short_step(recording, part)]
     if not worth:
         return found
-    if (before := _before_steps(recording, facts.summary.span_ns)) is not None and found.bound != "start-up":
-        return _led_by(found, before[0], *before[1:])
     if (silent := _between_requests(recording)) > MOST * fsum(part.duration_ns for part in worth):
         return found.qualified(_BETWEEN_REQUESTS, part=(silent, facts.summary.span_ns))
     return _with_largest(recording, found, worth, facts.summary.span_ns)
@@ -157,6 +155,8 @@ def with_outside(facts: Facts, found: StepBound) -> StepBound:
 
 def _with_largest(recording: Recording, found: StepBound, worth: Iterable[Outside], span_ns: int) -> StepBound:
     """Add what takes most of some times outside of the typical steps, first of all if it is most of the recording."""
+    if (before := _before_steps(recording, span_ns)) is not None and found.bound != "start-up":
+        return _led_by(found, before[0], *before[1:])
     parts = max(_by_what(worth), key=lambda parts: fsum(part.duration_ns for part in parts))
     whole = _together(parts)
     message = _mostly_outside(whole, span_ns, len(parts))
