@@ -168,16 +168,16 @@ def _after(combined: Combined, savings: Sequence[Saving | None], times: tuple[fl
     before, saved = times
     known = [saving for saving in savings if saving is not None]
     per = _PER_TYPICAL_STEP if any(saving.steps_share is not None for saving in known) else _PER_STEP
-    per = (IN_ALL if any(saving.is_of_whole_run for saving in known) else per)()
+    per = IN_ALL if any(saving.is_of_whole_run for saving in known) else per
     is_likely = bool(combined.point_ns_per_step)
     if any(units.render(before, unit) == units.render(before - saved, unit) for unit in _ROUNDED):
-        return (_LITTLE if is_likely else _LITTLE_AT_BEST)(before=before, share=saved / before, per=per, fixes=fixes)
+        return (_LITTLE if is_likely else _LITTLE_AT_BEST)(before=before, share=saved / before, per=per(), fixes=fixes)
     factor = before / (before - saved)
     return (_OUTCOME if is_likely else _AT_BEST)(
         before=before,
         after=before - saved,
         times=float(f"{factor:.2g}" if factor >= _PRECISE else f"{factor:.3g}"),
-        per=per,
+        per=per(),
         fixes=fixes,
     )
 
