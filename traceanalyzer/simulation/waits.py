@@ -120,7 +120,13 @@ class _RecordedWaits(NamedTuple):
         called, recorded = (_starts(context, ids[rows]) for ids in (syncs.correlation, syncs.record))
         both = (called != UNKNOWN) & (recorded != UNKNOWN)
         rows = rows[both]
-        return cls(syncs.device[rows], syncs.stream[rows], syncs.waited_stream[rows], called[both], recorded[both])
+        return cls(
+            syncs.device[rows],
+            syncs.stream[rows],
+            syncs.waited_stream[rows],
+            called[both],
+            recorded[both],
+        )
 
 
 def _starts(context: Context, ids: I64) -> I64:

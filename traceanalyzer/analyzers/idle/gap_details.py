@@ -32,7 +32,12 @@ from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
 _SHOWN = 20
-_OF_THE_DEVICE = (gap_causes.UNRECORDED, gap_causes.PENDING, gap_causes.DEVICE, gap_causes.UNKNOWN)
+_OF_THE_DEVICE = (
+    gap_causes.UNRECORDED,
+    gap_causes.PENDING,
+    gap_causes.DEVICE,
+    gap_causes.UNKNOWN,
+)
 """Causes of idle time that no earlier launch ends."""
 _THREADS = 8
 """How many launching threads are examined, the busiest first."""
@@ -231,7 +236,13 @@ class OwnedGaps(msgspec.Struct, frozen=True):
         owner = self.owner[rows]
         total = np.bincount(owner, weights=self.time[rows], minlength=len(self.index.owners))
         longest = rows[np.lexsort((self.start_ns[rows], -self.time[rows], owner))]
-        first = dict(zip(self.owner[longest][::-1].tolist(), self.start_ns[longest][::-1].tolist(), strict=True))
+        first = dict(
+            zip(
+                self.owner[longest][::-1].tolist(),
+                self.start_ns[longest][::-1].tolist(),
+                strict=True,
+            )
+        )
         order = np.lexsort((np.arange(len(total)), -total))[:count].tolist()
         return [(self.index.owners[number], round(total[number]), first[number]) for number in order if number in first]
 

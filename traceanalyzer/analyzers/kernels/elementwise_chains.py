@@ -228,7 +228,10 @@ def _calls(context: Context, events: I64, node: I64) -> tuple[I64, list[_Call]]:
     """The kind of each event's operator by name, shapes and kernel, and what is known of each kind."""
     host, trace = context.host, context.trace
     codes, own = ranked(trace.device.name[events])
-    reduces = np.array([kernel_class(trace.names[code]) is KernelClass.REDUCTION for code in codes.tolist()], np.bool_)
+    reduces = np.array(
+        [kernel_class(trace.names[code]) is KernelClass.REDUCTION for code in codes.tolist()],
+        np.bool_,
+    )
     shapes = trace.host.shapes[take_or(host.row, node, 0)].astype(np.int64)
     first, kind = group(take_or(host.name, node, 0).astype(np.int64), shapes, reduces[own].astype(np.int64))
     return kind, [_Call.of(context, int(node[at]), reduces=bool(reduces[own[at]])) for at in first.tolist()]
@@ -251,7 +254,11 @@ class _Call(msgspec.Struct, frozen=True):
             return cls((), reduces, False)
         text = context.trace.shapes[context.trace.host.shapes[context.host.row[node]]]
         shapes = sorted(Inputs(text).every_shape, key=math.prod, reverse=True)
-        return cls(tuple(shapes), reduces, str(context.trace.names[context.host.name[node]]).endswith("_"))
+        return cls(
+            tuple(shapes),
+            reduces,
+            str(context.trace.names[context.host.name[node]]).endswith("_"),
+        )
 
     def leads_to(self, later: _Call) -> bool:
         """Whether another operator on more or fewer elements goes on with what this one makes."""

@@ -11,9 +11,20 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers.phases.costs import device_idle, in_typical_steps, launch_marks, windows
+from traceanalyzer.analyzers.phases.costs import (
+    device_idle,
+    in_typical_steps,
+    launch_marks,
+    windows,
+)
 from traceanalyzer.knowledge import marks
-from traceanalyzer.structure.autograd import backward, critical_threads, engines, graph, optimizer_starts
+from traceanalyzer.structure.autograd import (
+    backward,
+    critical_threads,
+    engines,
+    graph,
+    optimizer_starts,
+)
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.mark_forest import forest, mark_rows
@@ -118,7 +129,14 @@ def _ends_of_forward(context: Context) -> I64:
     passes = context.cached(backward)
     steps = context.cached(windows)
     waits = host.start_ns[context.kind == NodeKind.DATALOADER]
-    borders = (passes.start_ns, passes.end_ns, *context.cached(optimizer_starts), waits, steps.start_ns, steps.end_ns)
+    borders = (
+        passes.start_ns,
+        passes.end_ns,
+        *context.cached(optimizer_starts),
+        waits,
+        steps.start_ns,
+        steps.end_ns,
+    )
     return moments(*borders)
 
 

@@ -408,22 +408,19 @@ def _likely_share(saving: Saving) -> float:
 def _rank(judged: _Judged) -> tuple[int, bool, float, int, float, str]:
     """Sort key: certain before uncertain, then by what each most likely saves by itself.
 
-    First come prices, and what is severe without one, those of the machine after those of the program; then questions,
-    which may save nothing, and new rules; then risks without a price; last what saves nothing yet or only informs. A
-    recording that says little of the program comes before all of them.
+    First comes a recording that says little; then prices, and what is severe without one, those of the machine last;
+    questions, which may save nothing, and new rules; risks without a price; what saves nothing yet or only informs.
     """
     finding, saving = judged.finding, judged.finding.saving
-    wall, direct = (_worth(saving), saving.direct_ns_per_step[1]) if saving else (0.0, 0.0)
+    memory = finding.peak.requested_bytes[1] if finding.peak else 0
+    wall, direct = (_worth(saving), saving.direct_ns_per_step[1]) if saving else (0.0, float(memory))
     if finding.once is not None and finding.once.comes_back:
         wall = finding.once.point_ns  # of all steps, and more than it is of one
-    if finding.peak is not None:
-        direct = float(finding.peak.requested_bytes[1])
     severity = SEVERITIES.index(finding.severity)
-    is_severe = severity >= SEVERITIES.index("high")
     if finding.latent or severity == 0:
         place = 4 if severity == 0 else 3
     elif saving is None and finding.once is None:
-        place = 0 if is_severe else 2
+        place = 0 if severity >= SEVERITIES.index("high") else 2
     else:
         place = 1 if finding.stage == "preview" or (saving is not None and saving.decided_by is not None) else 0
     place = -1 if judged.draft.is_of_recording else place

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from traceanalyzer.analyzers.memory import MemoryUse
 from traceanalyzer.analyzers.memory.snapshots import MemorySnapshotUse, SnapshotDevice
 from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.selection import PeakSaving
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Facts, Limits, Rule, RulePage, page
 from traceanalyzer.simulation.allocator.ideas import MemoryIdea
 from traceanalyzer.simulation.memory_replay import MemoryReplay, MemorySaving
@@ -48,6 +49,12 @@ def _found(facts: Facts, number: int, idea: MemoryIdea) -> MemorySaving | None:
     replayed = facts.find("memory_replay", MemoryReplay)
     devices = () if replayed is None else replayed.devices
     return next((own for one in devices if one.device == number and (own := one.saving(idea))), None)
+
+
+def lowered(facts: Facts, device: SnapshotDevice, idea: MemoryIdea) -> PeakSaving | None:
+    """By how much a change lowers a device's peak; None if it was not tried, or saves nothing of it."""
+    one = found(facts, device, idea)
+    return None if one is None else one.saved.at_peak(device.device, device.peak_requested_bytes)
 
 
 def saved(one: MemorySaving) -> dict[str, Message]:

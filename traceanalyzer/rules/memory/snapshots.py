@@ -14,7 +14,6 @@ from traceanalyzer.analyzers.tables import printed_memory
 from traceanalyzer.knowledge import python_frames
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.names import named_code
-from traceanalyzer.report.selection import PeakSaving
 from traceanalyzer.rules.engine.headlines.held_memory import NO_LINE
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Facts, Limits, page
 from traceanalyzer.rules.memory import savings
@@ -140,7 +139,7 @@ def _kept(facts: Facts, limits: Limits) -> Drafts:
         }
         severity = "high" if total > 0.1 * peak else "medium"
         advice = _replayed(facts, device, MemoryIdea.NOT_KEPT, _KEPT.text("advice-replayed"), params)
-        lower = _lowered(facts, device, MemoryIdea.NOT_KEPT)
+        lower = savings.lowered(facts, device, MemoryIdea.NOT_KEPT)
         yield Draft((evidence,), None, params, severity=severity, advice=advice, peak=lower)
 
 
@@ -152,14 +151,8 @@ def _unused(facts: Facts, limits: Limits) -> Drafts:
         evidence = _UNUSED.evidence(limits, "unused_share", unused / peak, _places(device, "activations"))
         params: dict[str, Any] = {"device": _gpu(device), "unused": unused, "peak": peak}
         advice = _replayed(facts, device, MemoryIdea.NO_GRAPH, _UNUSED.text("advice-replayed"), params)
-        lower = _lowered(facts, device, MemoryIdea.NO_GRAPH)
+        lower = savings.lowered(facts, device, MemoryIdea.NO_GRAPH)
         yield Draft((evidence,), None, params, severity="medium", advice=advice, peak=lower)
-
-
-def _lowered(facts: Facts, device: snapshots.SnapshotDevice, idea: MemoryIdea) -> PeakSaving | None:
-    """What a change saves of a device's peak."""
-    found = savings.found(facts, device, idea)
-    return None if found is None else found.saved.at_peak(device.device, device.peak_requested_bytes)
 
 
 def _replayed(

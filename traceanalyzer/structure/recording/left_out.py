@@ -21,7 +21,16 @@ from traceanalyzer.trace.table import F64, I64, Bool
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
-EARLIER_WORK, RECORDING_END, LOADING, ALLOCATION, LOADER, OTHER_PHASE, COMMUNICATION, UNKNOWN = (
+(
+    EARLIER_WORK,
+    RECORDING_END,
+    LOADING,
+    ALLOCATION,
+    LOADER,
+    OTHER_PHASE,
+    COMMUNICATION,
+    UNKNOWN,
+) = (
     "earlier-work",
     "recording-end",
     "loading",
@@ -33,7 +42,18 @@ EARLIER_WORK, RECORDING_END, LOADING, ALLOCATION, LOADER, OTHER_PHASE, COMMUNICA
 )
 MARKED, OPTIMIZER = "ProfilerStep", "Optimizer.step"
 """What marks steps: the profiler, or the start of the optimizer."""
-REASONS = frozenset({EARLIER_WORK, RECORDING_END, LOADING, ALLOCATION, LOADER, OTHER_PHASE, COMMUNICATION, UNKNOWN})
+REASONS = frozenset(
+    {
+        EARLIER_WORK,
+        RECORDING_END,
+        LOADING,
+        ALLOCATION,
+        LOADER,
+        OTHER_PHASE,
+        COMMUNICATION,
+        UNKNOWN,
+    }
+)
 ONE_TIME = frozenset({LOADING, ALLOCATION, LOADER})
 """Reasons that are events of one step, which the next steps do not have."""
 _MAY_BE_A_PHASE = frozenset({COMMUNICATION, UNKNOWN})
@@ -88,7 +108,10 @@ def is_cut(context: Context, steps: Steps) -> bool:
         return False
     start = trace.host.start_ns[trace.host.category == Category.OPERATOR]
     updates = steps.at(trace.host.start_ns[context.kind == NodeKind.OPTIMIZER])
-    operators, optimizers = _operators(context, steps), count_by(updates[updates >= 0], len(steps))
+    operators, optimizers = (
+        _operators(context, steps),
+        count_by(updates[updates >= 0], len(steps)),
+    )
     fewest = operators[:-1].min()
     # Steps that begin with the optimizer end with the next one, which the last never has.
     is_open = steps.found_by == OPTIMIZER
@@ -235,7 +258,10 @@ def _with_new_epochs(context: Context, steps: Steps) -> list[int]:
 
     The epoch before may end in the same step, or between two.
     """
-    (last, first), (start, _) = host_waits.epoch_turns(context), host_waits.loader_waits(context)
+    (last, first), (start, _) = (
+        host_waits.epoch_turns(context),
+        host_waits.loader_waits(context),
+    )
     ends, begins = steps.at(start[last]), steps.at(start[first])
     found = distinct(np.where(ends < 0, begins, ends))
     return found[found >= 0].tolist() if len(found) < max(_OFTEN, _OFTEN_SHARE * len(steps)) else []

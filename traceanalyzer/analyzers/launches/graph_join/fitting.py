@@ -244,7 +244,12 @@ def fit(nodes: Nodes, replay: GraphReplay, names: Strings, vocabulary: Vocabular
     found = _fit(nodes, replay, names, vocabulary)
     if replay.by_node is None:
         return found
-    other = _fit(nodes, GraphReplay(replay.kind[replay.by_node], replay.kernel[replay.by_node]), names, vocabulary)
+    other = _fit(
+        nodes,
+        GraphReplay(replay.kind[replay.by_node], replay.kernel[replay.by_node]),
+        names,
+        vocabulary,
+    )
     if other.agreement <= found.agreement:
         return found
     partner = np.full(len(replay), NO_NODE, np.int64)
@@ -293,7 +298,10 @@ def _by_order(nodes: Nodes, replay: GraphReplay, names: Strings, vocabulary: Voc
     if abs(nodes.kernels - replay.kernels) > max(1, (1 - REQUIRED) * len(nodes)):
         return NO_FIT
     ways = (_by_habit(nodes, replay, from_front=from_front) for from_front in (True, False))
-    return max((_checked(nodes, replay, way, names, vocabulary) for way in ways), key=lambda found: found.agreement)
+    return max(
+        (_checked(nodes, replay, way, names, vocabulary) for way in ways),
+        key=lambda found: found.agreement,
+    )
 
 
 def _checked(nodes: Nodes, replay: GraphReplay, partner: I64, names: Strings, vocabulary: Vocabulary) -> Fit:
