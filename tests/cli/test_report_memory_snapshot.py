@@ -153,6 +153,10 @@ def test_batch_reports_on_snapshots(tmp_path: Path) -> None:
     run = call("batch", tmp_path, "-o", tmp_path / "reports")
     assert run.code == 0, run.err
     assert (tmp_path / "reports" / "snapshot.pickle.report.html").exists()
+    index = (tmp_path / "reports" / "index.md").read_text("utf-8")
+    assert "| Peak of memory |" in index
+    assert "| 90.00 MiB |" in index
+    assert ",94371840," in (tmp_path / "reports" / "summary.csv").read_text("utf-8")
 
 
 @pytest.mark.parametrize("command", ["whatif", "export", "ranks"])

@@ -36,6 +36,7 @@ GPU_TIME = Text(
     "batch-gpu-time", "GPU time in steps", "the length of the profiled steps times the GPUs, over all files"
 )
 WASTED = Text("batch-wasted", "Wasted GPU time")
+PEAK = Text("batch-peak", "Peak of memory", "of a memory snapshot")
 WASTED_SHARE = Text("batch-wasted-share", "Share of GPU time that is wasted")
 HOLLOW = Text(
     "batch-no-usual-work",
@@ -409,6 +410,7 @@ _RUNS_COLUMNS = (
     _number(BUSY, "busy_share", "share", has_bar=True),
     _Column(GAIN, True, _gain, "share"),
     _number(WASTED, "wasted_ns", "ns"),
+    _number(PEAK, "row.peak_bytes", "bytes"),
     _words(BOUND, lambda run, language: _bound(run.row.bound, language)),
     _Column(ADVICE, False, _top_advice),
 )

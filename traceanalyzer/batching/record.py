@@ -14,6 +14,7 @@ from traceanalyzer._version import __version__
 from traceanalyzer.analyzers.communication import Communication
 from traceanalyzer.analyzers.idle.gpu import GpuMetrics
 from traceanalyzer.analyzers.kernels import Kernels
+from traceanalyzer.analyzers.memory.snapshots import MemorySnapshotUse
 from traceanalyzer.analyzers.ranks import Ranks
 from traceanalyzer.analyzers.ranks.rank_facts import RankFacts
 from traceanalyzer.inputs.storage import STATE
@@ -93,6 +94,8 @@ class Row(msgspec.Struct, frozen=True):
     """Durations of the first typical steps in the order of time; of several ranks means over them."""
     recorded_ns: int | None = None
     """When the recording began, in ns since 1970, by the clock of its host; null if the file does not show it."""
+    peak_bytes: int | None = None
+    """Peak of the fullest device of a memory snapshot, or what is held at the dump without a history; else null."""
 
     @property
     def typical_step_ns(self) -> float | None:
@@ -208,7 +211,17 @@ def row_of(name: str, report: Report) -> Row:
         warnings=len(report.warnings),
         recorded_ns=_recorded(report),
         kernels=sum(kernel.calls for kernel in kernels.rows) if kernels else None,
+        peak_bytes=_peak(report),
     )
+
+
+def _peak(report: Report) -> int | None:
+    """The peak of the fullest device of a memory snapshot."""
+    memory = report.result("memory_snapshot", MemorySnapshotUse)
+    if memory is None:
+        return None
+    device = memory.fullest
+    return device.peak_requested_bytes if device.has_history else device.active_requested_bytes
 
 
 _LONGEST_NS = 1 << 53

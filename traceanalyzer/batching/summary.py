@@ -45,6 +45,7 @@ COLUMNS: tuple[tuple[str, str, Callable[[File], Any]], ...] = (
     ("first_saving_low_ns", "float64", lambda file: _saving(file, 0)),
     ("first_saving_high_ns", "float64", lambda file: _saving(file, 1)),
     ("warnings", "int64", lambda file: file.row.warnings),
+    ("peak_bytes", "int64", lambda file: file.row.peak_bytes),
     ("report", "string", lambda file: file.outputs[0].name if file.outputs else None),
 )
 """Name, type and value of the columns after `file`, `run`, `status` and `error`; docs/batch.md explains them."""
