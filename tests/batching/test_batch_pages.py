@@ -261,4 +261,4 @@ def test_what_limits_a_snapshot_of_memory_has_a_name(tmp_path: Path) -> None:
     memory.write(tmp_path / "in" / "snapshot.pickle")
     batch(tmp_path / "in", tmp_path / "out", options=ReportOptions(formats=("json",), language="ru"))
     shown = page(tmp_path / "out")
-    assert "занятая память" in itertools.chain.from_iterable(shown.rows)
+    assert "занятой памятью" in itertools.chain.from_iterable(shown.rows)
