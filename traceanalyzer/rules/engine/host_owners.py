@@ -137,6 +137,11 @@ def name(row: HostOwner | HostPart) -> str | Message:
     return f"`{_unquoted(row.name)}`"
 
 
+def names(row: HostOwner) -> tuple[str | Message, str | Message]:
+    """The same, and a function without its file for sentences without room for it."""
+    return name(row), f"`{_unquoted(row.name)}`" if row.kind in ("function", "library") else name(row)
+
+
 def _unquoted(text: str) -> str:
     """A name without the sign that would end it in a sentence, and no longer than one bears."""
     return shorten(text, _LONGEST).replace("`", "'")
@@ -229,7 +234,9 @@ def largest(facts: Facts) -> HostOwner | None:
     owners = found(facts)
     if owners is None or not owners.idle_ns:
         return None
-    rows = [row for row in owners.rows if _tells(owners, row)] or _operators_of_cpu(facts, owners, owners.idle_ns)
+    rows = [row for row in owners.rows if _tells(owners, row)]
+    if all(_idle(row) < _MOST * owners.idle_ns for row in rows):
+        rows = _operators_of_cpu(facts, owners, owners.idle_ns) or rows
     own = [row for row in rows if _idle_self(row) >= _MOST * owners.idle_ns]
     if own:
         return max(own, key=_idle_self)

@@ -23,6 +23,7 @@ from traceanalyzer.rules.engine.headlines import compile_log, other_tools, print
 from traceanalyzer.rules.engine.headlines.held_memory import of_snapshot, of_text, with_all_changes
 from traceanalyzer.rules.engine.headlines.kind_of_work import MOST, gpu_bound
 from traceanalyzer.rules.engine.headlines.long_calls import with_loop
+from traceanalyzer.rules.engine.headlines.main_place import with_place
 from traceanalyzer.rules.engine.headlines.outside import WARM_FIRST, with_outside
 from traceanalyzer.rules.engine.headlines.removable import Removable, with_part
 from traceanalyzer.rules.engine.headlines.standing import of_dumps
@@ -150,7 +151,7 @@ def headline(facts: Facts, combined: Combined | None, part: Removable | None = N
     if facts.table is not None and facts.table.tool is not None:
         return _headline(facts, other_tools.verdict(facts, facts.table), facts.resources, combined)
     told = unusual(facts)
-    found = told or with_loop(facts, with_part(facts, _usual(facts), part))
+    found = told or with_loop(facts, with_place(facts, with_part(facts, _usual(facts), part)))
     found = with_late_start(facts, with_sharing(facts, with_turns(facts, found)))
     found = with_outside(facts, _with_communication(facts, found))
     found = _with_cut(facts, found if told is not None else _with_device_alone(facts, found))

@@ -101,6 +101,8 @@ _MOST_OF_KIND = Text(
     "Limited by the CPU for {part:part} of {unit}, most of all {work} ({time:ns}).",
     note="unit is in the genitive: each step; work: matrix multiplications",
 )
+OF_OPERATORS = (HOST, _HOST_IN, OUTSIDE, _MOST_OF_KIND)
+"""Sentences about a step in which no kind of work takes most of the time, and what takes longest."""
 _OUTPUT_LAYER = Text(
     "headline-work-output-layer",
     "the output layer of {classes:number} classes",

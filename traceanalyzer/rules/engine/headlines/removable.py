@@ -67,6 +67,8 @@ _TAKES = Text(
 )
 _BOTH = {typical.PRODUCTS.id: (_COMPUTE, _COMPUTE_ALONE), typical.MOVES.id: (_MEMORY, _MEMORY_ALONE)}
 """Sentences about a kind of work, and the same with a part: with the kind, and without it where words are short."""
+BESIDE = {**{id_: text for id_, (text, _) in _BOTH.items()}, named_operators.OF_KIND.id: _KIND}
+"""Sentences about a kind of work, on a GPU or a CPU, and the same with a part beside it."""
 
 
 class Removable(msgspec.Struct, frozen=True):
@@ -93,7 +95,7 @@ def largest(findings: Iterable[Finding], chosen: Sequence[Chosen]) -> Removable 
         if saving.resource == "communication":  # of which the events are all, hidden or not
             ns = saving.direct_ns_per_step[1]
         cause = rule.causes.get(finding.summary.id, rule.cause)
-        parts.append(Removable(cause(**_said(finding.summary)), ns, saving.resource))
+        parts.append(Removable(cause(**said_of(finding.summary)), ns, saving.resource))
     return max(parts, key=lambda part: part.ns, default=None)
 
 
@@ -116,14 +118,14 @@ def _beside(facts: Facts, found: StepBound, part: Removable) -> StepBound:
     texts = _BOTH.get(found.message.id)
     if texts is None:
         return found
-    said = {**_said(found.message), "also": _PART(cause=part.cause, time=part.ns)}
+    said = {**said_of(found.message), "also": _PART(cause=part.cause, time=part.ns)}
     message = first_short([text(**said) for text in texts], _room(facts))
     return replace(found, message=message) if is_short(message, _room(facts)) else found
 
 
 def _while_idle(facts: Facts, found: StepBound, part: Removable) -> StepBound:
     """The headline that names the part as that for which the GPU waits, where it knew nothing but Python code."""
-    said = _said(found.message)
+    said = said_of(found.message)
     if found.message.id != typical.HOST.id or said["cause"].id != typical.IN_PYTHON.id:
         return found
     message = typical.HOST(**said | {"cause": _TAKES(cause=part.cause, time=part.ns)})
@@ -134,7 +136,7 @@ def _of_cpu(facts: Facts, found: StepBound, part: Removable) -> StepBound:
     """The headline that names the part in place of what takes no longer, or beside a kind of arithmetic."""
     time, step, of = min(part.ns, facts.step_ns), facts.step_ns, unit(facts.find("recording", Recording))
     if found.message.id == named_operators.OF_KIND.id and time < MOST * step:
-        message = _KIND(**_said(found.message), also=_PART(cause=part.cause, time=time))
+        message = _KIND(**said_of(found.message), also=_PART(cause=part.cause, time=time))
     elif time < (found.message.params.get("time") or 0.0) and found.message.id != named_operators.OUTSIDE.id:
         return found
     else:
@@ -143,7 +145,12 @@ def _of_cpu(facts: Facts, found: StepBound, part: Removable) -> StepBound:
     return replace(found, message=message) if is_short(message, _room(facts)) else found
 
 
-def _said(message: Message) -> dict[str, Any]:
+def with_time(cause: str | Message, ns: float) -> Message:
+    """A part of a step with its time in ns, as sentences with a part say it."""
+    return _PART(cause=cause, time=ns)
+
+
+def said_of(message: Message) -> dict[str, Any]:
     """What fills a message, with messages among it as such."""
     return {
         key: msgspec.convert(each, Message) if isinstance(each, dict) else each for key, each in message.params.items()

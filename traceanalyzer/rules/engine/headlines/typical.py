@@ -138,7 +138,7 @@ _SOME_GPU = Text(
     "Limited by the GPU: {part:part} of {unit}; names of kernels do not tell its work.",
     note="unit is in the genitive: each step",
 )
-_OTHER_GPU = Text(
+OTHER_GPU = Text(
     "headline-typical-gpu-work-3",
     "Limited by the GPU: {most} {work}, {part:part} of {unit}.",
     note="unit is in the genitive: each step; most: mostly; work: sorting and selection",
@@ -352,13 +352,13 @@ def _of_work(facts: Facts, recording: Recording, compute: float, step: float) ->
     if bound == "gpu-compute" and (weights := reading_weights(facts)) is not None:
         return StepBound("gpu-memory", MOVES(unit=of, **own_time(facts, weights, compute)), share)
     if bound == "gpu-compute":
-        text = _OTHER_GPU if has_few_rows(facts) else PRODUCTS  # which read weights rather than compute
+        text = OTHER_GPU if has_few_rows(facts) else PRODUCTS  # which read weights rather than compute
         return StepBound(bound, text(unit=of, **own_time(facts, computing_of(facts), compute)), share)
     if bound == "gpu-memory":
         return StepBound(bound, MOVES(unit=of, **own_time(facts, moving_of(facts), compute)), share)
     work = other_work(facts)
     message = _SOME_GPU(unit=of, part=part)
-    message = message if work is None else _OTHER_GPU(unit=of, **own_time(facts, work, compute))
+    message = message if work is None else OTHER_GPU(unit=of, **own_time(facts, work, compute))
     return StepBound("gpu-compute" if bound == UNNAMED else bound, message, share)
 
 
@@ -423,8 +423,9 @@ def _with_owners(facts: Facts, found: StepBound, said: dict[str, Any], step_ns: 
         return found
     if row is not None and (row.idle_ns_per_step or 0.0) >= WORTH_BESIDE * step_ns:
         if 2 * (row.idle_ns_per_step or 0.0) >= (found.share or 0.0) * step_ns:  # which the sentence is about then
-            named = _HOST_IN(part=found.message.params["part"], owner=host_owners.name(row), cause=said["cause"])
-            found = replace(found, message=first_short((named, found.message), MOST_WORDS - 2 * facts.is_cut))
+            part, (full, alone) = found.message.params["part"], host_owners.names(row)
+            named = (_HOST_IN(part=part, owner=full, **said), _HOST_IN(part=part, owner=alone, **said), found.message)
+            found = replace(found, message=first_short(named, MOST_WORDS - 2 * facts.is_cut))
         found = _named(owners, row, found, step_ns)
     elif fsum(row.idle_self_ns_per_step or 0.0 for row in owners.rows if row.kind in _BARE) >= WORTH * step_ns:
         found = found.and_says(_LEAVES)
