@@ -7,6 +7,7 @@ from statistics import median
 
 from msgspec.structs import replace
 
+from traceanalyzer.analyzers.communication import Communication
 from traceanalyzer.analyzers.compilation import CompiledCode
 from traceanalyzer.analyzers.hangs import Hangs
 from traceanalyzer.analyzers.kernels.classes import KernelClasses
@@ -40,7 +41,7 @@ from traceanalyzer.simulation.critical_path import CriticalPath
 from traceanalyzer.simulation.memory_replay import MemoryReplay
 from traceanalyzer.structure.recording import Recording
 from traceanalyzer.structure.recording.repetition import FOUND_BY
-from traceanalyzer.structure.typical import mean
+from traceanalyzer.structure.typical import mean, rows_of
 
 _UNEVEN_RATIO = 2.0
 """Longest over shortest step from which on a mean over them is said to be of uneven steps (own choice)."""
@@ -70,6 +71,11 @@ _READ = Text(
 _ONE_RANK = Text(
     "detail-one-rank",
     "The trace of one rank does not show how much of that is waiting: compare all ranks (traceanalyzer ranks FOLDER).",
+)
+_ALL_SENT = Text(
+    "detail-equally-long",
+    "All calls of one size take about as long, so hardly any of that is waiting for a late rank.",
+    note="calls of a collective such as all_reduce; that is time of communication",
 )
 _ASLEEP = Text(
     "detail-asleep",
@@ -298,7 +304,11 @@ def _with_waiting(facts: Facts, found: StepBound) -> StepBound:
         return late_rank.of_ranks(facts, found, exposed)
     if (waits := late_rank.of_one(facts, found, exposed)) is not None:
         return waits
-    return found.qualified(_ONE_RANK) if found.bound == "communication" else found
+    if found.bound != "communication":
+        return found
+    recorded = facts.find("communication", Communication)
+    is_sent = recorded is not None and late_rank.last_equally_long(facts, rows_of(recorded))
+    return found.qualified(_ALL_SENT if is_sent else _ONE_RANK)
 
 
 def _qualified(facts: Facts, found: StepBound) -> StepBound:
