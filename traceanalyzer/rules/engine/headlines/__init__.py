@@ -18,7 +18,7 @@ from traceanalyzer.analyzers.tables.printed_memory import PrintedMemory
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Combined, Headline, Resources
 from traceanalyzer.report.selection import Shares
-from traceanalyzer.rules.engine import late_rank, program
+from traceanalyzer.rules.engine import late_rank, program, stage_waits
 from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.rules.engine.headlines import compile_log, other_tools, printed, typical
 from traceanalyzer.rules.engine.headlines.held_memory import of_snapshot, of_text, with_all_changes
@@ -302,7 +302,8 @@ def _with_waiting(facts: Facts, found: StepBound) -> StepBound:
     exposed = (own.exposed_communication_ns or 0.0) if own else 0.0
     if alone or facts.find("ranks", Ranks) is not None:
         return late_rank.of_ranks(facts, found, exposed)
-    if (waits := late_rank.of_one(facts, found, exposed)) is not None:
+    waits = late_rank.of_one(facts, found, exposed) or stage_waits.with_stage(facts, found)
+    if waits is not None:
         return waits
     if found.bound != "communication":
         return found
