@@ -102,7 +102,7 @@ def _loop(facts: Facts, row: loops.Repeat, limits: Limits) -> Drafts:
     processor = Processor.of(facts)
     per_step = processor.per_step if processor.is_cpu else facts.per_step
     taken = row.host_ns + row.backward_ns
-    removed = per_step((row.removable_on_cpu_ns if processor.is_cpu else taken) * (1 - row.runs / row.turns))
+    removed = per_step((row.removable_on_cpu_ns if processor.is_cpu else row.removable_ns) * (1 - row.runs / row.turns))
     if removed <= limits["host_share"] * facts.step_ns:
         return
     operators, turn = ", ".join(row.operators), " ".join(row.operators[: loops.LONGEST])
