@@ -314,6 +314,26 @@ def test_one_rank_does_not_tell_waiting_from_sending() -> None:
         assert ("The trace of one rank does not show how much" in text) is is_told
 
 
+@pytest.mark.parametrize(("reduce_us", "begin"), [(210, "Limited by communication"), (190, "Limited by GPU compute")])
+def test_communication_is_named_first_where_it_takes_longer_than_the_largest_kind_of_work(
+    reduce_us: int, begin: str
+) -> None:
+    """Four all-reduces of equal length together, beside 800 us of products and 500 us of additions."""
+    trace, length = TraceBuilder(distributed=distributed_info(0, 4)), 1310 + 4 * reduce_us
+    for number in range(3):
+        at = number * length
+        trace.step(number, at, length)
+        trace.launch_kernel("ampere_sgemm_128x64_nn", at + 5, 800, at=at + 1, call_dur=2)
+        trace.launch_kernel("at::native::vectorized_elementwise_kernel<4>", at + 806, 500, at=at + 4, call_dur=2)
+        for call in range(4):
+            start = at + 1307 + call * reduce_us
+            trace.collective("all_reduce", start, reduce_us, at=at + 7 + call, host_dur=1, nelems=9)
+    text = said(trace)
+    assert text.startswith(begin), text
+    assert ("All calls of one size take about as long" in text) is (reduce_us == 210)
+    assert "The trace of one rank does not show" not in text
+
+
 def reducing(*, first: int, others: int) -> TraceBuilder:
     """One of four ranks: a product of 300 us, and four all-reduces of one size after it, of which one may be longer."""
     trace, at = TraceBuilder(distributed=distributed_info(0, 4)), 0

@@ -11,6 +11,7 @@ from traceanalyzer.rules.engine import host_owners, idle_time
 from traceanalyzer.rules.engine.budget import RESOURCES
 from traceanalyzer.rules.engine.facts import if_known
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, EventSet, Facts, Limits, Missing, page
+from traceanalyzer.structure.recording import Recording
 
 _UNDERUTILIZED = page("gpu-underutilized")
 _UNUSED = page("gpu-unused")
@@ -46,6 +47,9 @@ _UNSEEN = 0.5
 (own choice)."""
 _ONCE = ("allocation", "compilation")
 """Causes that the first steps of a program have and later ones do not."""
+_FEW_PASSES, _WARM = 5, 0.25
+"""Most passes of which the first ones may be all but the last, and the part of the mean length below which the last one
+shows that (own choice: scripted and compiled models need two or three)."""
 _HIGH = 0.9
 _LOW = 0.1
 """Own choice: if parts of the recording are busy for less than the one share and others for more than the other, that
@@ -56,11 +60,25 @@ def _underutilized_in_trace(facts: Facts, limits: Limits) -> Drafts:
     idle = idle_time.enough(facts, limits["events"])
     if facts.tells_little or facts.is_startup or host_owners.waits_for_requests(facts):
         return  # the headline says so
+    if _gets_warm(facts):
+        raise Missing(_UNDERUTILIZED.text("gets-warm")())
     if _waits_for_nothing(facts, idle):
         raise Missing(_UNDERUTILIZED.text("elsewhere")())
     for device in idle.devices:
         if device.time_ns:
             yield from _underutilized(facts, idle_time.IdleDevice(idle, device), limits)
+
+
+def _gets_warm(facts: Facts) -> bool:
+    """Whether few passes that nobody marked end with one far shorter than the mean: the others were the first ones.
+
+    So are the first calls of a compiled or scripted model, each of which compiles anew.
+    """
+    recording = facts.find("recording", Recording)
+    if recording is None or recording.steps_from == "ProfilerStep":
+        return False
+    lengths = [step.duration_ns for step in recording.steps]
+    return 1 < len(lengths) <= _FEW_PASSES and min(lengths) == lengths[-1] < _WARM * facts.step_ns
 
 
 def _waits_for_nothing(facts: Facts, idle: StepIdle) -> bool:

@@ -30,6 +30,8 @@ _WAITS = 0.1
 _MUCH_ON_CPU = 0.5
 """The same as `excess_share` in a program without a device (own choice: other programs took up to a third of the time,
 in slices of 8 to 20 ms)."""
+_MOST_LONG = 0.6
+"""Part of the steps above which what is longer than the mean is no exception, but most of the program (own choice)."""
 _TENTH = 10
 _LEAST_GROWING, _QUARTERS = 12, 4
 """Least steps that show growth (own choice: three for each quarter, of which the median counts)."""
@@ -64,8 +66,8 @@ def _outliers(facts: Facts, limits: Limits) -> Drafts:
         yield _of_growing_work(facts, ends, inner, limits)
         return
     long = [step for step in inner if typical and step.duration_ns / typical > limits["ratio"]]
-    if _is_jitter(facts, long, typical, limits):  # or there are none
-        return
+    if len(long) > _MOST_LONG * len(inner) or _is_jitter(facts, long, typical, limits):  # or there are none
+        return  # most steps are not unlike the others: a loop has several kinds of step
     longest = max(long, key=lambda step: (step.duration_ns, -step.start_ns))
     ratio = longest.duration_ns / typical
     evidence = _OUTLIERS.evidence(limits, "ratio", ratio, longest_steps(long))

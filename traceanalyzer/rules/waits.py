@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from traceanalyzer.analyzers.host.pauses import HostPauses, pauses_at
 from traceanalyzer.analyzers.idle.step_idle import AFTER_WAITS, waits_at
+from traceanalyzer.analyzers.memory.cache_clears import CacheClears
 from traceanalyzer.analyzers.tables.kinds import RowKind
 from traceanalyzer.analyzers.waits import Synchronization, Synchronizations
 from traceanalyzer.analyzers.waits.device_wide import DeviceSync, DeviceSyncs, is_device_wide
@@ -64,6 +65,9 @@ _KEPT_ON_CPU = 0.9
 _AFTER_WAITS = tuple(CAUSES[cause] for cause in AFTER_WAITS)
 _CODE_CPU = "numbers = torch.stack(values).tolist()  # all at once, every hundred steps: not value.item() for each"
 _CODE_RANDOM = "angle = torch.rand(()).item()  # on the CPU; or torch.rand(len(images), device='cuda') for all at once"
+_MOVES = 0.05
+"""Share of a step below which what readings gain is not told where other calls wait for the device anyway (own choice:
+as much as a finding must be worth to be read first)."""
 _MUCH_WORK = 0.1
 """Share of the GPU's time from which on operators of unknown size are named for their work, too (own choice)."""
 _LEAST, _MOST = 0.5, 2.0
@@ -85,11 +89,19 @@ def _item(facts: Facts, limits: Limits) -> Drafts:
     if reads is not None and idle > max(gain, limits["host_share"] * facts.step_ns):
         drafts = _runs(facts, limits, reads, idle)
     elif calls:
+        if gain < _MOVES * facts.step_ns and _frees_in_each_step(facts):
+            raise Missing(_ITEM.text("moves")())
         drafts = _single_readings(facts, limits, tuple(map(avoidable_waits.place, rows)), calls, gain)
     drawn = avoidable_waits.readings([row for row in rows if row.is_of_random])
     is_random = 2 * drawn > calls and not program.steps_environment(facts)
     for draft in drafts:
         yield replace(draft, advice=_ITEM.text("advice-random"), code=_CODE_RANDOM) if is_random else draft
+
+
+def _frees_in_each_step(facts: Facts) -> bool:
+    """Whether calls that give memory back to the driver wait for the whole device in most of the steps."""
+    clears = facts.find("cache_clears", CacheClears)
+    return clears is not None and clears.frees > 0 and 2 * clears.cleared_steps >= clears.steps >= 2
 
 
 def _single_readings(facts: Facts, limits: Limits, where: tuple[CodePlace, ...], calls: float, gain: float) -> Drafts:

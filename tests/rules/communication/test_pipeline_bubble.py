@@ -356,6 +356,43 @@ def test_a_framework_that_schedules_stages_gets_no_code() -> None:
     assert not finding.code
 
 
+def without_numbers(trace: TraceBuilder) -> TraceBuilder:
+    """The same without the numbers that tell which function of the backward pass belongs to which of the forward."""
+    for event in trace.events:
+        for key in ("Sequence number", "Fwd thread id"):
+            event.get("args", {}).pop(key, None)
+    return trace
+
+
+def test_messages_that_take_far_longer_than_equal_ones_wait_for_a_stage() -> None:
+    """1,800 us of a step of about 5,500: all other messages of the same size take 5 us."""
+    found = report(without_numbers(gpipe(BETWEEN, 4, gpu=True)))
+    assert found.headlines[0].text.startswith("Waiting for another stage of the pipeline: 1.8 of the 5.")
+    (finding,) = [each for each in found.findings if each.rule == RULE]
+    assert finding.saving is not None
+    assert finding.saving.direct_ns_per_step == pytest.approx((0, 1_790_000), rel=0.02)
+    assert "up to 900 us, so bandwidth is not the limit" in finding.summary.text
+    assert "comm-exposed" not in [each.rule for each in found.findings]
+
+
+def test_equal_messages_do_not_wait_for_a_stage() -> None:
+    found = report(without_numbers(gpipe(BETWEEN, 4, fill=100, turn=100, full=6, gpu=True)))
+    assert RULE not in [each.rule for each in found.findings]
+    assert "stage" not in found.headlines[0].text
+
+
+@pytest.mark.parametrize(("fill", "waits"), [(900, True), (99, False)])
+def test_a_batch_in_one_piece_waits_for_the_stage_before(fill: int, waits: bool) -> None:
+    """It takes 900 us to arrive, and 5 to be sent on; forward and backward passes take 900 us together."""
+    found = report(gpipe(LAST, 1, fill=fill))
+    assert found.headlines[0].text.startswith("Waiting for another stage of the pipeline: 0.90 of the 1.8 ms") is waits
+    findings_of_stages = [each for each in found.findings if each.rule == RULE]
+    assert bool(findings_of_stages) is waits
+    if waits:
+        assert findings_of_stages[0].saving is not None
+        assert findings_of_stages[0].saving.direct_ns_per_step == pytest.approx((0, 895_000), rel=0.01)
+
+
 def in_turns(*, beside: int = 0) -> TraceBuilder:
     """Halves of a model on two GPUs: the first computes for 2 ms, then the second for 3 ms and `beside` before that."""
     trace, length = TraceBuilder(devices=(A100, A100)), 5200

@@ -28,6 +28,27 @@ def working(gpu: int, host_time: int, *, kernels: int = 10, steps: int = 6) -> T
     return looping(step, steps=steps)
 
 
+def unmarked(*host_times: int) -> TraceBuilder:
+    """Passes of ten kernels of 20 us each, before each of which the host works for so long."""
+
+    def step(host: Host, stream: Stream, number: int) -> None:
+        host.work(1000)
+        for position in range(10):
+            with host.op(f"aten::{('conv2d', 'relu', 'add', 'mul', 'mm')[position % 5]}", 5, 5):
+                host.work(host_times[number])
+                host.launch(Work("elementwise", 20), stream)
+        host.wait(stream)
+
+    trace = looping(step, steps=len(host_times))
+    trace.events[:] = [event for event in trace.events if not str(event["name"]).startswith("ProfilerStep")]
+    return trace
+
+
+@pytest.mark.parametrize(("host_times", "tells"), [((9000, 20000, 80), False), ((9000, 9000, 9000), True)])
+def test_passes_that_get_warm_are_not_judged(host_times: tuple[int, ...], tells: bool) -> None:
+    assert bool(findings(unmarked(*host_times), "gpu-underutilized")) is tells
+
+
 def fires() -> TraceBuilder:
     """A kernel takes 20 us, launching it 95 us."""
     return working(20, 80)

@@ -207,3 +207,25 @@ def test_edge_steps_share() -> None:
     trace = emptying(lambda number: number in (1, 2, 4), _FUNCTION)  # three of six
     assert findings(trace, RULE, {"steps_share": 0.5})
     assert findings(trace, RULE, {"steps_share": 0.51}) == []
+
+
+@pytest.mark.parametrize(("empties", "rules"), [(True, [RULE]), (False, ["sync-item-frequent"])])
+def test_waits_for_values_that_only_move_to_the_driver_are_not_told(empties: bool, rules: list[str]) -> None:
+    """The loss is read when 4 ms of work are queued; after it the GPU idles for 0.1 ms, and blocks are given back."""
+
+    def step(host: Host, stream: Stream, number: int) -> None:
+        for _ in range(8):
+            host.leaf("aten::empty")
+        with host.op("aten::empty"):
+            if empties:
+                host.call("cudaMalloc", 200)
+        compute(host, stream, 4000)
+        for _ in range(2):
+            with host.op("aten::item"), host.op("aten::_local_scalar_dense"):
+                host.copy("DtoH", 4, stream, dur=1, wait=True)
+        host.work(100)
+        if empties:
+            empty_cache(host, frees=12)
+
+    found = report(looping(step, steps=6)).findings
+    assert [each.rule for each in found if each.rule in (RULE, "sync-item-frequent")] == rules

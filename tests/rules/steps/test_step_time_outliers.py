@@ -264,3 +264,9 @@ def test_says_why_it_cannot_judge() -> None:
 def test_edge_steps() -> None:
     assert findings(fires(), RULE, {"steps": 7})
     assert findings(fires(), RULE, {"steps": 8}) == []
+
+
+@pytest.mark.parametrize(("turn", "tells"), [((3000, 3000, 100), False), ((3000, 100, 100), True)])
+def test_what_most_steps_are_is_no_outlier(turn: tuple[int, ...], tells: bool) -> None:
+    """Two of three steps, or one, are longer than the mean: batches of an evaluation beside those of another kind."""
+    assert bool(findings(without_shapes(*turn * 4), RULE)) is tells

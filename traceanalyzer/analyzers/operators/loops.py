@@ -59,6 +59,11 @@ _CLAMPS = frozenset({"aten::clamp", "aten::clamp_", "aten::clamp_min", "aten::cl
 _COMPARES = frozenset({"aten::le", "aten::lt", "aten::ge", "aten::gt", "aten::nonzero", "aten::where"})
 _MODEL = re.compile(r"^aten::(\w*(mm|matmul|bmm|linear|conv\w*|norm|embedding))$")
 """Operators of models, one of which runs in each turn of a loop over images."""
+_STAYS = re.compile(
+    r"^aten::(\w*(mm|matmul|linear)|_?(rand|normal|uniform|bernoulli|exponential|multinomial|dropout|geometric|cauchy"
+    r"|native_dropout|log_normal)\w*)$"
+)
+"""Operators that compute as many products or draw as many numbers for the whole tensor as for all of its pieces."""
 _TRANSFORM = re.compile(r"^aten::(fft_r?fft|stft|_fft_r2c)$")
 _INVERSE = re.compile(r"^aten::(fft_ih?r?fft\w*|istft|_fft_c2r)$")
 _VIEWS = "select|slice|narrow|unbind|view|reshape|transpose|permute|unsqueeze|squeeze|t|expand|as_strided|alias|detach"
@@ -104,15 +109,24 @@ class Repeat(msgspec.Struct, frozen=True):
     """What it computes, if one call of a library does all of it: `boxes`, of which each turn keeps one and drops those
     that overlap it, or `frames` of a signal, of each of which it takes the spectrum; else null."""
 
+    kept_ns: int = 0
+    """Part of both times in ns that one call on the whole tensor takes as well: drawing random numbers, and products of
+    matrices, beyond what calling them costs."""
+
     @property
     def only_moves(self) -> bool:
         """Whether the operators of a turn compute nothing: they take views of tensors, or copy them."""
         return all(map(is_moving, self.operators))
 
     @property
+    def removable_ns(self) -> int:
+        """Time in ns of the calls of all turns, without what remains whoever calls it."""
+        return self.host_ns + self.backward_ns - self.kept_ns
+
+    @property
     def removable_on_cpu_ns(self) -> int:
         """Time in ns that need not be on a CPU: one call moves as much memory as all turns, and saves only calls."""
-        taken = self.host_ns + self.backward_ns
+        taken = self.removable_ns
         calls = self.turns * len(self.operators) * (2 if self.backward_ns else 1)
         return min(taken, SMALL_NS * calls) if self.only_moves else taken
 
@@ -283,6 +297,8 @@ def _row(
     later_length = tree.dur_ns[later]
     working = busy.within(start, end).sum() + busy.within(tree.start_ns[later], tree.end_ns[later]).sum()
     idle = int(length.sum() + later_length.sum() - working)
+    kept = context.cached(_kept_until)
+    within = sum(int(kept[tree.after[run.last]] - kept[run.turn[0]]) for run in runs)
     return Repeat(
         operators=operators,
         parent=parent,
@@ -298,7 +314,17 @@ def _row(
         kind=kind,
         longest_start_ns=int(start[length.argmax()]),
         exposed=summed(ended_earlier(context, start, end, length)) if len(context.trace.device) else (),
+        kept_ns=within + int((kept[tree.after[later]] - kept[later]).sum()),
     )
+
+
+def _kept_until(context: Context) -> I64:
+    """For each node and the end, the time in ns of operators before it that compute as long on the whole tensor."""
+    tree = context.host.tree
+    stays = context.trace.names.where(lambda name: _STAYS.match(name) is not None)[context.host.name]
+    is_inner = np.append(tree.nearest(stays), NO_PARENT)[tree.parent] != NO_PARENT
+    own = np.where(stays & ~is_inner, np.maximum(0, tree.dur_ns - SMALL_NS), 0)
+    return np.concatenate(([0], np.cumsum(own)))
 
 
 def _kind(operators: Sequence[str]) -> str | None:

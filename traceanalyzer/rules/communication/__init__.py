@@ -44,9 +44,6 @@ _OF_A_KIND = 0.2
 _NOTED, _SHOWN = 0.05, 3
 """Least share of a kind that is named, and how many are (own choice)."""
 _MOSTLY = 0.5
-_SEVERAL, _REGULAR = 4, 0.2
-"""Least calls of a kind and size in a step, and most of their time beyond the shortest of them, if hardly any of it is
-waiting for other ranks (own choice: the one that waits is much longer than the others)."""
 
 _FEWER = 0.9
 """Own choice: a tenth of the messages still costs a tenth of the latency."""
@@ -250,24 +247,12 @@ def _shorter(
     facts: Facts, ranks: Ranks | None, rows: Iterable[communication.CollectiveRow], exposed: float
 ) -> changes.CollectivesShorter:
     """The change without this much exposed communication in ns, of which something must hide what is no waiting."""
-    may_wait, own = ranks is None and not _last_equally_long(facts, rows), facts.need_step_resources()
+    may_wait, own = ranks is None and not late_rank.last_equally_long(facts, rows), facts.need_step_resources()
     hideable = max(0.0, (own.gpu_ns or 0.0) - (own.communication_ns or 0.0))
     waited = late_rank.waited_ns(facts) if may_wait else 0.0
     basis = _EXPOSED.text("basis-late")() if waited > hideable else _basis(facts, ranks, may_wait=may_wait)
     gone = (0.0, min(exposed, max(hideable, waited)))
     return changes.CollectivesShorter((0.0, exposed), basis, gone, {COMMUNICATION: exposed}, may_wait=may_wait)
-
-
-def _last_equally_long(facts: Facts, rows: Iterable[communication.CollectiveRow]) -> bool:
-    """Whether calls of one kind and size take about as long, several in a step: few of them can wait for a rank.
-
-    A rank that is late is waited for in the first call, and then all are together.
-    """
-    every = list(rows)
-    total = _sums(every)[1]
-    shown = [row for row in every if row.total_ns >= _NOTED * total]
-    beyond = fsum(row.total_ns - row.calls * row.min_ns for row in shown)
-    return all(row.calls >= _SEVERAL * facts.steps for row in shown) and beyond <= _REGULAR * total
 
 
 def _basis(facts: Facts, ranks: Ranks | None, *, may_wait: bool) -> Message:
@@ -393,7 +378,7 @@ def _many_on_devices(facts: Facts, limits: Limits) -> Drafts:
         saved,
         {COMMUNICATION: saved[1]},
         at=communication.collectives_at(rows=rows),
-        may_wait=not _last_equally_long(facts, all_rows),
+        may_wait=not late_rank.last_equally_long(facts, all_rows),
     )
     evidence = Evidence(_MANY.text("subject")(), calls, limits["calls"], "number", where)
     yield Draft((evidence,), change, params, ceiling="high")

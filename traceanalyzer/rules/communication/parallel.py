@@ -9,13 +9,13 @@ import re
 from collections.abc import Sequence
 from math import fsum
 
-from traceanalyzer.analyzers import host
+from traceanalyzer.analyzers import communication, host
 from traceanalyzer.analyzers.communication import Communication, HostCollectives, data_parallel
 from traceanalyzer.analyzers.optimizer import exchanges
 from traceanalyzer.analyzers.optimizer.autograd_passes import Passes
 from traceanalyzer.knowledge.collectives import bus_factor
 from traceanalyzer.knowledge.host_roles import BUFFERS
-from traceanalyzer.rules.engine import host_owners, idle_time, program
+from traceanalyzer.rules.engine import host_owners, idle_time, program, stage_waits
 from traceanalyzer.rules.engine.change import CollectivesShorter, HostTime
 from traceanalyzer.rules.engine.event_times import EventTimes
 from traceanalyzer.rules.engine.facts import OperatorFact, if_known
@@ -151,7 +151,8 @@ def _wrapper_in_table(facts: Facts, limits: Limits) -> Drafts:
 def _bubble(facts: Facts, limits: Limits) -> Drafts:
     pipeline = facts.need("passes", Passes).pipeline
     if pipeline is None:
-        yield from _turns(facts, limits)
+        waits = stage_waits.found(facts)
+        yield from _turns(facts, limits) if waits is None else _by_messages(facts, limits, waits)
         return
     if pipeline.waiting_ns <= pipeline.other_ns:
         return
@@ -169,6 +170,36 @@ def _bubble(facts: Facts, limits: Limits) -> Drafts:
     code = (_BUBBLE.code or "").replace("n_microbatches=16", f"n_microbatches={2 * pipeline.micro_batches}")
     evidence = _BUBBLE.evidence(limits, "waiting_share", share, where)
     yield Draft((evidence,), _shorter_bubble(facts, pipeline, time), params, ceiling="high", code=code)
+
+
+def _by_messages(facts: Facts, limits: Limits, waits: stage_waits.StageWait) -> Drafts:
+    """A stage whose passes are not told apart, or that has one micro-batch, by messages that wait."""
+    share = facts.step_share(waits.ns)
+    if share <= limits["waiting_share"]:
+        return
+    rows = sorted(waits.rows, key=lambda row: -row.total_ns)
+    where = tuple(
+        CodePlace("kernel", row.operation or "", value=facts.in_collectives(row.total_ns), unit="ns") for row in rows
+    )
+    where = where or (CodePlace("operator", "recv", value=waits.ns, unit="ns"),)
+    subject = _BUBBLE.text("subject-messages")()
+    evidence = _BUBBLE.evidence(limits, "waiting_share", share, where, subject=subject)
+    params = {
+        "time": OfEvents(waits.ns),
+        "step": facts.step_ns,
+        "share": OfEvents(waits.ns, is_share=True),
+        "usual": waits.usual_ns,
+        "longest": waits.longest_ns,
+    }
+    saved, claims, basis = (0.0, waits.ns), {COMMUNICATION: waits.ns}, _BUBBLE.text("basis-messages")()
+    change: HostTime | CollectivesShorter
+    if waits.rows:
+        at = communication.collectives_at(rows=waits.rows)
+        change = CollectivesShorter(saved, basis, saved, claims, at=at, may_wait=False)
+    else:
+        change = HostTime(saved, basis, claims=claims, at=communication.host_collectives_at(kind="recv"))
+    summary = _BUBBLE.text("summary-messages") if waits.rows else _BUBBLE.text("summary-one-batch")
+    yield Draft((evidence,), change, params, ceiling="high", confidence="C", summary=summary)
 
 
 def _turns(facts: Facts, limits: Limits) -> Drafts:

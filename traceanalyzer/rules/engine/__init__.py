@@ -24,6 +24,7 @@ Questions of several subjects:
     host_owners       names the owners of host time that cause it
     host_work         what removing work of a program on the CPU saves
     late_rank         ranks that others wait for, and their cost
+    stage_waits       what a stage of a pipeline waits for another one
     places            places that several subjects point to
     processor         what computes the operators, and how fast its memory is
     program           the kind of program, and its recorded settings

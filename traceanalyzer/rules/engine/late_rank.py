@@ -6,6 +6,7 @@ others of equal size.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import fsum
 
 import msgspec
@@ -53,6 +54,11 @@ _LATE_CALL = 20
 """So many times as long as the median one of equal size, a call waits (own choice: contention makes few times)."""
 _WAITS_HERE = 0.25
 """Least share of a step in which nothing but such waiting happens, that bounds one rank (own choice)."""
+_NOTED = 0.05
+"""Least share of the collectives' time of a kind and size that counts (own choice)."""
+_SEVERAL, _REGULAR = 4, 0.2
+"""Least calls of a kind and size in a step, and most of their time beyond the shortest of them, if hardly any of it is
+waiting for other ranks (own choice: the one that waits is much longer than the others)."""
 _OF_DEVICE = ("gpu", "communication")
 """How bounds begin of which a step's waiting for ranks is a part."""
 _PAIRS = frozenset({"send", "recv", "send_recv", "barrier", None})
@@ -175,6 +181,18 @@ def of_one(facts: Facts, found: StepBound, communication_ns: float) -> StepBound
     message = _WAITS_FOR_RANK(operation=f"`{row.operation}`", part=part, unit=unit(recording))
     said = StepBound("communication", message, communication_ns / facts.step_ns, details=found.details)
     return said.qualified(_EQUAL_CALLS, usual=row.median_ns, longest=row.max_ns)
+
+
+def last_equally_long(facts: Facts, rows: Iterable[CollectiveRow]) -> bool:
+    """Whether calls of one kind and size take about as long, several in a step: few of them can wait for a rank.
+
+    A rank that is late is waited for in the first call, and then all are together.
+    """
+    every = list(rows)
+    total = sum(row.total_ns for row in every)
+    shown = [row for row in every if row.total_ns >= _NOTED * total]
+    beyond = fsum(row.total_ns - row.calls * row.min_ns for row in shown)
+    return bool(shown) and all(row.calls >= _SEVERAL * facts.steps for row in shown) and beyond <= _REGULAR * total
 
 
 def waited_ns(facts: Facts) -> float:

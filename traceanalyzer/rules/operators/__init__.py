@@ -48,9 +48,6 @@ _ELSEWHERE = 0.5
 _draws = finds(r"::(rand|normal|uniform|bernoulli|exponential|multinomial|random|dropout|geometric|cauchy|log_normal)")
 """Whether an operator draws random numbers."""
 
-_OF_AN_AXIS = frozenset({"argmax", "argmin", "max", "min", "softmax", "cumsum"})
-"""Operators whose call may be written with nothing but an axis."""
-
 _FOR_SURE = 0.5
 """Share of the operators of that size that surely belong to the pattern (own choice)."""
 _OPERATIONS = 2
@@ -102,7 +99,7 @@ def _loop(facts: Facts, row: loops.Repeat, limits: Limits) -> Drafts:
     processor = Processor.of(facts)
     per_step = processor.per_step if processor.is_cpu else facts.per_step
     taken = row.host_ns + row.backward_ns
-    removed = per_step((row.removable_on_cpu_ns if processor.is_cpu else taken) * (1 - row.runs / row.turns))
+    removed = per_step((row.removable_on_cpu_ns if processor.is_cpu else row.removable_ns) * (1 - row.runs / row.turns))
     if removed <= limits["host_share"] * facts.step_ns:
         return
     operators, turn = ", ".join(row.operators), " ".join(row.operators[: loops.LONGEST])
@@ -172,16 +169,8 @@ def _on_the_cpu(facts: Facts, limits: Limits) -> Drafts:
         ),
         {**host_work.figures(facts, time), "operator": rows[0].name},
         advice=_ON_THE_CPU.text("advice-random") if _draws(rows[0].name) else None,
-        code=_on_gpu(rows[0].name),
+        code=contractions.on_gpu(rows[0].name),
     )
-
-
-def _on_gpu(operator: str) -> str | None:
-    """Code that computes an operator where its input is; None for that of the rule, which sorts; else empty."""
-    if operator in ("aten::sort", "aten::argsort"):
-        return None
-    base = operator.removeprefix("aten::")
-    return f"found = scores.{base}(dim=1)  # on the GPU; copy only the result" if base in _OF_AN_AXIS else ""
 
 
 def _holding_up(facts: Facts) -> list[on_cpu.CpuOperator]:
@@ -203,7 +192,8 @@ def _blowups(facts: Facts, limits: Limits) -> Drafts:
         members.sort(key=lambda row: (-processor.self_ns(row), row.name, row.shapes or ""))
         work = EventTimes.of(processor, ((row.events, processor.self_ns(row)) for row in members))
         if work.share > processor.limit(limits):
-            yield _blowup(work, roots[elements], members, limits)
+            is_bent = contractions.is_bent(written, elements)
+            yield _blowup(work, roots[elements], members, limits, is_bent=is_bent)
 
 
 class _Root(msgspec.Struct, frozen=True):
@@ -229,7 +219,7 @@ def _roots(processor: Processor, rows: Sequence[OperatorFact], limits: Limits) -
     return roots
 
 
-def _blowup(work: EventTimes, root: _Root, members: Sequence[OperatorFact], limits: Limits) -> Draft:
+def _blowup(work: EventTimes, root: _Root, members: Sequence[OperatorFact], limits: Limits, *, is_bent: bool) -> Draft:
     """The finding about operators on tensors of one size, that which makes them first."""
     where = work.processor.places([root.row, *(row for row in members if row is not root.row)])
     params = {
@@ -240,6 +230,12 @@ def _blowup(work: EventTimes, root: _Root, members: Sequence[OperatorFact], limi
         "count": len(members),
         **work.figures(),
     }
+    if is_bent:  # so that no product of matrices is the same, and one pass over all elements remains
+        change = work.shorter((0.0, 1 - 1 / len(members)), _BLOWUP.text("basis-bent")())
+        evidence = _BLOWUP.evidence(limits, "expansion", root.factor, where)
+        told = _BLOWUP.text("summary-bent-cpu") if work.processor.is_cpu else _BLOWUP.text("summary-bent")
+        advice = _BLOWUP.text("advice-bent")
+        return Draft((evidence,), change, params, summary=told, advice=advice, code="")
     code = contractions.instead(root.row, members)
     without = _without_blowup_on_cpu if work.processor.is_cpu else _without_blowup_on_gpu
     return Draft(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import string
 from collections.abc import Iterable
+from math import prod
 
 from traceanalyzer.rules.engine.facts import OperatorFact
 
@@ -17,6 +18,28 @@ OF_LOOPS = {
 _SQUARES = frozenset({"aten::pow", "aten::pow_", "aten::square", "aten::mul", "aten::mul_", "aten::abs", "aten::norm"})
 """What follows a difference that is part of a distance."""
 _CDIST = "d = torch.cdist(a, b).square()  # instead of ((a[:, None] - b) ** 2).sum(-1)"
+
+_OF_AN_AXIS = frozenset({"argmax", "argmin", "max", "min", "softmax", "cumsum"})
+"""Operators whose call may be written with nothing but an axis."""
+_ACTS = frozenset(
+    {"relu", "leaky_relu", "prelu", "hardtanh", "softplus", "sigmoid", "tanh", "gelu", "silu", "elu", "exp"}
+)
+_BENDS = _ACTS | {"clamp", "clamp_min", "clamp_max", "threshold", "maximum", "minimum", "where", "masked_fill"}
+"""Operators after which the sum of products is no product of matrices."""
+
+
+def is_bent(rows: Iterable[OperatorFact], elements: int) -> bool:
+    """Whether something acts on each of so many elements that no contraction does, such as a margin's clamp."""
+    bending = (row for row in rows if row.name.removeprefix("aten::").removesuffix("_") in _BENDS)
+    return any(row.inputs.tensors and prod(row.inputs.tensors[0]) == elements for row in bending)
+
+
+def on_gpu(operator: str) -> str | None:
+    """Code that computes an operator where its input is; None for that of the rule, which sorts; else empty."""
+    if operator in ("aten::sort", "aten::argsort"):
+        return None
+    base = operator.removeprefix("aten::")
+    return f"found = scores.{base}(dim=1)  # on the GPU; copy only the result" if base in _OF_AN_AXIS else ""
 
 
 def instead(root: OperatorFact, members: Iterable[OperatorFact]) -> str | None:

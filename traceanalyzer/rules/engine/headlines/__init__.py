@@ -7,6 +7,7 @@ from statistics import median
 
 from msgspec.structs import replace
 
+from traceanalyzer.analyzers.communication import Communication
 from traceanalyzer.analyzers.compilation import CompiledCode
 from traceanalyzer.analyzers.hangs import Hangs
 from traceanalyzer.analyzers.kernels.classes import KernelClasses
@@ -17,7 +18,7 @@ from traceanalyzer.analyzers.tables.printed_memory import PrintedMemory
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Combined, Headline, Resources
 from traceanalyzer.report.selection import Shares
-from traceanalyzer.rules.engine import late_rank, program
+from traceanalyzer.rules.engine import late_rank, program, stage_waits
 from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.rules.engine.headlines import compile_log, other_tools, printed, typical
 from traceanalyzer.rules.engine.headlines.held_memory import of_snapshot, of_text, with_all_changes
@@ -41,7 +42,7 @@ from traceanalyzer.simulation.critical_path import CriticalPath
 from traceanalyzer.simulation.memory_replay import MemoryReplay
 from traceanalyzer.structure.recording import Recording
 from traceanalyzer.structure.recording.repetition import FOUND_BY
-from traceanalyzer.structure.typical import mean
+from traceanalyzer.structure.typical import mean, rows_of
 
 _UNEVEN_RATIO = 2.0
 """Longest over shortest step from which on a mean over them is said to be of uneven steps (own choice)."""
@@ -74,6 +75,11 @@ _READ = Text(
 _ONE_RANK = Text(
     "detail-one-rank",
     "The trace of one rank does not show how much of that is waiting: compare all ranks (traceanalyzer ranks FOLDER).",
+)
+_ALL_SENT = Text(
+    "detail-equally-long",
+    "All calls of one size take about as long, so hardly any of that is waiting for a late rank.",
+    note="calls of a collective such as all_reduce; that is time of communication",
 )
 _ASLEEP = Text(
     "detail-asleep",
@@ -300,9 +306,14 @@ def _with_waiting(facts: Facts, found: StepBound) -> StepBound:
     exposed = (own.exposed_communication_ns or 0.0) if own else 0.0
     if alone or facts.find("ranks", Ranks) is not None:
         return late_rank.of_ranks(facts, found, exposed)
-    if (waits := late_rank.of_one(facts, found, exposed)) is not None:
+    waits = late_rank.of_one(facts, found, exposed) or stage_waits.with_stage(facts, found)
+    if waits is not None:
         return waits
-    return found.qualified(_ONE_RANK) if found.bound == "communication" else found
+    if found.bound != "communication":
+        return found
+    recorded = facts.find("communication", Communication)
+    is_sent = recorded is not None and late_rank.last_equally_long(facts, rows_of(recorded))
+    return found.qualified(_ALL_SENT if is_sent else _ONE_RANK)
 
 
 def _qualified(facts: Facts, found: StepBound) -> StepBound:

@@ -316,14 +316,15 @@ def _of_waiting_gpu(facts: Facts, recording: Recording, own: StepResources) -> S
 def _of_busy_gpu(facts: Facts, recording: Recording, own: StepResources) -> StepBound:
     """The headline of a device that works nearly all the time: it mostly computes, or it mostly communicates.
 
-    Links that carry something nearly all the time bound a step, too, although computation hides much of that.
+    Links that carry something nearly all the time bound a step, too, although computation hides much of that, as does
+    communication that takes longer than the one kind of work that the sentence would name.
     """
     step, compute, communication = own.step_ns, _computing_ns(own), own.exposed_communication_ns or 0.0
-    whole = own.communication_ns or 0.0
-    if communication > compute or (whole > max(compute, BUSY * step) and communication >= WORTH * step):
+    found = _of_decode(recording, compute, step) or _of_work(facts, recording, compute, step)
+    is_always = (own.communication_ns or 0.0) > max(compute, BUSY * step) and communication >= WORTH * step
+    if is_always or communication > found.message.params["part"][0]:
         message = _COMMUNICATION(part=(communication, step), unit=unit(recording))
         return _with_device(facts, own, StepBound("communication", message, communication / step))
-    found = _of_decode(recording, compute, step) or _of_work(facts, recording, compute, step)
     is_delayed = _losses(facts, own)["host"] >= WORTH_BESIDE * step
     found = _with_device(facts, own, found, _cause(facts)[0]() if is_delayed else None)
     found = found if found.message.id == _DECODE.id else with_shares(facts, found)
