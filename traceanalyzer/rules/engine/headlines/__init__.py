@@ -22,7 +22,7 @@ from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.rules.engine.headlines import compile_log, other_tools, printed, typical
 from traceanalyzer.rules.engine.headlines.held_memory import of_snapshot, of_text, with_all_changes
 from traceanalyzer.rules.engine.headlines.kind_of_work import MOST, gpu_bound
-from traceanalyzer.rules.engine.headlines.long_calls import with_loop
+from traceanalyzer.rules.engine.headlines.long_calls import of_searches, with_loop
 from traceanalyzer.rules.engine.headlines.outside import WARM_FIRST, with_outside
 from traceanalyzer.rules.engine.headlines.removable import Removable, with_part
 from traceanalyzer.rules.engine.headlines.standing import of_dumps
@@ -198,7 +198,7 @@ def _usual(facts: Facts) -> StepBound:
     if not facts.is_startup and (start_up := program.start_up(facts)) is not None:
         told = StepBound("start-up", _START_UP(part=start_up), start_up[0] / start_up[1]).qualified(WARM_FIRST)
         return _with_compiling(facts, told, start_up[0])
-    found = typical.verdict(facts)
+    found = of_searches(facts) or typical.verdict(facts)
     if found is None:
         times, texts = _of_resources(facts) if facts.table is None else printed.parts(facts)
         found = printed.verdict(facts, times, texts)
