@@ -10,7 +10,8 @@ from tests.builders import TraceBuilder
 from tests.reading import read_built
 from tests.rules.judging import report
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.host_activity import cold_calls
+from traceanalyzer.structure.first_uses import cold_calls, first_uses
+from traceanalyzer.structure.recording import analyze
 
 COLD = 50_000
 
@@ -88,3 +89,60 @@ def test_calls_of_the_driver_show_a_cold_pass(calls: dict[int, tuple[str, int]],
     trace.launch("cudaDeviceSynchronize", at, 20)
     (headline,) = report(trace).headlines
     assert bool(re.search("start-up|one cold pass", headline.text)) == is_cold
+
+
+def scripted(silences: tuple[int, ...], *, name: str = "forward", layers: int = 6) -> TraceBuilder:
+    """Calls of a method: silence before its first operator, then some layers of 1 ms on the device, and a wait."""
+    trace, at = TraceBuilder(), 0
+    for silent in silences:
+        trace.op(name, at, silent + 20 * layers + 10)
+        begin, done = at + silent, at + silent
+        for layer in range(layers):
+            trace.op(f"aten::layer_{layer}", begin + 20 * layer, 15)
+            done = max(done, begin + 20 * layer + 10)
+            trace.launch_kernel(f"layer_{layer}", done, 1000, at=begin + 20 * layer + 2, call_dur=5)
+            done += 1000
+        trace.launch("cudaDeviceSynchronize", begin + 20 * layers + 10, done - begin - 20 * layers)
+        at = done + 20
+    return trace
+
+
+@pytest.mark.parametrize(
+    ("silences", "lengths"),
+    [
+        ((200_000, 900_000, 30), [200_000, 900_000]),
+        ((30, 900_000, 30), [900_000]),
+        ((200_000, 30), [200_000]),
+        ((30, 30, 900_000, 30, 30), []),
+        ((200_000, 3000, 3000), []),
+        ((900, 900, 2), []),
+    ],
+    ids=["both", "second", "first", "later", "always-slow", "short"],
+)
+def test_the_first_two_calls_of_a_method_compile_it(silences: tuple[int, ...], lengths: list[int]) -> None:
+    uses = first_uses(Context(read_built(scripted(silences))))
+    assert (uses.dur_ns // 1000).tolist() == lengths
+
+
+def test_no_operator_of_a_library_is_a_method() -> None:
+    assert len(first_uses(Context(read_built(scripted((200_000, 900_000, 30), name="aten::layers"))))) == 0
+
+
+def test_two_calls_that_compile_are_start_up_and_the_last_one_is_judged() -> None:
+    found = report(scripted((200_000, 900_000, 30), layers=30))
+    (headline,) = found.headlines
+    assert headline.bound == "start-up"
+    assert "is in `forward`, which most likely compiles code in its first calls" in headline.text
+    assert not any(finding.rule.startswith("launch") for finding in found.findings)
+
+
+def test_steps_that_compile_do_not_count_though_they_are_most() -> None:
+    recording = analyze(Context(read_built(scripted((200_000, 900_000, 30), layers=30))))
+    assert [step.reason for step in recording.steps] == ["loading", "loading", None]
+    assert recording.typical_step_ns is not None
+    assert recording.typical_step_ns < 31_000_000
+
+
+def test_a_few_long_steps_without_a_sign_of_loading_count() -> None:
+    recording = analyze(Context(read_built(scripted((200_000, 900_000, 30), name="aten::layers"))))
+    assert "loading" not in [step.reason for step in recording.steps]

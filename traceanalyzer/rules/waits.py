@@ -303,8 +303,8 @@ def _device_wide_in_table(facts: Facts, limits: Limits) -> Drafts:
 def _between_launches(facts: Facts, limits: Limits) -> Drafts:
     found = idle_time.of_busiest(facts, limits["events"])
     waits = facts.need("synchronizations", Synchronizations)
-    if found is None or not found.waits_again_and_again:
-        return
+    if found is None or not found.waits_again_and_again or program.searches(facts) is not None:
+        return  # a search waits for each algorithm, to measure it
     time = found.per_step(found.after_waits_ns(_AFTER_WAITS))
     share = time / facts.step_ns
     rows = [row for row in waits.rows if row.operators]

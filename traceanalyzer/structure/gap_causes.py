@@ -16,8 +16,8 @@ from msgspec.structs import replace
 
 from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.context import Context, cached
+from traceanalyzer.structure.first_uses import FirstUses, cold_calls, first_uses
 from traceanalyzer.structure.gaps import NOTHING, Gaps, times_of
-from traceanalyzer.structure.host_activity import FirstUses
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.sums import members
 from traceanalyzer.structure.unrecorded_work import unrecorded_work
@@ -302,7 +302,7 @@ def _explicit(context: Context) -> _Activities:
     compiled = ((host, np.flatnonzero(compiling[host.name])), (frames, np.flatnonzero(compiling[frames.name])))
     loading = names.where(host_activity.is_loading_overhead)[overheads.name]
     allocating = names.where(host_activity.is_allocation)[launches.name]
-    uses, cold = host_activity.first_uses(context), host_activity.cold_calls(context)
+    uses, cold = first_uses(context), cold_calls(context)
     computing = ascending(context.host.row[host_activity.cpu_operators(context)].astype(np.int64))
     return (
         (DATALOADER, ((host, np.flatnonzero(context.kind == NodeKind.DATALOADER)),)),

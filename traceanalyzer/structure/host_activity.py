@@ -17,14 +17,14 @@ from traceanalyzer.knowledge.first_match import finds
 from traceanalyzer.structure.context import Context, cached
 from traceanalyzer.structure.gaps import times_of
 from traceanalyzer.structure.host_tree import NodeKind, nest
-from traceanalyzer.structure.sums import Columns, members, sum_by
-from traceanalyzer.trace.distinct import ascending, distinct, is_among, ranked
-from traceanalyzer.trace.table import I32, I64, Bool, SliceTable, column, take_or
+from traceanalyzer.structure.sums import Columns, sum_by
+from traceanalyzer.trace.distinct import ascending, ranked
+from traceanalyzer.trace.table import I32, I64, Bool, take_or
 from traceanalyzer.trace.tables import Category, Frames, HostEvents, Launches
 from traceanalyzer.trace.tree import NO_PARENT, Tree
 
 _LOADING_OVERHEAD = frozenset({"Runtime Triggered Module Loading", "Lazy Function Loading", "Driver Compiler"})
-_FIRST_USE_NS = 1_000_000
+FIRST_USE_NS = 1_000_000
 """Own choice: launch calls take about 5 us; a call that takes 200 times as long does more than launch."""
 _FEW = 16
 """Number of points per slice from which on points outside of all slices are removed first (own choice)."""
@@ -64,16 +64,8 @@ is_compiling = finds(
     r"|torch[\\/]nn[\\/]modules[\\/]lazy\.py\(\d+\): _infer_parameters$"
 )
 """Whether a range or frame compiles: TorchDynamo, Inductor, Triton, an extension; or makes lazy parameters."""
-_is_fused = finds(r"^fused_|^prim::(CudaFusion|TensorExpr)\w{0,16}Group|^nvfuser")
-"""Whether an operator is one that a fuser of TorchScript (NNC, NVFuser) made of several."""
-_is_fallback = finds(r"^fallback_function$")
-"""Whether an operator is the way to code of TorchScript that may be fused."""
 _PART = 0.5
 """Greatest share of the recording for which a function tells where time goes (own choice: most are much shorter)."""
-_HUNDRED = 100
-"""A first call that takes this many times as long as the work itself compiles it."""
-_LATER_CALLS = 3
-"""Least calls of an operator that show what it needs, besides the first (own choice)."""
 is_communicating = finds(r"^((nccl|rccl|gloo|xccl|hccl|ucc|mpi):|_?c10d(_functional)?::|record_param_comms$)")
 """Whether a host range is a collective or point-to-point operation, waits included."""
 is_python_line = finds(r"\.py\(\d+\): |^<ipython-input|ipykernel")
@@ -114,72 +106,7 @@ def loading_calls(context: Context) -> I64:
     names, launches = context.trace.names, context.trace.launches
     by_name = names.where(is_loading)[launches.name]
     slow = names.where(_has_no_reason)[launches.name]
-    return np.flatnonzero(by_name | (slow & (launches.dur_ns >= _FIRST_USE_NS)))
-
-
-class FirstUses(SliceTable):
-    """Times in which code was most likely compiled or loaded although nothing is recorded of that."""
-
-    name: I32 = column("i4", "", "operator around it", pool="names")
-    start_ns: I64 = column("i8", "ns", "start")
-    dur_ns: I64 = column("i8", "ns", "duration")
-    thread: I32 = column("i4", "", "row of the thread", pool="threads")
-
-
-@cached
-def first_uses(context: Context) -> FirstUses:
-    """Silence inside of an operator, up to the first call of a fused operator that takes a hundredth of it or less."""
-    host = context.trace.host
-    fused = np.flatnonzero(context.trace.names.where(_is_fused)[host.name])
-    _, first_of_name = np.unique(host.name[fused], return_index=True)
-    fallbacks = np.flatnonzero(context.trace.names.where(_is_fallback)[host.name])
-    calls = ascending(fused[first_of_name]).tolist()
-    uses = (_first_use(context, row, _start_with_fallbacks(host, row, fallbacks)) for row in calls)
-    return _table([use for use in uses if use is not None])
-
-
-@cached
-def cold_calls(context: Context) -> FirstUses:
-    """The longest silence in the first call of an operator that launches, a hundred times its own time in later calls.
-
-    Libraries are loaded, handles created and kernels chosen at the first use; of much of that nothing is recorded.
-    """
-    host, tree = context.host, context.host.tree
-    is_operator = (host.category == Category.OPERATOR) & ~host.merged
-    slow = np.flatnonzero(is_operator & (tree.dur_ns >= _FIRST_USE_NS))
-    slow = slow[tree.count_in(slow, context.links.node) > 0]
-    alike = np.flatnonzero(is_operator & is_among(host.name, distinct(host.name[slow])))
-    own_ns = own_times(context)[alike]
-    slow = slow[own_ns[np.searchsorted(alike, slow)] >= _FIRST_USE_NS]
-    codes, found = {*host.name[slow].tolist()}, []
-    for code, rows in members(host.name[alike]):
-        calls = rows[np.argsort(tree.start_ns[alike[rows]], kind="stable")]
-        if code in codes and _is_cold(own_ns[calls]):
-            found.append((code, *_longest_silence(context, int(alike[calls[0]]))))
-    context.release(_moments)
-    return _table(sorted((use for use in found if use[2] >= _FIRST_USE_NS), key=lambda use: use[1]))
-
-
-def _is_cold(own_ns: I64) -> bool:
-    """Whether the first of some calls takes far longer than the later ones."""
-    are_many = len(own_ns) > _LATER_CALLS
-    return are_many and bool(own_ns[0] >= max(_FIRST_USE_NS, _HUNDRED * float(np.median(own_ns[1:]))))
-
-
-def _table(uses: list[tuple[int, int, int, int]]) -> FirstUses:
-    """Names, starts, durations and threads as a table."""
-    name, start, duration, thread = np.array(uses, np.int64).reshape(-1, 4).T
-    return FirstUses(name.astype(np.int32), start, duration, thread.astype(np.int32))
-
-
-def _longest_silence(context: Context, node: int) -> tuple[int, int, int]:
-    """Start, duration and thread of the longest time within an operator in which its thread begins or ends nothing."""
-    tree, row = context.host.tree, context.host.row[node]
-    thread = int(context.trace.host.thread[row])
-    moments = context.cached(_moments, thread)
-    own = moments[slice(*np.searchsorted(moments, (tree.start_ns[node], tree.end_ns[node] + 1)))]
-    longest = int(np.argmax(np.diff(own)))
-    return int(own[longest]), int(own[longest + 1] - own[longest]), thread
+    return np.flatnonzero(by_name | (slow & (launches.dur_ns >= FIRST_USE_NS)))
 
 
 def own_times(context: Context) -> I64:
@@ -187,47 +114,6 @@ def own_times(context: Context) -> I64:
     tree, launches = context.host.tree, context.trace.launches
     calls_ns = sum_by(context.links.node + 1, launches.dur_ns, len(tree) + 1)[1:]  # the first is for -1
     return tree.dur_ns - tree.child_sums(tree.dur_ns) - calls_ns
-
-
-def _first_use(context: Context, row: int, start: int) -> tuple[int, int, int, int] | None:
-    """Name of the operator around, start, duration and thread of the silence before a call; None if it is short.
-
-    Args:
-        context: The trace.
-        row: The host row of the call.
-        start: When it begins, fallbacks included.
-    """
-    host = context.trace.host
-    thread = int(host.thread[row])
-    moments = context.cached(_moments, thread)
-    before = int(np.searchsorted(moments, start)) - 1
-    since = int(moments[max(0, before)])
-    if start - since < max(_FIRST_USE_NS, _HUNDRED * int(host.dur_ns[row])):
-        return None
-    around = _operator_around(context, thread, since, start)
-    return None if around is None else (int(host.name[around]), since, start - since, thread)
-
-
-def _operator_around(context: Context, thread: int, start: int, end: int) -> int | None:
-    """The row of the innermost operator of a thread that begins before a time and ends after it; None without."""
-    host = context.trace.host
-    is_open = (host.thread == thread) & (host.start_ns <= start) & (host.end_ns > end)
-    rows = np.flatnonzero(is_open & operator_rows(context))
-    return int(rows[-1]) if len(rows) else None  # rows are in the order of time
-
-
-def _start_with_fallbacks(host: HostEvents, row: int, fallbacks: I64) -> int:
-    """When a call begins, or the first of the fallbacks around it."""
-    same_thread = fallbacks[host.thread[fallbacks] == host.thread[row]]
-    is_around = (host.start_ns[same_thread] <= host.start_ns[row]) & (host.end_ns[same_thread] >= host.end_ns[row])
-    return int(host.start_ns[same_thread[is_around]].min(initial=host.start_ns[row]))
-
-
-def _moments(context: Context, thread: int) -> I64:
-    """When a thread begins and ends operators, marks and calls, ascending."""
-    tables = context.trace.host, context.trace.launches
-    bounds = (times[table.thread == thread] for table in tables for times in (table.start_ns, table.end_ns))
-    return ascending(np.concatenate([*bounds]))
 
 
 def _has_no_reason(name: str) -> bool:

@@ -11,7 +11,7 @@ import pytest
 
 from tests.builders import TraceBuilder
 from tests.rules.gpu_work import Call, addition, kernel, training
-from tests.rules.judging import findings, skipped
+from tests.rules.judging import findings, report, skipped
 from tests.rules.loader.test_dataloader_bound import fires_in_a_table
 
 FAST = "cudnn_infer_volta_scudnn_winograd_128x128_ldg1_ldg4_relu_tile148t_nt_v1"
@@ -89,3 +89,44 @@ def test_edge_gpu_share() -> None:
 def test_edge_calls() -> None:
     assert findings(fires(), RULE, {"calls": 3})
     assert findings(fires(), RULE, {"calls": 4}) == []
+
+
+def searching(*, waits: int = 8, kinds: int = 4, steps: int = 5, searched: int = 5) -> TraceBuilder:
+    """Steps with a forward convolution that runs eight kernels of 2 ms and waits for each, where it searches."""
+    trace, at = TraceBuilder(), 0
+    for number in range(steps):
+        trace.step(number, at, 20_000)
+        trace.op("aten::cudnn_convolution", at + 10, 17_000, shapes=[[32, 1, 32, 300 + number], [64, 1, 3, 3]])
+        for tried in range(8 if number < searched else 1):
+            begin = at + 20 + 2050 * tried
+            trace.launch_kernel(f"algorithm_{tried % kinds}", begin + 10, 2000, at=begin, call_dur=5)
+            if tried < waits:
+                trace.launch("cudaEventSynchronize", begin + 6, 2010)
+        trace.op("aten::relu", at + 18_000, 50)
+        trace.launch_kernel("relu", at + 18_010, 500, at=at + 18_005, call_dur=3)
+        at += 20_000
+    return trace
+
+
+def test_a_search_in_each_step_is_said_first() -> None:
+    found = report(searching())
+    (headline,) = found.headlines
+    assert headline.message.text == "Choosing convolution algorithms for new sizes: 17 of the 20 ms of each step."
+    first = found.findings[0]
+    assert first.rule == "cudnn-benchmark-off"
+    assert first.code == "torch.backends.cudnn.benchmark = False"
+    assert first.saving is not None
+    assert [round(ns) for ns in first.saving.direct_ns_per_step] == [14e6, 14e6], "seven of eight kernels of 2 ms"
+    others = {"sync-between-launches", "mixed-precision-unused", "allocator-malloc-in-step"}
+    assert not others & {finding.rule for finding in found.findings}
+
+
+@pytest.mark.parametrize(
+    "trace",
+    [searching(waits=2), searching(kinds=2), searching(searched=2)],
+    ids=["no-waits", "one-algorithm", "warm-up"],
+)
+def test_what_is_no_search(trace: TraceBuilder) -> None:
+    found = report(trace)
+    assert not any("Choosing convolution algorithms" in headline.text for headline in found.headlines)
+    assert "cudnn-benchmark-off" not in {finding.rule for finding in found.findings}

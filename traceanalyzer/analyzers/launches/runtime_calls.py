@@ -16,7 +16,7 @@ import numpy as np
 
 from traceanalyzer.knowledge import compiled_code
 from traceanalyzer.report.message import Text
-from traceanalyzer.structure import host_activity, launch_calls
+from traceanalyzer.structure import first_uses, host_activity, launch_calls
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.events import Occurrences, event_set
@@ -192,7 +192,7 @@ def _loading(context: Context) -> list[tuple[str, _Events]]:
     calls = _Events.of(table, rows)
     calls.inferred = ~by_name[calls.name]
     marked = np.flatnonzero(names.where(host_activity.is_loading_overhead)[overheads.name])
-    cold = host_activity.cold_calls(context)
+    cold = first_uses.cold_calls(context)
     first = _Events.of(cold, np.arange(len(cold)))
     first.inferred[:] = True
     return [("loading", calls), ("loading", _Events.of(overheads, marked)), ("loading", first)]
@@ -202,7 +202,7 @@ def _compiling(context: Context) -> list[tuple[str, _Events]]:
     """Ranges and frames of compilers, and operators in which TorchScript most likely compiled."""
     compiling = context.trace.names.where(host_activity.is_compiling)
     tables = (context.trace.host, context.trace.frames)
-    uses = host_activity.first_uses(context)
+    uses = first_uses.first_uses(context)
     first = _Events.of(uses, np.arange(len(uses)))
     first.inferred[:] = True
     named = [("compiling", _Events.of(table, np.flatnonzero(compiling[table.name]))) for table in tables]

@@ -13,6 +13,7 @@ from traceanalyzer.analyzers.communication import Communication
 from traceanalyzer.analyzers.compilation import CompiledCode
 from traceanalyzer.analyzers.copies import Copies
 from traceanalyzer.analyzers.idle.step_idle import DeviceInSteps
+from traceanalyzer.analyzers.kernels.convolution_searches import ConvolutionSearches
 from traceanalyzer.analyzers.kernels.stretched_kernels import StretchedKernels
 from traceanalyzer.analyzers.launches import LaunchFigures
 from traceanalyzer.analyzers.launches.runtime_calls import RuntimeCalls
@@ -193,6 +194,15 @@ def uses_autocast(facts: Facts) -> bool | None:
 def matmul_tf32(facts: Facts) -> bool | None:
     """Whether products of float32 matrices may use TF32."""
     return facts.capture.facts.numerics.matmul_allows_tf32 if facts.capture else None
+
+
+def searches(facts: Facts) -> ConvolutionSearches | None:
+    """The search for algorithms of convolutions, if it comes again in most typical steps; else None."""
+    recording, found = facts.find("recording", Recording), facts.find("convolution_searches", ConvolutionSearches)
+    if recording is None or recording.typical is None or found is None:
+        return None
+    steps = recording.typical.steps
+    return found if steps > 1 and 2 * found.steps > steps else None
 
 
 def wants_cudnn_choice(facts: Facts) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from traceanalyzer.analyzers.kernels import convolutions
+from traceanalyzer.analyzers.kernels import convolution_searches, convolutions
 from traceanalyzer.knowledge.kernel_classes import KernelClass
 from traceanalyzer.report.message import Text
 from traceanalyzer.rules.engine import program
@@ -27,6 +27,7 @@ _REMAINS = 0.5
 """Share of the layout conversions that is surely saved (own choice)."""
 _TRANSPOSE = re.compile(r"nchwToNhwc|nhwcToNchw|nchw2nhwc|nhwc2nchw|nhwcAddPadding|batched_transpose", re.IGNORECASE)
 _CONVOLUTIONS = ("aten::cudnn_convolution", "aten::miopen_convolution", "aten::convolution", "aten::conv2d")
+_NO_SEARCH = "torch.backends.cudnn.benchmark = False"
 _BATCH_NORM = "aten::batch_norm"
 _NORMS = (_BATCH_NORM, "aten::cudnn_batch_norm", "aten::miopen_batch_norm", "aten::native_batch_norm")
 _ON_CPU = frozenset({_BATCH_NORM, "aten::_batch_norm_impl_index", "aten::native_batch_norm"})
@@ -188,6 +189,29 @@ def _is_inference(facts: Facts, operators: Iterable[str]) -> bool:
 
 
 def _algorithms(facts: Facts, limits: Limits) -> Drafts:
+    found = program.searches(facts)
+    yield from _seen_ways(facts, limits) if found is None else _searched(facts, limits, found)
+
+
+def _searched(facts: Facts, limits: Limits, found: convolution_searches.ConvolutionSearches) -> Drafts:
+    """Algorithms that are tried out in most steps, because sizes keep changing."""
+    tried = EventTimes.on_device(facts, ((found.events, found.device_ns),))
+    if tried.share <= limits["search_share"]:
+        return
+    saved = float(found.device_ns - found.longest_ns), float(found.device_ns - found.mean_ns)
+    said = {"calls": round(facts.per_step(found.calls)), "kernels": round(found.kernels / found.calls)}
+    yield Draft(
+        (_ALGORITHMS.evidence(limits, "search_share", tried.share, tried.places, subject=_ALGORITHMS.text("tried")()),),
+        tried.removed(saved, _ALGORITHMS.text("basis-search")(), host=ITS_OWN),
+        {**said, "time": OfEvents(facts.on_device(found.device_ns))},
+        title=_ALGORITHMS.text("title-search"),
+        summary=_ALGORITHMS.text("summary-search"),
+        advice=_ALGORITHMS.text("advice-search"),
+        code=_NO_SEARCH,
+    )
+
+
+def _seen_ways(facts: Facts, limits: Limits) -> Drafts:
     measured = facts.need("convolution_algorithms", convolutions.ConvolutionAlgorithms)
     rows = [row for row in measured.rows if row.saving_ns and row.algorithms[-1].calls >= limits["calls"]]
     saved = EventTimes.on_device(facts, ((row.events, row.saving_ns) for row in rows))

@@ -116,8 +116,8 @@ class _Fp32Work(msgspec.Struct, frozen=True):
 
 
 def _mixed(facts: Facts, limits: Limits) -> Drafts:
-    if not _precision(facts).is_fp32_only:
-        return
+    if not _precision(facts).is_fp32_only or program.searches(facts) is not None:
+        return  # of algorithms that are tried out, most do not run at all without the search
     products = _fp32_products(facts, limits, _Narrower(is_tf32=False, least=_LEAST_MIXED))
     attention = _further(facts, limits, kernel_names.is_fp32_attention)
     tf32 = _further(facts, limits, kernel_names.is_tf32)

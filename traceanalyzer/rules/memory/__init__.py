@@ -250,8 +250,8 @@ def _malloc(facts: Facts, limits: Limits) -> Drafts:
     times = [min(_per_step(row.recurring_ns, row, usual), row.usual_ns / usual) for row in rows]
     time = fsum(times)
     share = facts.step_share(time)
-    if share <= limits["time_share"]:
-        return
+    if share <= limits["time_share"] or program.searches(facts) is not None:
+        return  # a search takes workspaces of all sizes for what it tries out
     where = tuple(places.of_set_up(row, each) for row, each in zip(rows, times, strict=True))
     params = {
         "time": time,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from math import ceil
 
 import numpy as np
 from msgspec.structs import replace
@@ -79,6 +80,8 @@ or less than a tenth of the operators (own choice: batches and phases differ les
 _WHOLE = 0.9
 """A last step that no mark ends is cut if it has less than this share of the operators of every other one (own choice:
 data of other sizes need as many)."""
+_STARTING = 5
+"""First steps that take so many times as long as the later ones may be their start (own choice)."""
 _EXPLAINS = 0.5
 """A one-time event explains a long step if it takes at least this share of the time beyond the median."""
 
@@ -161,11 +164,25 @@ def _is_period(alike: Bool) -> bool:
     return bool((np.diff(changes)[::2] >= _PERIOD).any())
 
 
+def _starting(context: Context, steps: Steps) -> int:
+    """How many first steps load and compile what the few others then have: so many that the median is one of them."""
+    duration = steps.end_ns - steps.start_ns
+    (_, loading), *_ = _one_off(context, steps)
+    for first in range(ceil(len(steps) / 2), len(steps)):
+        usual = float(np.median(duration[first:]))
+        explains = loading[:first] >= _EXPLAINS * (duration[:first] - usual)
+        if duration[:first].min() >= _STARTING * max(usual, 1.0) and explains.all():
+            return first
+    return 0
+
+
 def _of_whole(context: Context, steps: Steps) -> tuple[str | None, ...]:
     """The reasons of steps of which none is cut."""
     reasons: list[str | None] = [None] * len(steps)
     if len(steps) < 2:
         return tuple(reasons)
+    if len(steps) > 2 and (first := _starting(context, steps)):
+        return *[LOADING] * first, *_of_whole(context, steps.take(slice(first, len(steps))))
     duration = steps.end_ns - steps.start_ns
     median = float(np.median(duration))
     outliers = np.abs(duration - median) > _OUTLIER * median

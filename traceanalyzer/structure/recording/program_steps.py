@@ -147,8 +147,12 @@ def _by_what_counts(context: Context, program: ProgramSteps) -> ProgramSteps:
 
 
 def _are_much(context: Context, program: ProgramSteps) -> bool:
-    """Whether the typical steps are a part of the recording worth judging, not the rest of a start-up."""
-    return program.typical.length_ns >= _MUCH * _recorded_ns(context)
+    """Whether the typical steps are a part of the recording worth judging, or most steps are what starts the others."""
+    whole = _recorded_ns(context)
+    starts = program.reasons.count(left_out.LOADING)
+    if starts + len(program.typical) == len(program) <= 2 * starts and program.every.length_ns >= (1 - _MUCH) * whole:
+        return True
+    return program.typical.length_ns >= _MUCH * whole
 
 
 def _recorded_ns(context: Context) -> int:

@@ -13,8 +13,9 @@ from traceanalyzer.knowledge.frameworks import FRAMEWORKS
 from traceanalyzer.structure import gap_causes, gaps, host_activity, unrecorded_work
 from traceanalyzer.structure.autograd import backward
 from traceanalyzer.structure.context import Context, cached
+from traceanalyzer.structure.first_uses import first_uses
 from traceanalyzer.structure.graph_events import BACKWARD, graph_labels, passes
-from traceanalyzer.structure.host_activity import first_uses, is_free, is_taking
+from traceanalyzer.structure.host_activity import is_free, is_taking
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.launch_calls import graph_capture
 from traceanalyzer.structure.recording import left_out, repetition

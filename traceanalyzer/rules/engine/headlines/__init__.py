@@ -23,7 +23,7 @@ from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.rules.engine.headlines import compile_log, other_tools, printed, typical
 from traceanalyzer.rules.engine.headlines.held_memory import of_snapshot, of_text, with_all_changes
 from traceanalyzer.rules.engine.headlines.kind_of_work import MOST, gpu_bound
-from traceanalyzer.rules.engine.headlines.long_calls import with_loop
+from traceanalyzer.rules.engine.headlines.long_calls import of_searches, with_loop
 from traceanalyzer.rules.engine.headlines.main_place import with_place
 from traceanalyzer.rules.engine.headlines.outside import WARM_FIRST, with_outside
 from traceanalyzer.rules.engine.headlines.removable import Removable, with_part
@@ -117,7 +117,7 @@ _START_UP = Text(
 )
 _START_UP_IN = Text(
     "detail-start-up-in",
-    "Most of it, {time:rounded_ns}, is in {name}, which most likely compiles code at its first call.",
+    "Most of it, {time:rounded_ns}, is in {name}, which most likely compiles code in its first calls.",
     note="name is an operator or a function of TorchScript",
 )
 _START_UP_REST = Text(
@@ -206,8 +206,9 @@ def shares(facts: Facts) -> Shares | None:
 def _usual(facts: Facts) -> StepBound:
     """What bounds a typical step, or a step by its sums, and what qualifies that."""
     if not facts.is_startup and (start_up := program.start_up(facts)) is not None:
-        return StepBound("start-up", _START_UP(part=start_up), start_up[0] / start_up[1]).qualified(WARM_FIRST)
-    found = typical.verdict(facts)
+        told = StepBound("start-up", _START_UP(part=start_up), start_up[0] / start_up[1]).qualified(WARM_FIRST)
+        return _with_compiling(facts, told, start_up[0])
+    found = of_searches(facts) or typical.verdict(facts)
     if found is None:
         times, texts = _of_resources(facts) if facts.table is None else printed.parts(facts)
         found = printed.verdict(facts, times, texts)
@@ -267,16 +268,22 @@ def _of_startup(facts: Facts, share: float | None) -> StepBound:
     # all of it, though a device may work meanwhile, which is what findings say, too
     startup = mean(recording.startup_ns, max(1, len(recording.steps))) if recording else facts.startup_per_step
     busy = facts.resources.gpu_ns
-    calls = facts.find("runtime_calls", RuntimeCalls)
     found = StepBound("start-up", _START_UP(part=(startup, facts.step_ns)), share).qualified(WARM_FIRST)
-    compiling = [row for row in (calls.rows if calls else ()) if row.kind == "compiling" and row.is_inferred]
-    most = max(compiling, key=lambda row: row.time_ns, default=None)
-    if most is not None and most.time_ns >= MOST * startup:
-        found = found.and_says(_START_UP_IN, time=most.time_ns, name=f"`{most.name}`")
+    found = _with_compiling(facts, found, startup)
     rest = facts.step_ns - facts.startup_per_step  # a device may work on during what is left out
     if busy is None or facts.table is not None or facts.tells_little or not rest:
         return found
     return found.and_says(_START_UP_REST, rest=rest, busy=min(1.0, busy / rest))
+
+
+def _with_compiling(facts: Facts, found: StepBound, startup_ns: float) -> StepBound:
+    """Add which operator most of a start-up is in, where code is most likely compiled in one."""
+    calls = facts.find("runtime_calls", RuntimeCalls)
+    compiling = [row for row in (calls.rows if calls else ()) if row.kind == "compiling" and row.is_inferred]
+    most = max(compiling, key=lambda row: row.time_ns, default=None)
+    if most is None or most.time_ns < MOST * startup_ns:
+        return found
+    return found.and_says(_START_UP_IN, time=most.time_ns, name=f"`{most.name}`")
 
 
 def _with_device_alone(facts: Facts, found: StepBound) -> StepBound:

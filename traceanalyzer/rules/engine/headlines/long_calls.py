@@ -6,7 +6,7 @@ from traceanalyzer.analyzers.host import HostOwners
 from traceanalyzer.analyzers.operators.loops import Repeats
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.names import as_code
-from traceanalyzer.rules.engine import host_owners
+from traceanalyzer.rules.engine import host_owners, program
 from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.rules.engine.headlines.step_bound import StepBound, unit
 from traceanalyzer.structure.recording import Recording
@@ -30,6 +30,15 @@ _LOOP_AT = Text(
     "For {part:part} of {unit} a loop in {line} runs the same {operators:count} operators {turns:number} times.",
     note="unit is in the genitive: each step; line is a file, a line and a function",
 )
+_SEARCH = Text(
+    "headline-search",
+    "Choosing convolution algorithms for new sizes: {part:part} of {unit}.",
+    note="unit is in the genitive: each step; part reads: 35 of the 152 ms; cuDNN tries them out",
+)
+_SEARCH_WHY = Text(
+    "detail-search",
+    "cudnn.benchmark runs each algorithm that fits, and sizes are new in most steps, so the search never ends.",
+)
 _CALL = Text(
     "detail-long-call",
     "A single call of `{call}` in {owner} takes {time:ns}.",
@@ -45,6 +54,17 @@ _CALL_EARLIER = Text(
     "A single call of `{call}` in {owner} takes {time:ns}: {wait} waits for work from before the trace.",
     note="call is an operator, wait a runtime call; owner a function, mark or module",
 )
+
+
+def of_searches(facts: Facts) -> StepBound | None:
+    """The headline of steps most of which try out algorithms of convolutions; None for all others."""
+    found = program.searches(facts)
+    time = 0.0 if found is None else facts.per_step(found.time_ns)
+    if 2 * time < facts.step_ns or not time:
+        return None
+    recording = facts.find("recording", Recording)
+    message = _SEARCH(part=(min(time, facts.step_ns), facts.step_ns), unit=unit(recording))
+    return StepBound("gpu-compute", message, min(1.0, time / facts.step_ns)).and_says(_SEARCH_WHY)
 
 
 def with_loop(facts: Facts, found: StepBound) -> StepBound:
