@@ -219,7 +219,7 @@ def federated(*, batches: int) -> TraceBuilder:
 
 def test_an_evaluation_that_takes_most_of_a_training_is_named_with_its_part_of_the_trace() -> None:
     (found,) = report(federated(batches=4)).headlines
-    assert found.message.text.endswith(" of each step, mostly in `evaluate`.")
+    assert found.message.text.endswith(" ms of each step of `evaluate`.")
     assert found.qualifier is not None
     assert found.qualifier.text.startswith("`evaluate` takes 7")
 

@@ -54,6 +54,12 @@ _IN_UNIT = Text(
     note="ends a sentence such as: mostly convolutions, 35 of the 152 ms of each step, mostly in `teacher`; unit is in "
     "the genitive: each step; owner is a function, mark or module",
 )
+_UNIT_OF = Text(
+    "headline-unit-of",
+    "{unit} of {owner}",
+    note="in the genitive: 35 of the 152 ms of each step of `evaluate`; owner is a function or mark that has all of "
+    "these steps, but not all of the program",
+)
 _CPU_IN = Text(
     "headline-cpu-in",
     "Limited by the CPU, mostly in {owner}: {part:part} of {unit}.",
@@ -180,7 +186,7 @@ def _named(facts: Facts, message: Message, place: _Place, whole: float) -> Messa
         return _beside_work(facts, message, said, place, whole)
     if message.id not in _OF_OPERATORS:
         return None
-    if place.ns is None or message.id == named_operators.OUTSIDE.id:
+    if place.ns is None or place.share >= _WHOLE or message.id == named_operators.OUTSIDE.id:
         return _short(facts, _in_unit(_OF_OPERATORS[message.id], said, place))
     own = {"owner": f"`{place.name}`", "part": (place.ns, facts.step_ns), "unit": said["unit"]}
     name, time = place.longest
@@ -199,7 +205,8 @@ def _beside_work(facts: Facts, message: Message, said: dict[str, Any], place: _P
 
 
 def _in_unit(text: Text, said: Mapping[str, Any], place: _Place) -> Message:
-    return text(**{**said, "unit": _IN_UNIT(unit=said["unit"], owner=f"`{place.name}`")})
+    unit = _UNIT_OF if place.share >= _WHOLE else _IN_UNIT
+    return text(**{**said, "unit": unit(unit=said["unit"], owner=f"`{place.name}`")})
 
 
 def _short(facts: Facts, *messages: Message) -> Message | None:
