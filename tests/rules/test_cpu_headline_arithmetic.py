@@ -94,3 +94,28 @@ def test_the_sentence_names_marks_rather_than_little_arithmetic() -> None:
         trace.annotation("masks", at, 700)
         trace.op("aten::mm", at + 710, 280)
     assert said(trace).startswith("Limited by the CPU, mostly in `masks`: 0.70 of the 1.0 ms of each step.")
+
+
+def running(*calls: tuple[str, ...]) -> TraceBuilder:
+    """Calls of 20 ms each, of operators with those around them first, and of a matrix multiplication of 15."""
+    trace, at = TraceBuilder(devices=()), 0
+    for names in calls:
+        for depth, name in enumerate(names):
+            trace.op(name, at + depth, 20_000 - 2 * depth)
+        at += 20_000
+    trace.op("aten::mm", at, 15_000)
+    return finish(trace)
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (("aten::randn", "aten::normal_"), "mostly random numbers, "),
+        (("aten::index_select",), "mostly gathering rows by an index, "),
+        (("aten::to", "aten::_to_copy", "aten::copy_"), "most of all type conversions ("),
+        (("aten::contiguous", "aten::clone", "aten::copy_"), "most of all copies into contiguous tensors ("),
+        (("aten::copy_",), "longest in aten::copy_ ("),
+    ],
+)
+def test_what_moves_or_draws_numbers_on_a_cpu_is_named_by_its_purpose(call: tuple[str, ...], told: str) -> None:
+    assert told in said(running(call, call))

@@ -9,6 +9,9 @@ from tests.builders.timeline import Host, Stream, Work, finish
 from tests.rules.judging import report, said
 from tests.rules.test_headline import bound, steps
 
+CONVOLUTION = "sm80_xmma_fprop_implicit_gemm_f16f16_f16f32_f32_nhwckrsc_nhwc_tilesize128x128x32"
+ADDITION = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float> >"
+
 
 def test_a_busy_gpu_that_writes_out_quantized_weights_is_said_to() -> None:
     name = "void kDequantizeBlockwise<__nv_bfloat16, 512, 64, 8, 2>(float*, unsigned char*, float*, __nv_bfloat16*)"
@@ -30,6 +33,12 @@ def test_a_kernel_that_no_name_explains_is_of_no_class() -> None:
         ({"ampere_sgemm_128x64_nn": 4000, "flash_fwd_kernel": 800}, "matrix multiplications and attention"),
         ({"sm80_xmma_fprop_implicit_gemm_indexed_tf32f32": 4000, "ampere_sgemm_128x64_nn": 90}, "convolutions"),
         ({"void at::native::sbtopk::gatherTopK<float>": 5000}, "sorting and selection"),
+        ({"void at::native::conv_depthwise3d_cuda_kernel<float>": 4000, CONVOLUTION: 300}, "depthwise convolutions"),
+        ({"void cudnn::cnn::conv2d_grouped_direct_kernel<float>": 4000, CONVOLUTION: 300}, "grouped convolutions"),
+        (
+            {"void at::native::distribution_elementwise_grid_stride_kernel<float, 4>": 4000, ADDITION: 900},
+            "random numbers",
+        ),
     ],
 )
 def test_the_class_that_takes_most_is_named(kernels: dict[str, int], work: str) -> None:
@@ -71,7 +80,8 @@ def running(kernels: dict[str, int], grid: tuple[int, int, int] = (4096, 1, 1)) 
 
 
 ELEMENTWISE = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>"
-CONVOLUTION = "sm80_xmma_fprop_implicit_gemm_f16f16_f16f32_f32_nhwckrsc_nhwc_tilesize128x128x32"
+
+
 NORMALIZATION = "void at::native::batch_norm_transform_input_channels_last_kernel<float>"
 
 

@@ -66,8 +66,8 @@ def _outliers(facts: Facts, limits: Limits) -> Drafts:
         yield _of_growing_work(facts, ends, inner, limits)
         return
     long = [step for step in inner if typical and step.duration_ns / typical > limits["ratio"]]
-    if len(long) > _MOST_LONG * len(inner) or _is_jitter(facts, long, typical, limits):  # or there are none
-        return  # most steps are not unlike the others: a loop has several kinds of step
+    if _is_jitter(facts, long, len(inner), typical, limits):  # or there are none
+        return
     longest = max(long, key=lambda step: (step.duration_ns, -step.start_ns))
     ratio = longest.duration_ns / typical
     evidence = _OUTLIERS.evidence(limits, "ratio", ratio, longest_steps(long))
@@ -82,8 +82,13 @@ def _outliers(facts: Facts, limits: Limits) -> Drafts:
     yield Draft((evidence,), params=params, severity="info")
 
 
-def _is_jitter(facts: Facts, long: Sequence[RecordedStep], typical: float, limits: Limits) -> bool:
-    """Whether nothing recorded tells long steps apart, and they add little: other programs hold them up."""
+def _is_jitter(facts: Facts, long: Sequence[RecordedStep], steps: int, typical: float, limits: Limits) -> bool:
+    """Whether nothing recorded tells long steps apart, and they add little: other programs hold them up.
+
+    Nor are most of all steps unlike the others: then a loop has several kinds of step.
+    """
+    if len(long) > _MOST_LONG * steps:
+        return True
     if any(step.reason in _REASONS for step in long):
         return False
     excess = fsum(step.duration_ns - typical for step in long)

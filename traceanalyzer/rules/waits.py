@@ -89,8 +89,7 @@ def _item(facts: Facts, limits: Limits) -> Drafts:
     if reads is not None and idle > max(gain, limits["host_share"] * facts.step_ns):
         drafts = _runs(facts, limits, reads, idle)
     elif calls:
-        if gain < _MOVES * facts.step_ns and _frees_in_each_step(facts):
-            raise Missing(_ITEM.text("moves")())
+        _need_gain(facts, gain)
         drafts = _single_readings(facts, limits, tuple(map(avoidable_waits.place, rows)), calls, gain)
     drawn = avoidable_waits.readings([row for row in rows if row.is_of_random])
     is_random = 2 * drawn > calls and not program.steps_environment(facts)
@@ -98,10 +97,13 @@ def _item(facts: Facts, limits: Limits) -> Drafts:
         yield replace(draft, advice=_ITEM.text("advice-random"), code=_CODE_RANDOM) if is_random else draft
 
 
-def _frees_in_each_step(facts: Facts) -> bool:
-    """Whether calls that give memory back to the driver wait for the whole device in most of the steps."""
+def _need_gain(facts: Facts, gain: float) -> None:
+    """Raise Missing where little is gained, because calls that give memory back wait for the device in most steps."""
     clears = facts.find("cache_clears", CacheClears)
-    return clears is not None and clears.frees > 0 and 2 * clears.cleared_steps >= clears.steps >= 2
+    if clears is None or not clears.frees or gain >= _MOVES * facts.step_ns:
+        return
+    if 2 * clears.cleared_steps >= clears.steps >= 2:
+        raise Missing(_ITEM.text("moves")())
 
 
 def _single_readings(facts: Facts, limits: Limits, where: tuple[CodePlace, ...], calls: float, gain: float) -> Drafts:

@@ -9,6 +9,7 @@ from typing import Any
 
 from traceanalyzer.analyzers.kernels.classes import KernelClasses
 from traceanalyzer.analyzers.kernels.sm_fill import SmFill
+from traceanalyzer.knowledge.first_match import finds
 from traceanalyzer.knowledge.inputs import Inputs, Shape
 from traceanalyzer.knowledge.kernel_classes import (
     KernelClass,
@@ -26,10 +27,20 @@ from traceanalyzer.structure.typical import rows_of
 
 MOST = 0.5
 """Share from which on something is most of the whole."""
-_COMPUTE = frozenset({"gemm", "moe", "convolution", "attention"})
+_COMPUTE = frozenset({"gemm", "moe", "convolution", "depthwise", "grouped", "attention"})
 """Classes of kernels that are bound by arithmetic at the sizes used in training."""
 _MOVING = frozenset(
-    {"normalization", "elementwise", "dequantization", "reduction", "copy", "optimizer", "embedding", "pooling"}
+    {
+        "normalization",
+        "elementwise",
+        "random",
+        "dequantization",
+        "reduction",
+        "copy",
+        "optimizer",
+        "embedding",
+        "pooling",
+    }
 )
 """Classes that mostly move data. Generated kernels without a known class and unknown kernels may be either."""
 UNNAMED = "gpu"
@@ -40,8 +51,16 @@ GEMM = Text("headline-work-gemm", "matrix multiplications", note="after: mostly"
 _WORK = {
     "gemm": GEMM,
     "convolution": Text("headline-work-convolution", "convolutions", note="after: mostly"),
+    "depthwise": Text("headline-work-depthwise", "depthwise convolutions", note="after: mostly"),
+    "grouped": Text("headline-work-grouped", "grouped convolutions", note="after: mostly"),
     "attention": Text("headline-work-attention", "attention", note="after: mostly"),
 }
+_SPLIT = (
+    ("convolution", "depthwise", finds("depthwise")),
+    ("convolution", "grouped", finds("grouped")),
+    ("elementwise", "random", finds("distribution|dropout|philox|random")),
+)
+"""Classes of which some kernels, by their names, are a kind of work of their own: slower, or with another cure."""
 _TWO = Text("headline-work-two", "{first} and {second}", note="such as: matrix multiplications and attention")
 _OTHER_WORK = {
     "sorting": Text("headline-work-sorting", "sorting and selection", note="after: mostly"),
@@ -53,6 +72,7 @@ _OTHER_WORK = {
 """Classes that are bound neither by arithmetic nor by memory as a rule."""
 _MOVING_WORK = {
     "elementwise": Text("headline-work-elementwise", "elementwise kernels", note="after: mostly"),
+    "random": Text("headline-work-random", "random numbers", note="after: mostly; drawing them"),
     "dequantization": Text("headline-work-dequantization", "dequantizing weights", note="after: mostly"),
     "normalization": Text("headline-work-normalization", "normalization", note="after: mostly"),
     "reduction": Text("headline-work-reduction", "reductions", note="after: mostly"),
@@ -81,10 +101,24 @@ _ELEMENTWISE = KernelClass.ELEMENTWISE.value
 _OF_CPU = {
     **{kind: _KINDS[kind] for kind in ("gemm", "convolution", "attention", "recurrent")},
     _ELEMENTWISE: Text("headline-work-elementwise-cpu", "elementwise operations", note="after: mostly; on a CPU"),
+    "random": _MOVING_WORK["random"],
+    "gathering": Text("headline-work-gathering", "gathering rows by an index", note="after: mostly; of tensors"),
 }
 """Kinds of arithmetic that a CPU may spend its time on in several operators."""
 _SETTING = frozenset({"aten::copy_", "aten::fill_", "aten::zero_"})
 """Operators that go through a tensor like elementwise arithmetic, but compute nothing."""
+_COPIES = {
+    "aten::_to_copy": Text("headline-work-conversion", "type conversions", note="after: most of all; of numbers"),
+    "aten::contiguous": Text("headline-work-layout", "copies into contiguous tensors", note="after: most of all"),
+}
+"""What copies are for, by the operator that calls for them: on a CPU alone, `to` copies only into another type."""
+_MOSTLY_FOR = 0.75
+"""Part of the time of copies that one such operator must have called for (own choice)."""
+_GATHERING = frozenset({"aten::index", "aten::index_select", "aten::gather", "aten::take", "aten::take_along_dim"})
+_draws = finds(
+    r"::_?(rand|normal|uniform|bernoulli|exponential|multinomial|geometric|cauchy|log_normal|native_dropout)"
+)
+"""Whether an operator draws random numbers."""
 _LAYERS = frozenset({"recurrent", "attention"})
 """Kinds that are one operator of PyTorch each, which may call others for all of its arithmetic."""
 _ONE_OPERATOR = 0.75
@@ -187,7 +221,7 @@ def longest_of_operators(
     """
     times: defaultdict[str, list[float]] = defaultdict(list)
     for name, time in own:
-        kind = operator_class(name).value
+        kind = _kind_of_operator(name)
         if kind != _ELEMENTWISE or (name in long and name not in _SETTING):
             times[kind].append(time)
     kinds = {kind: fsum(times[kind]) for kind in _OF_CPU if any(times.get(kind, ()))}
@@ -201,6 +235,20 @@ def longest_of_operators(
         return None
     first = max(kinds, key=lambda kind: kinds[kind])
     return _OF_CPU[first](), kinds[first]
+
+
+def kind_of_copies(facts: Facts) -> Message | None:
+    """What nearly all copies of a program on a CPU are for; None where that is several things, or unknown."""
+    times = {row.name: row.host_total_ns for row in if_known(lambda: facts.operators)}
+    least = _MOSTLY_FOR * times.get("aten::copy_", 0)
+    return next((text() for name, text in _COPIES.items() if times.get(name, 0) >= least > 0), None)
+
+
+def _kind_of_operator(name: str) -> str:
+    """The class of what an operator of a CPU computes, or a kind of its own."""
+    if name in _GATHERING:
+        return "gathering"
+    return "random" if _draws(name) else operator_class(name).value
 
 
 def cache_ns(facts: Facts) -> int:
@@ -291,6 +339,13 @@ def _by_class(facts: Facts) -> tuple[Counter[str], int]:
     found = facts.find("kernel_classes", KernelClasses)
     for row in rows_of(found) if found else ():
         times[row.name] += row.total_ns
+    for row in if_known(lambda: facts.kernels):
+        of = kernel_class(row.name).value
+        for whole, part, is_part in _SPLIT:
+            if of == whole and is_part(row.name.lower()):
+                moved = min(row.total_ns, times[whole])
+                times[whole] -= moved
+                times[part] += moved
     return times, times.total() - times["communication"]
 
 

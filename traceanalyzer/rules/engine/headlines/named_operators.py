@@ -23,7 +23,7 @@ from traceanalyzer.knowledge.kernel_classes import KernelClass, operator_class
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.rules.engine import host_owners
 from traceanalyzer.rules.engine.facts import Facts, if_known
-from traceanalyzer.rules.engine.headlines.kind_of_work import GEMM, MOST, cache_ns, longest_of_operators
+from traceanalyzer.rules.engine.headlines.kind_of_work import GEMM, MOST, cache_ns, kind_of_copies, longest_of_operators
 from traceanalyzer.rules.engine.headlines.step_bound import StepBound, first_short
 from traceanalyzer.rules.engine.headlines.typical import WORTH, WORTH_BESIDE
 from traceanalyzer.simulation.critical_path import CriticalPath
@@ -60,6 +60,7 @@ _MANY_CLASSES, _NEARLY_ALL = 1000, 0.9
 choice)."""
 _NO_CODE = frozenset({"communication", "asleep"})
 """Resources whose time on the path may be in no operator, but is no code of the program."""
+_COPY = "aten::copy_"
 HOST = Text(
     "headline-cpu-host-4",
     "Limited by the CPU, which computes for {part:part} of {unit}.",
@@ -196,7 +197,7 @@ def with_operators(facts: Facts, found: StepBound, said: Mapping[str, Any]) -> S
     own = _within_step(sorted(own, key=lambda entry: (-entry[1], entry[0])), facts.step_ns)[:_SHOWN]
     own = _parts_for(facts, path, own)
     if found.message.id == HOST.id:
-        message = _of_kind(facts, every, own, said) or _longest(found.message, own, said)
+        message = _of_kind(facts, every, own, said) or _longest(facts, found.message, own, said)
         found = replace(found, message=_around_compiled(facts, message, said))
     if not own:
         return found
@@ -205,13 +206,15 @@ def with_operators(facts: Facts, found: StepBound, said: Mapping[str, Any]) -> S
     return found if path is None else _with_owners(path, own, found)
 
 
-def _longest(message: Message, own: list[tuple[str, float]], said: Mapping[str, Any]) -> Message:
+def _longest(facts: Facts, message: Message, own: list[tuple[str, float]], said: Mapping[str, Any]) -> Message:
     """The sentence with what takes longest, if there is room for it."""
     if not own:
         return message
     (name, time), *_ = own
+    kind = kind_of_copies(facts) if name == _COPY else None
+    of_kind = () if kind is None else (_MOST_OF_KIND(**said, work=kind, time=time),)
     longest = _HOST_IN(**said, name=name, time=time) if name else OUTSIDE(**said, time=time)
-    return first_short((longest, message))
+    return first_short((*of_kind, longest, message))
 
 
 def _around_compiled(facts: Facts, message: Message, said: Mapping[str, Any]) -> Message:
