@@ -64,9 +64,21 @@ def loader_waits(context: Context) -> tuple[I64, I64]:
     return tree.start_ns[rows], tree.end_ns[rows]
 
 
+_BATCHES, _LONGER = 6, 10
+"""Of so many waits or more, one that is so many times as long as the median, after such a pause, begins an epoch (own
+choice)."""
+
+
 @cached
 def epoch_turns(context: Context) -> tuple[I64, I64]:
     """Positions of the last wait of each epoch and of the first one of the next, among `loader_waits`."""
+    found = np.flatnonzero(_has_no_work(context) | (pauses(context) > 0))
+    return found, found + 1
+
+
+@cached
+def _has_no_work(context: Context) -> Bool:
+    """After which waits but the last the program does next to nothing for a while, and then waits again."""
     start, end = loader_waits(context)
     host = context.trace.host
     since, until = end[:-1], start[1:]
@@ -74,15 +86,43 @@ def epoch_turns(context: Context) -> tuple[I64, I64]:
     own = host_activity.operator_rows(context)
     work = Intervals.union(host.start_ns[own], host.end_ns[own]).within(since, np.maximum(since, until))
     launched = np.diff(np.searchsorted(context.trace.launches.start_ns, np.stack((since, until))), axis=0)[0]
-    found = np.flatnonzero((gap >= _LEAST_NS) & (work <= _WORK * gap) & (launched <= 0))
-    return found, found + 1
+    found: Bool = (gap >= _LEAST_NS) & (work <= _WORK * gap) & (launched <= 0)
+    return found
+
+
+@cached
+def pauses(context: Context) -> I64:
+    """For how long the program pauses before each wait but the first that begins an epoch, in ns; 0 for other waits.
+
+    So an epoch ends in programs that stop before the loader says that it has no more: they are done with a batch, and
+    the processes of the loader end in the pause and start in the pause or in the wait, which is long, too.
+    """
+    start, end = loader_waits(context)
+    host, launches = context.trace.host, context.trace.launches
+    bounds = np.sort(np.concatenate((host.end_ns[host_activity.operator_rows(context)], launches.end_ns)))
+    if len(start) < _BATCHES or not len(bounds):
+        return np.zeros(max(0, len(start) - 1), np.int64)
+    done = bounds[np.maximum(np.searchsorted(bounds, start[1:], side="right") - 1, 0)]
+    pause, wait = start[1:] - np.maximum(done, end[:-1]), (end - start)[1:]
+    long, late = (each >= max(_LEAST_NS, _LONGER * float(np.median(each))) for each in (pause, wait))
+    found: I64 = np.where(long & late & ~_has_no_work(context), pause, 0)
+    return found
+
+
+@cached
+def turn_starts(context: Context) -> I64:
+    """When each of the epochs of `epoch_turns` ends: with its last wait, or when the program is done with its batch."""
+    (last, first), (start, _) = epoch_turns(context), loader_waits(context)
+    pause = pauses(context)[last]
+    found: I64 = np.where(pause > 0, start[first] - pause, start[last])
+    return found
 
 
 @cached
 def starting_workers(context: Context) -> Intervals:
     """When no worker has a batch, because those of an epoch have ended, and those of the next one start."""
     (last, first), (start, end) = epoch_turns(context), loader_waits(context)
-    return Intervals.union(end[last], start[first])
+    return Intervals.union(np.maximum(end[last], turn_starts(context)), start[first])
 
 
 @cached

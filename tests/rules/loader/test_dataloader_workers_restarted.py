@@ -12,9 +12,12 @@ import pytest
 
 from tests.builders import TraceBuilder
 from tests.builders.timeline import Host, finish
+from tests.reading import read_built
 from tests.rules.judging import findings, skipped
 from tests.rules.loader.test_dataloader_bound import LOADER, WORKERS
 from tests.structure.recording.test_left_out_steps import in_epochs
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.recording import analyze
 
 STARTING = "torch/utils/data/dataloader.py(1130): _MultiProcessingDataLoaderIter.__init__"
 
@@ -163,3 +166,40 @@ def test_changes_between_unmarked_steps_are_worth_what_they_are_of_the_recording
     assert finding.once.comes_back
     assert least < 3 * 35e6 < 3 * 95e6 < most * 1.01
     assert (finding.severity, finding.once.share_of_recording > 0.3) == ("critical", True)
+
+
+def stopped_epochs(*, first: int = 2_000_000, pause: int = 300_000, epochs: int = 3) -> TraceBuilder:
+    """Unmarked epochs of six batches of 50 ms, whose first waits are long, with a pause between them."""
+    trace, at = TraceBuilder(devices=()), 0
+    for epoch in range(epochs):
+        for batch in range(6):
+            wait = 300 if batch else first
+            trace.annotation(WORKERS, at, wait)
+            trace.op("aten::linear", at + wait + 5, 25_000)
+            trace.op("aten::mm", at + wait + 25_005, 24_900)
+            at += wait + 50_000
+        at += pause if epoch < epochs - 1 else 0
+    return trace
+
+
+def test_epochs_that_stop_before_the_loader_ends_start_workers_anew() -> None:
+    (finding,) = findings(stopped_epochs(), RULE)
+    assert finding.summary.params["turns"] == 2
+    assert finding.summary.params["total"] == pytest.approx(2 * 2300e6, rel=0.01)
+    assert finding.once is not None
+    assert finding.once.comes_back
+    assert finding.once.share_of_recording == pytest.approx(4.6 / 7.5, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    "trace",
+    [stopped_epochs(first=20_000), stopped_epochs(pause=2), stopped_epochs(epochs=2)],
+    ids=["short-waits", "no-pause", "one-change"],
+)
+def test_what_starts_no_workers(trace: TraceBuilder) -> None:
+    assert findings(trace, RULE) == []
+
+
+def test_steps_with_a_start_of_workers_are_no_typical_ones() -> None:
+    recording = analyze(Context(read_built(stopped_epochs())))
+    assert recording.typical_step_ns == pytest.approx(50.3e6, rel=0.01)

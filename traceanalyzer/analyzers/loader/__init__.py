@@ -27,7 +27,7 @@ from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.events import Occurrences, event_set, of_whole_recording
 from traceanalyzer.structure.host_activity import own_line_tree
 from traceanalyzer.structure.host_tree import NodeKind
-from traceanalyzer.structure.host_waits import epoch_turns, is_in_process, loader_waits, outermost_loads
+from traceanalyzer.structure.host_waits import epoch_turns, is_in_process, loader_waits, outermost_loads, turn_starts
 from traceanalyzer.structure.owners.critical import critical
 from traceanalyzer.structure.steps import step_names
 from traceanalyzer.structure.sums import members
@@ -39,6 +39,9 @@ from traceanalyzer.trace.tree import NO_PARENT
 _JOIN_NS, _TIMES_USUAL, _SEVERAL = 3_000_000, 2, 2
 """Processes end in no less, in waits of so many times the usual one, at so many ends of epochs at least (own choices: a
 process with torch ends in tens of milliseconds, and another program may delay one wait)."""
+_START_NS = 1_000_000_000
+"""A first wait of this length, where later ones are short, is more than loading a batch (own choice: starting a process
+that imports torch takes some seconds)."""
 _SHOWN = 5
 LONG = 5
 """A wait of more than this many medians stands out (own choice: batches vary by a factor of two or three)."""
@@ -248,13 +251,15 @@ def epochs(context: Context) -> LoaderEpochs:
     """The changes of epochs, and what waits take otherwise."""
     (last, first), (start, end) = epoch_turns(context), loader_waits(context)
     others = np.delete(end - start, np.concatenate((last, first)))
-    waits = (end - start)[last] + (end - start)[first]
-    length = end[first] - start[last]
+    begins, has_paused = turn_starts(context), host_waits.pauses(context)[last] > 0
+    waits = np.where(has_paused, 0, (end - start)[last]) + (end - start)[first]
+    length = end[first] - begins
     starts = _starts_processes(context, end[last], start[first])
-    if starts is None and context.trace.info.capture is None and _end_processes((end - start)[last], others):
+    restarts = _end_processes((end - start)[last], others) or _start_late((end - start)[first[has_paused]])
+    if starts is None and context.trace.info.capture is None and restarts:
         starts = np.ones(len(last), np.bool_)
-    order = np.lexsort((start[last], -length))[:_SHOWN]
-    columns = (start[last][order], length[order], waits[order])
+    order = np.lexsort((begins, -length))[:_SHOWN]
+    columns = (begins[order], length[order], waits[order])
     told = [None] * len(order) if starts is None else starts[order].tolist()
     return LoaderEpochs(
         turns=len(last),
@@ -270,10 +275,10 @@ def epochs(context: Context) -> LoaderEpochs:
 @event_set
 def turns_at(context: Context) -> Iterator[Occurrences]:
     """When one epoch ends and the next one begins."""
-    (last, first), (start, end) = epoch_turns(context), loader_waits(context)
+    (last, first), (_, end) = epoch_turns(context), loader_waits(context)
     main = context.cached(critical).main
     thread = np.full(len(last), 0 if main is None else main, np.int64)
-    yield Occurrences("host", "DataLoader", thread, start[last], end[first])
+    yield Occurrences("host", "DataLoader", thread, turn_starts(context), end[first])
 
 
 def _excess(context: Context, turns: I64) -> float | None:
@@ -296,6 +301,11 @@ def _end_processes(last: I64, others: I64) -> bool:
     """
     least = max(_JOIN_NS, _TIMES_USUAL * float(np.median(others)) if len(others) else 0.0)
     return len(last) >= _SEVERAL and bool(np.median(last) >= least)
+
+
+def _start_late(first: I64) -> bool:
+    """Whether the first waits of epochs, each after a pause, take so long that workers most likely start in them."""
+    return len(first) >= _SEVERAL and bool(np.median(first) >= _START_NS)
 
 
 def _starts_processes(context: Context, since: I64, until: I64) -> Bool | None:

@@ -35,7 +35,7 @@ from traceanalyzer.structure.host_waits import outermost_loads
 from traceanalyzer.structure.line_times import line_times
 from traceanalyzer.structure.owners import owner_index
 from traceanalyzer.structure.recording import typical_gaps
-from traceanalyzer.structure.recording.program_steps import program_steps
+from traceanalyzer.structure.recording.program_steps import is_marked, program_steps
 from traceanalyzer.structure.sums import group, members, sum_by
 from traceanalyzer.trace.distinct import ascending, distinct
 from traceanalyzer.trace.intervals import Intervals
@@ -119,10 +119,13 @@ def once(context: Context, change: StepChange, found: Sequence[Selection]) -> On
     at most the time itself, and of host work at most the idle time of the busiest device outside of the steps: most
     likely the idle time during this work.
     """
-    every = program_steps(context).every
+    program = program_steps(context)
+    # a loop over batches has no step around its epochs, as marks of the profiler have
+    every = program.every
+    within = every if is_marked(context) else program.typical
     if not found or not all(entry.outside_steps for entry in found):
         return None
-    if change.is_spread and any(every.contain(_bounds(entry)[0]).any() for entry in found):
+    if change.is_spread and any(within.contain(_bounds(entry)[0]).any() for entry in found):
         return None
     comes_back = change.is_spread or (change.place is not None and change.place.population is Population.OUTSIDE)
     during, most = _worth_at_most(context, found)

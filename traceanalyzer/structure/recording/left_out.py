@@ -281,7 +281,8 @@ def _with_new_epochs(context: Context, steps: Steps) -> list[int]:
     )
     ends, begins = steps.at(start[last]), steps.at(start[first])
     found = distinct(np.where(ends < 0, begins, ends))
-    return found[found >= 0].tolist() if len(found) < max(_OFTEN, _OFTEN_SHARE * len(steps)) else []
+    begun = distinct(begins[begins >= 0]).tolist()
+    return [*found[found >= 0].tolist(), *begun] if len(found) < max(_OFTEN, _OFTEN_SHARE * len(steps)) else []
 
 
 def _communication(context: Context, steps: Steps) -> I64:

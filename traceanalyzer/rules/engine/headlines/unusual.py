@@ -8,6 +8,7 @@ from traceanalyzer.analyzers.kernels.accelerators import Accelerators, Accelerat
 from traceanalyzer.analyzers.kernels.stretched_kernels import StretchedKernels
 from traceanalyzer.analyzers.launches import LaunchFigures
 from traceanalyzer.analyzers.waits import Synchronizations
+from traceanalyzer.analyzers.waits.value_reads import ValueReads
 from traceanalyzer.knowledge import marks
 from traceanalyzer.knowledge.first_match import finds
 from traceanalyzer.report.message import Text
@@ -22,6 +23,8 @@ from traceanalyzer.structure.recording import Recording
 _is_call = finds(r"^(cuda|hip|cu|musa)[A-Z]")
 _HARDLY = 0.05
 """Greatest share of a step in waits for the device with which it is done when the host is (own choice)."""
+_QUICK_NS = 100_000
+"""Mean time of a turn that reads a value in ns above which most of it may be a wait (own choice: ten operators)."""
 
 _TURNS = Text(
     "headline-turns",
@@ -136,6 +139,16 @@ _UNSEEN_WAITED_FOR = Text(
     "The GPU was not recorded: the CPU waits for it {part:part} of {unit}, mostly in {call}.",
     note="call is an operator, such as aten::item; unit is in the genitive: each step; part reads: 7 of the 10 s",
 )
+_READS = Text(
+    "headline-reads-in-loop",
+    "The CPU reads single values in a loop: {part:part} of {unit}, {calls:count} times {call}.",
+    note="call is an operator, such as aten::item; unit is in the genitive: each step; part reads: 7 of the 10 s",
+    one="The CPU reads a single value in a loop: {part:part} of {unit}, once {call}.",
+)
+_READS_WHY = Text(
+    "detail-reads-in-loop",
+    "Reading takes {time:ns} a turn, mostly Python and operators: the GPU is asked for one value at a time.",
+)
 _NOT_RECORDED = Text("detail-no-kernels", "Kernels were not recorded: add ProfilerActivity.CUDA.")
 
 
@@ -242,11 +255,28 @@ def of_operators_alone(facts: Facts) -> StepBound | None:
     is_operator = any(row.name == sign for row in if_known(lambda: facts.operators))
     if recording is None or sign is None or facts.table is not None or not is_operator or marks.is_of_mac(sign):
         return None
+    if (reads := _of_reads(facts, recording)) is not None:
+        return reads
     name, time = little_work.unseen_wait(facts) or ("", 0.0)
     if time < WORTH * facts.step_ns or not facts.step_ns:
         return StepBound("none", _UNSEEN(sign=f"`{sign}`"), None).qualified(_NOT_RECORDED)
     message = _UNSEEN_WAITED_FOR(part=(time, facts.step_ns), unit=unit(recording), call=f"`{name}`")
     return StepBound("none", message, None).qualified(_NOT_RECORDED)
+
+
+def _of_reads(facts: Facts, recording: Recording) -> StepBound | None:
+    """The headline of a loop that reads values one by one for most of a step, too quickly for waits; else None."""
+    reads = facts.find("value_reads", ValueReads)
+    if reads is None or not reads.lines or not reads.readings:
+        return None
+    time, each = facts.per_step(reads.time_ns), reads.time_ns / reads.readings
+    if not MOST * facts.step_ns <= time <= facts.step_ns or each > _QUICK_NS:
+        return None
+    calls = round(facts.per_step(reads.readings))
+    call = "aten::item" if reads.lines[0].is_line else reads.lines[0].name
+    message = _READS(part=(time, facts.step_ns), unit=unit(recording), calls=calls, call=f"`{call}`")
+    found = StepBound("host", message, time / facts.step_ns).qualified(_NOT_RECORDED)
+    return found.and_says(_READS_WHY, time=each)
 
 
 def with_late_start(facts: Facts, found: StepBound) -> StepBound:
