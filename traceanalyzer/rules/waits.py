@@ -16,7 +16,6 @@ from msgspec.structs import replace
 
 from traceanalyzer.analyzers.host.pauses import HostPauses, pauses_at
 from traceanalyzer.analyzers.idle.step_idle import AFTER_WAITS, waits_at
-from traceanalyzer.analyzers.memory.cache_clears import CacheClears
 from traceanalyzer.analyzers.tables.kinds import RowKind
 from traceanalyzer.analyzers.waits import Synchronization, Synchronizations
 from traceanalyzer.analyzers.waits.device_wide import DeviceSync, DeviceSyncs, is_device_wide
@@ -99,7 +98,7 @@ def _item(facts: Facts, limits: Limits) -> Drafts:
 
 def _need_gain(facts: Facts, gain: float) -> None:
     """Raise Missing where little is gained, because calls that give memory back wait for the device in most steps."""
-    clears = facts.find("cache_clears", CacheClears)
+    clears = program.cache_clears(facts)
     if clears is None or not clears.frees or gain >= _MOVES * facts.step_ns:
         return
     if 2 * clears.cleared_steps >= clears.steps >= 2:

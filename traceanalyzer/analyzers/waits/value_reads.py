@@ -18,7 +18,11 @@ from collections.abc import Iterator
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers.waits.distribution_checks import READING, check_frames, checks_without_frames
+from traceanalyzer.analyzers.waits.distribution_checks import (
+    READING,
+    check_frames,
+    checks_without_frames,
+)
 from traceanalyzer.knowledge import marks
 from traceanalyzer.report.message import Text
 from traceanalyzer.structure import gaps, host_activity
@@ -280,7 +284,11 @@ def _with_operands(begin: I64, at: I64, bounds: I64, walls: I64, printing: Bool,
     nearest = np.maximum.accumulate(np.where(printing, np.arange(len(printing)), -1))
     selects = nearest[begin]
     isfinite = np.where(selects > 0, nearest[np.maximum(selects - 1, 0)], selects)
-    first = np.where((begin - isfinite <= _BETWEEN) & (isfinite >= 0), isfinite, begin - np.minimum(before, _BETWEEN))
+    first = np.where(
+        (begin - isfinite <= _BETWEEN) & (isfinite >= 0),
+        isfinite,
+        begin - np.minimum(before, _BETWEEN),
+    )
     previous = np.concatenate(([-1], at))[bounds[:-1]]
     wall = np.searchsorted(walls, walls[begin])  # the first operator after a node that ends a run
     operand: I64 = np.maximum(np.maximum(first, wall), previous + 1)
@@ -371,7 +379,13 @@ def _places(context: Context, found: ValueRuns, rows: I64) -> Iterator[tuple[str
 def _line(found: ValueRuns, name: str, runs: list[int], *, is_line: bool) -> ReadLine:
     time = found.end_ns[runs] - found.start_ns[runs]
     longest = runs[int(time.argmax())]
-    return ReadLine(name, is_line, int(found.readings[runs].sum()), int(time.sum()), int(found.start_ns[longest]))
+    return ReadLine(
+        name,
+        is_line,
+        int(found.readings[runs].sum()),
+        int(time.sum()),
+        int(found.start_ns[longest]),
+    )
 
 
 def _is_mark(context: Context) -> Bool:
@@ -383,7 +397,10 @@ def _is_mark(context: Context) -> Bool:
 
 
 _READINGS = Need(
-    Text("skip-no-value-reads", "the program reads no values of tensors one after another in its steps"),
+    Text(
+        "skip-no-value-reads",
+        "the program reads no values of tensors one after another in its steps",
+    ),
     lambda context: len(context.cached(value_runs).start_ns),
 )
 ANALYSES = (Analysis(460, "value_reads", ValueReads, analyze, needs=(_READINGS,), is_of_steps=True),)

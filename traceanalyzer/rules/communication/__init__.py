@@ -352,9 +352,7 @@ def _many(facts: Facts, limits: Limits) -> Drafts:
 
 
 def _many_on_devices(facts: Facts, limits: Limits) -> Drafts:
-    all_rows: tuple[communication.CollectiveRow, ...] = rows_of(
-        facts.need("communication", communication.Communication)
-    )
+    all_rows = late_rank.collectives(facts)
     if not program.may_train(facts):
         raise Missing(_MANY.text("inference")())
     rows = tuple(row for row in all_rows if row.mean_ns < limits["mean_ns"])

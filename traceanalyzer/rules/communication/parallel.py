@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from math import fsum
 
-from traceanalyzer.analyzers import communication, host
+from traceanalyzer.analyzers import host
 from traceanalyzer.analyzers.communication import Communication, HostCollectives, data_parallel
 from traceanalyzer.analyzers.optimizer import exchanges
 from traceanalyzer.analyzers.optimizer.autograd_passes import Passes
@@ -22,7 +22,7 @@ from traceanalyzer.rules.engine.facts import OperatorFact, if_known
 from traceanalyzer.rules.engine.places import BACKWARD, of_operators
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Facts, Limits, Missing, OfEvents, page
 from traceanalyzer.structure.events import COMMUNICATION, EventSet
-from traceanalyzer.structure.typical import mean, rows_of
+from traceanalyzer.structure.typical import rows_of
 
 _WRAPPER = page("dataparallel")
 _BUBBLE = page("pipeline-bubble")
@@ -156,7 +156,7 @@ def _bubble(facts: Facts, limits: Limits) -> Drafts:
         return
     if pipeline.waiting_ns <= pipeline.other_ns:
         return
-    time = mean(pipeline.waiting_ns, pipeline.steps)
+    time = pipeline.waiting_ns / pipeline.steps
     share = time / facts.step_ns
     if share <= limits["waiting_share"]:
         return
@@ -191,13 +191,7 @@ def _by_messages(facts: Facts, limits: Limits, waits: stage_waits.StageWait) -> 
         "usual": waits.usual_ns,
         "longest": waits.longest_ns,
     }
-    saved, claims, basis = (0.0, waits.ns), {COMMUNICATION: waits.ns}, _BUBBLE.text("basis-messages")()
-    change: HostTime | CollectivesShorter
-    if waits.rows:
-        at = communication.collectives_at(rows=waits.rows)
-        change = CollectivesShorter(saved, basis, saved, claims, at=at, may_wait=False)
-    else:
-        change = HostTime(saved, basis, claims=claims, at=communication.host_collectives_at(kind="recv"))
+    change = stage_waits.change(waits, _BUBBLE.text("basis-messages")())
     summary = _BUBBLE.text("summary-messages") if waits.rows else _BUBBLE.text("summary-one-batch")
     yield Draft((evidence,), change, params, ceiling="high", confidence="C", summary=summary)
 

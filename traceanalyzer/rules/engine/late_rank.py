@@ -183,6 +183,11 @@ def of_one(facts: Facts, found: StepBound, communication_ns: float) -> StepBound
     return said.qualified(_EQUAL_CALLS, usual=row.median_ns, longest=row.max_ns)
 
 
+def collectives(facts: Facts) -> tuple[CollectiveRow, ...]:
+    """Collectives on devices in the typical steps, by operation, group, type and size; they must be known."""
+    return rows_of(facts.need("communication", Communication))
+
+
 def last_equally_long(facts: Facts, rows: Iterable[CollectiveRow]) -> bool:
     """Whether calls of one kind and size take about as long, several in a step: few of them can wait for a rank.
 

@@ -18,6 +18,7 @@ from traceanalyzer.analyzers.kernels.stretched_kernels import StretchedKernels
 from traceanalyzer.analyzers.launches import LaunchFigures
 from traceanalyzer.analyzers.launches.runtime_calls import RuntimeCalls
 from traceanalyzer.analyzers.loader import DataLoader, in_workers
+from traceanalyzer.analyzers.memory.cache_clears import CacheClears
 from traceanalyzer.analyzers.modules.python_lines import PythonLines
 from traceanalyzer.analyzers.optimizer.autograd_passes import Passes
 from traceanalyzer.analyzers.ranks.model import Ranks
@@ -383,3 +384,8 @@ def reads_only_values(facts: Facts) -> bool:
     copies = facts.find("copies", Copies)
     read = [row for row in (copies.rows if copies else ()) if row.kind == "DtoH"]
     return bool(read) and all(row.bytes is not None and row.bytes <= _VALUES * row.calls for row in read)
+
+
+def cache_clears(facts: Facts) -> CacheClears | None:
+    """How often the allocator's cache is emptied; None of a program that never does."""
+    return facts.find("cache_clears", CacheClears)

@@ -6,11 +6,14 @@ from math import fsum
 
 import msgspec
 
+from traceanalyzer.analyzers import communication
 from traceanalyzer.analyzers.communication import CollectiveRow, Communication, HostCollectives
-from traceanalyzer.report.message import Text
+from traceanalyzer.report.message import Message, Text
 from traceanalyzer.rules.engine import program
+from traceanalyzer.rules.engine.change import CollectivesShorter, HostTime
 from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.rules.engine.headlines.step_bound import StepBound, unit
+from traceanalyzer.structure.events import COMMUNICATION
 from traceanalyzer.structure.recording import Recording
 from traceanalyzer.structure.typical import mean, rows_of
 
@@ -63,6 +66,15 @@ def found(facts: Facts) -> StageWait | None:
     longest = max(late, key=lambda row: row.max_ns)
     waited = min(facts.in_collectives(beyond), exposed)
     return StageWait(waited, longest.median_ns or 0.0, longest.max_ns, tuple(rows))
+
+
+def change(waits: StageWait, basis: Message) -> HostTime | CollectivesShorter:
+    """The step without the waiting, or with all of it: what a schedule hides of it depends on all stages."""
+    saved, claims = (0.0, waits.ns), {COMMUNICATION: waits.ns}
+    if not waits.rows:
+        return HostTime(saved, basis, claims=claims, at=communication.host_collectives_at(kind="recv"))
+    at = communication.collectives_at(rows=waits.rows)
+    return CollectivesShorter(saved, basis, saved, claims, at=at, may_wait=False)
 
 
 def _on_host(facts: Facts, exposed_ns: float) -> StageWait | None:

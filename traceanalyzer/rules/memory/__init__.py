@@ -312,7 +312,7 @@ def _is_uncached(facts: Facts, rows: Sequence[runtime_calls.SetUp], usual: int) 
     taken = fsum(count for name, count in calls if "Malloc" in name and "Host" not in name)
     freed = fsum(count for name, count in calls if is_free(name))
     allocates = facts.per_step(sum(row.calls for row in if_known(lambda: facts.operators) if row.name in _ALLOCATING))
-    clears = facts.find("cache_clears", CacheClears)
+    clears = program.cache_clears(facts)
     if clears is not None and clears.frees_in_bursts:
         return False
     return taken >= _UNCACHED * allocates > 0 and freed >= _KEPT * taken

@@ -1,7 +1,6 @@
 """The headline of a trace: what bounds its typical step, what the device does, and what takes the rest of its time.
 
-The device bounds the step if it works nearly all the time. Otherwise the resource that it waits for longest does, if
-that is at least a fifth of the step. All figures are of the typical step, so they agree with the rest of the report.
+The device bounds it if it works nearly all the time, else what it waits for longest, if that is at least a fifth.
 """
 
 from __future__ import annotations
@@ -400,9 +399,9 @@ def _with_device(facts: Facts, own: StepResources, found: StepBound, cause: Mess
     )
     shares = units.adding_up([time / own.step_ns for _, time in times])
     doing = [text(share=share) for (text, _), share in zip(times, shares, strict=True) if share]
-    if cause is not None and shares[-1]:
-        return found.and_says(_DEVICE_BECAUSE, doing=doing, cause=cause)
-    return found.and_says(_DEVICE, doing=doing)
+    if cause is None or not shares[-1]:
+        return found.and_says(_DEVICE, doing=doing)
+    return found.and_says(_DEVICE_BECAUSE, doing=doing, cause=cause)
 
 
 def _with_loader(facts: Facts, found: StepBound, said: dict[str, Any], step_ns: float) -> StepBound:
@@ -430,8 +429,8 @@ def _with_owners(facts: Facts, found: StepBound, said: dict[str, Any], step_ns: 
         found = _named(owners, row, found, step_ns)
     elif fsum(row.idle_self_ns_per_step or 0.0 for row in owners.rows if row.kind in _BARE) >= WORTH * step_ns:
         found = found.and_says(_LEAVES)
-    silent = owners.unowned.idle_self_ns_per_step or 0.0
-    found = found.and_says(_SILENT, part=(silent, step_ns)) if silent >= WORTH * step_ns else found
+    if (silent := owners.unowned.idle_self_ns_per_step or 0.0) >= WORTH * step_ns:
+        found = found.and_says(_SILENT, part=(silent, step_ns))
     return with_long_call(owners, found, step_ns)
 
 
