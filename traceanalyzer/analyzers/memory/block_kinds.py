@@ -100,7 +100,10 @@ def late_gradients(blocks: Lifetimes, kinds: U8, stacks: Sequence[Frames]) -> tu
     Those that the next backward pass adds to are none of them.
     """
     phases = _Phases(blocks, stacks)
-    forward, backward = phases.begins(AllocationPlace.FORWARD), phases.begins(AllocationPlace.BACKWARD)
+    forward, backward = (
+        phases.begins(AllocationPlace.FORWARD),
+        phases.begins(AllocationPlace.BACKWARD),
+    )
     rows = np.flatnonzero((kinds == BlockKind.GRADIENTS) & (blocks.died < blocks.entries))
     start = take_or(forward, np.searchsorted(forward, blocks.born[rows], side="right"), blocks.entries)
     added = take_or(backward, np.searchsorted(backward, start, side="right"), blocks.entries)
@@ -123,7 +126,10 @@ class ZeroedGradients(NamedTuple):
 def zeroed_gradients(blocks: Lifetimes, kinds: U8, stacks: Sequence[Frames]) -> ZeroedGradients:
     """Gradients that live from an update of the optimizer through the next forward and backward pass."""
     phases = _Phases(blocks, stacks)
-    backward, updates = phases.begins(AllocationPlace.BACKWARD), phases.begins(AllocationPlace.OPTIMIZER)
+    backward, updates = (
+        phases.begins(AllocationPlace.BACKWARD),
+        phases.begins(AllocationPlace.OPTIMIZER),
+    )
     found = [np.zeros((4, 0), np.int64)]
     for start in phases.begins(AllocationPlace.FORWARD).tolist():
         update, again = int(updates[updates < start].max(initial=BEFORE)), _next(backward, start)
@@ -211,7 +217,11 @@ class _Phases:
 
     def at(self, entry: I64) -> I64:
         """The part that runs at each entry; `AllocationPlace.UNKNOWN` before the first."""
-        return take_or(self.place, np.searchsorted(self.entry, entry, side="right") - 1, int(AllocationPlace.UNKNOWN))
+        return take_or(
+            self.place,
+            np.searchsorted(self.entry, entry, side="right") - 1,
+            int(AllocationPlace.UNKNOWN),
+        )
 
     def outlive(self, blocks: Lifetimes, place: I64) -> Bool:
         """Whether each block lives when another part than its own allocates, or at the dump if none does."""

@@ -1,15 +1,14 @@
 """What does a training on several ranks exchange too often, and how long does it wait as a stage of a pipeline?
 
-Only the last backward pass before an update has to exchange its gradients.
+Only the last backward pass before an update has to exchange its gradients. In a pipeline, parts of a batch
+(micro-batches) pass through stages on several ranks. A stage receives activations, computes a forward pass, sends its
+result, and does the same with gradients. So between messages (`c10d::send`, `c10d::recv_`) lie whole passes: each
+backward pass evaluates what one forward pass between two messages has created, and the passes come in the same order
+(GPipe, 1F1B). Exchanges within a layer (ring attention) cut forward passes into pieces, which one backward pass
+evaluates from the last to the first; exchanges of embeddings are all-to-all.
 
-In a pipeline, parts of a batch (micro-batches) pass through stages on several ranks. A stage receives activations,
-computes a forward pass, sends its result, and does the same with gradients. So between messages (`c10d::send`,
-`c10d::recv_`) lie whole passes: each backward pass evaluates what one forward pass between two messages has created,
-and the passes come in the same order (GPipe, 1F1B). Exchanges within a layer (ring attention) cut forward passes into
-pieces, which one backward pass evaluates from the last to the first; exchanges of embeddings are all-to-all.
-
-A stage waits in a full pipeline only if it is faster than others, but always before its first forward pass (the stages
-before it fill), before its first backward pass, and in backward passes after its last forward pass (they drain).
+In a full pipeline only a fast stage waits; each one does before its first forward and its first backward pass (the
+stages before it fill), and in backward passes after its last forward pass (they drain).
 """
 
 from __future__ import annotations
@@ -29,6 +28,7 @@ from traceanalyzer.structure.events import Occurrences, event_set
 from traceanalyzer.structure.module_calls import owners
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.sums import members
+from traceanalyzer.structure.typical import mean
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, UNKNOWN, Bool, take_or
@@ -206,6 +206,11 @@ class Pipeline(msgspec.Struct, frozen=True):
     """The longest of the waits, at most five, the longest first."""
     is_on_host: bool
     """Whether messages are those of a library on the CPU."""
+
+    @property
+    def waiting_ns_per_step(self) -> float:
+        """The waiting of a step."""
+        return mean(self.waiting_ns, self.steps)
 
 
 class _Segments(msgspec.Struct, frozen=True):

@@ -38,7 +38,16 @@ told (own choice: as steps are left out)."""
 _NAMED_STEPS = 3
 _RANGES = 12
 """Named in a text; the result has all."""
-__all__ = ["Ranks", "damaged", "doubts", "join", "of_every_step", "of_typical_steps", "uneven", "with_common_steps"]
+__all__ = [
+    "Ranks",
+    "damaged",
+    "doubts",
+    "join",
+    "of_every_step",
+    "of_typical_steps",
+    "uneven",
+    "with_common_steps",
+]
 
 
 def join(members: Mapping[int, Member], world_size: int | None = None) -> Ranks:
@@ -197,7 +206,11 @@ def uneven(ranks: Ranks) -> Iterator[Loss]:
         if abs(step.mean_ns - typical) > _UNEVEN * typical:
             yield Loss(text, 1, {"step": step.name, "time": step.mean_ns, "typical": typical})
         if (step.longest_wait_ns or 0) > _UNEVEN * typical:
-            params = {"step": step.name, "rank": step.longest_wait_rank, "wait": step.longest_wait_ns}
+            params = {
+                "step": step.name,
+                "rank": step.longest_wait_rank,
+                "wait": step.longest_wait_ns,
+            }
             yield Loss("q-ranks-wait-once", 1, {**params, "operation": step.longest_wait_in or ""})
 
 

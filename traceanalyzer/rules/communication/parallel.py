@@ -156,7 +156,7 @@ def _bubble(facts: Facts, limits: Limits) -> Drafts:
         return
     if pipeline.waiting_ns <= pipeline.other_ns:
         return
-    time = pipeline.waiting_ns / pipeline.steps
+    time = pipeline.waiting_ns_per_step
     share = time / facts.step_ns
     if share <= limits["waiting_share"]:
         return

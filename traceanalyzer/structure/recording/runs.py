@@ -56,7 +56,12 @@ class RepeatedRun(msgspec.Struct, frozen=True):
 
 
 def with_waits(
-    context: Context, threads: Sequence[int | None], kind: I64, start_ns: I64, end_ns: I64, after_ns: int = 0
+    context: Context,
+    threads: Sequence[int | None],
+    kind: I64,
+    start_ns: I64,
+    end_ns: I64,
+    after_ns: int = 0,
 ) -> Items:
     """Operators or launches with the waits of their threads that are in none of them; ascending, without overlap."""
     waits = context.cached(host_activity.waits)
@@ -227,7 +232,10 @@ def rare_ones(kind: I64, one: I64) -> Bool:
 
 def passing_ones(kind: I64) -> Bool:
     """Which items are of a kind that comes only in a part of a sequence, not nearly from its begin to its end."""
-    positions, (first, last) = np.arange(len(kind)), (np.full(int(kind.max(initial=0)) + 1, n) for n in (len(kind), 0))
+    positions, (first, last) = (
+        np.arange(len(kind)),
+        (np.full(int(kind.max(initial=0)) + 1, n) for n in (len(kind), 0)),
+    )
     np.minimum.at(first, kind, positions)
     np.maximum.at(last, kind, positions)
     found: Bool = ((first > _PART * len(kind)) | (last < (1 - _PART) * len(kind)))[kind]

@@ -10,7 +10,11 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers.operators.key_averages.events import AveragedEvents, EventKind, EventOwners
+from traceanalyzer.analyzers.operators.key_averages.events import (
+    AveragedEvents,
+    EventKind,
+    EventOwners,
+)
 from traceanalyzer.structure.sums import sum_by
 from traceanalyzer.trace.distinct import stable_order
 from traceanalyzer.trace.model import Trace
@@ -54,7 +58,10 @@ def measure(trace: Trace, events: AveragedEvents) -> Figures:
     children = np.flatnonzero((nesting.parent != NO_PARENT) & ~nesting.duplicate)
     return Figures(
         counted,
-        (*_cpu_times(elapsed, cpu, nesting, children), *_device_times(events, elapsed, cpu, nesting)),
+        (
+            *_cpu_times(elapsed, cpu, nesting, children),
+            *_device_times(events, elapsed, cpu, nesting),
+        ),
         _memory(trace, events, cpu, nesting, children),
     )
 
