@@ -6,7 +6,6 @@ result, and does the same with gradients. So between messages (`c10d::send`, `c1
 backward pass evaluates what one forward pass between two messages has created, and the passes come in the same order
 (GPipe, 1F1B). Exchanges within a layer (ring attention) cut forward passes into pieces, which one backward pass
 evaluates from the last to the first; exchanges of embeddings are all-to-all.
-
 In a full pipeline only a fast stage waits; each one does before its first forward and its first backward pass (the
 stages before it fill), and in backward passes after its last forward pass (they drain).
 """

@@ -239,7 +239,7 @@ def _fragment(context: Context) -> Iterator[WorkloadEvidence]:
 def _unread(context: Context) -> Iterator[WorkloadEvidence]:
     """A device of which nothing was recorded; of whole steps operators show what they are, wherever they compute."""
     sign = unrecorded_work.unread_device(context)
-    is_whole = _trains(context) or len(program_steps(context).typical) > 1
+    is_whole = len(program_steps(context).typical) > 1
     if sign is not None and not is_whole and not len(context.trace.launches) and not marks.is_of_mac(sign):
         yield WorkloadEvidence("no-device-events", sign)
 
