@@ -89,7 +89,7 @@ def dropping(*, draws: int = 4, dropouts: int = 4, backward: bool = False) -> Tr
 
 def test_dropouts_that_draw_are_told_with_their_time() -> None:
     (finding,) = findings(dropping(), RULE)
-    assert finding.summary.id == "batch-norm-not-eval-summary-dropout"
+    assert finding.summary.id == "batch-norm-not-eval-summary-dropout~trace"  # no steps are marked
     assert finding.summary.params["dropouts"] == 4
     assert finding.code == "model.eval()"
     assert finding.saving is not None

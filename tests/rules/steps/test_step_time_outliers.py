@@ -100,9 +100,9 @@ def inputs_of_other_shapes() -> TraceBuilder:
     return passes(*UNEVEN, shapes=lambda number: [64 if UNEVEN[number] < 1500 else 128, 64])
 
 
-def without_shapes(*durations: int) -> TraceBuilder:
-    """Passes of an operator on a CPU, whose shapes are not recorded."""
-    calls = [[Call("aten::addmm", duration), Call("aten::argmax", 10)] for duration in durations]
+def without_shapes(*durations: int, last: str = "aten::argmax") -> TraceBuilder:
+    """Passes of an operator on a CPU, whose shapes are not recorded, and of a short last one."""
+    calls = [[Call("aten::addmm", duration), Call(last, 10)] for duration in durations]
     trace = TraceBuilder()
     host = Host(trace, at=10)
     for number, inner in enumerate(calls):
@@ -146,8 +146,11 @@ def test_without_shapes_nothing_tells_that_the_work_is_the_same() -> None:
 
 def test_steps_that_grow() -> None:
     """The first step is left aside; of the others four and five are a quarter."""
-    (finding,) = findings(fires_where_a_sequence_grows(), RULE)
+    backward = "autograd::engine::evaluate_function: AddmmBackward0"
+    (finding,) = findings(without_shapes(*GROWING, last=backward), RULE)
     assert (finding.summary.id, finding.severity) == ("step-time-outliers-summary-growing", "low")
+    (finding,) = findings(fires_where_a_sequence_grows(), RULE)
+    assert (finding.summary.id, finding.severity) == ("step-time-outliers-summary-generation", "medium")
     assert finding.summary.params["first"] == pytest.approx(2_195_000 + 10_000 + AROUND)
     assert finding.summary.params["last"] == pytest.approx(2_920_000 + 10_000 + AROUND)
 
