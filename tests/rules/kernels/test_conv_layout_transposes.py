@@ -63,6 +63,15 @@ def test_at_least_half_of_the_turning_goes_away() -> None:
     assert finding.summary.params["calls"] == 2
 
 
+def test_convolutions_of_volumes_have_a_layout_of_their_own() -> None:
+    works = [kernel(TO_LAST, 1000), kernel(TF32_CONVOLUTION, 6000), kernel(TO_FIRST, 1000)]
+    (finding,) = findings(training([Call("aten::conv3d", works), addition(2000)], device=A100), RULE)
+    assert finding.code is not None
+    assert finding.code.count("torch.channels_last_3d") == 2
+    (finding,) = findings(fires(), RULE)
+    assert "3d" not in (finding.code or "")
+
+
 def test_a_table_tells_by_names() -> None:
     (finding,) = findings(fires_in_a_table(), RULE)
     assert finding.saving is not None

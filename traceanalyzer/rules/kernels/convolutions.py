@@ -15,6 +15,7 @@ from traceanalyzer.knowledge.kernel_classes import KernelClass
 from traceanalyzer.report.message import Text
 from traceanalyzer.rules.engine import program
 from traceanalyzer.rules.engine.event_times import EventTimes
+from traceanalyzer.rules.engine.facts import if_known
 from traceanalyzer.rules.engine.processor import Processor
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, EventSet, Facts, Limits, Missing, OfEvents, page
 from traceanalyzer.structure.events import ITS_OWN
@@ -26,6 +27,7 @@ _ALGORITHMS = page("cudnn-benchmark-off")
 _REMAINS = 0.5
 """Share of the layout conversions that is surely saved (own choice)."""
 _TRANSPOSE = re.compile(r"nchwToNhwc|nhwcToNchw|nchw2nhwc|nhwc2nchw|nhwcAddPadding|batched_transpose", re.IGNORECASE)
+_IN_3D = (_TRANSPOSES.code or "").replace("channels_last", "channels_last_3d")
 _CONVOLUTIONS = ("aten::cudnn_convolution", "aten::miopen_convolution", "aten::convolution", "aten::conv2d")
 _NO_SEARCH = "torch.backends.cudnn.benchmark = False"
 _BATCH_NORM = "aten::batch_norm"
@@ -69,7 +71,14 @@ def _transposes(facts: Facts, limits: Limits) -> Drafts:
     calls = facts.per_step(sum(kernel.calls for kernel in rows))
     change = work.shorter((_REMAINS, 1.0), _TRANSPOSES.text("basis")(remains=_REMAINS), host=ITS_OWN)
     evidence = _TRANSPOSES.evidence(limits, "gpu_share", work.share, facts.kernel_places(rows))
-    yield Draft((evidence,), change, {**work.figures(), "calls": round(calls)})
+    params = {**work.figures(), "calls": round(calls)}
+    yield Draft((evidence,), change, params, code=_IN_3D if _is_in_3d(facts) else None)
+
+
+def _is_in_3d(facts: Facts) -> bool:
+    """Whether convolutions are of volumes or videos, whose layout has a name of its own."""
+    names = {row.name for row in if_known(lambda: facts.operators)}
+    return "aten::conv3d" in names and "aten::conv2d" not in names
 
 
 def _convolves_on_tensor_cores(facts: Facts) -> bool:
