@@ -381,3 +381,33 @@ def test_other_work_before_the_steps_that_is_most_of_a_trace_is_named_by_its_own
 def test_start_up_that_is_less_than_half_of_the_trace_does_not_lead() -> None:
     (headline,) = report(loaded(200)).headlines
     assert headline.message.text.startswith("Limited by GPU compute: ")
+
+
+def _reading_one_by_one(readings: int, each: int) -> TraceBuilder:
+    """Steps with an operator of cuDNN whose kernels were not recorded, and a loop that reads values one by one."""
+    trace, at = TraceBuilder(), 0
+    for number in range(4):
+        length = 1000 + readings * each
+        trace.step(number, at, length)
+        trace.op("aten::cudnn_convolution", at + 10, 100)
+        for turn in range(readings):
+            begin = at + 500 + turn * each
+            trace.op("aten::select", begin, 3)
+            trace.op("aten::item", begin + 4, each - 6)
+            trace.op("aten::_local_scalar_dense", begin + 5, each - 8)
+        at += length
+    return trace
+
+
+def test_a_loop_of_quick_readings_is_said_though_the_gpu_was_not_recorded() -> None:
+    (found,) = report(_reading_one_by_one(200, 20)).headlines
+    assert found.bound == "host"
+    assert found.message.text == (
+        "The CPU reads single values in a loop: 4.0 of the 5.0 ms of each step, 200 times `aten::item`."
+    )
+    assert "Reading takes 20 us a turn, mostly Python and operators" in found.text
+
+
+def test_long_readings_wait_for_the_gpu_that_was_not_recorded() -> None:
+    (found,) = report(_reading_one_by_one(20, 400)).headlines
+    assert "the CPU waits for it" in found.text

@@ -18,6 +18,7 @@
     host_waits             waits for loaders and for devices
     line_times             which lines of Python run during times that go through several functions
     late_starts            kernels that start late although their device is free
+    first_uses             when code was most likely compiled or loaded although nothing is recorded of that
     launch_calls           which calls launch graphs
     repeated_calls         where the program calls the same few operators over and over
     tensor_loops           loops of the program over tensors, such as its parameters

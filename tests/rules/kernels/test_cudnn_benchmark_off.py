@@ -108,6 +108,13 @@ def searching(*, waits: int = 8, kinds: int = 4, steps: int = 5, searched: int =
     return trace
 
 
+def test_edge_search_share() -> None:
+    # algorithms run for eight times 2 ms in each step, and something else for half a millisecond
+    share = 16 / 16.5
+    assert findings(searching(), RULE, {"search_share": share}) == []
+    assert findings(searching(), RULE, {"search_share": share - 1e-9})
+
+
 def test_a_search_in_each_step_is_said_first() -> None:
     found = report(searching())
     (headline,) = found.headlines
