@@ -166,3 +166,19 @@ def test_a_line_is_that_of_the_program_around_a_library(around: str, expected: s
     (code,) = host_activity.python_lines(context, np.zeros(1, np.int32), np.array([110_000])).tolist()
     # main is around most of the recording, and tells less than the function of the library
     assert context.trace.names[code] == expected
+
+
+@pytest.mark.parametrize(
+    ("at", "duration", "loads"),
+    [(0, 180_000, True), (0, 20_000, False), (400_000, 180_000, False)],
+    ids=["first", "frees a lot", "after work"],
+)
+def test_a_device_is_initialized_by_freeing_memory_before_any_was_taken(at: int, duration: int, loads: bool) -> None:
+    """`cudaFree(0)` makes the driver create its context; later it waits for what runs."""
+    trace = TraceBuilder()
+    trace.launch("cudaFree", at, duration)
+    trace.launch("cudaMalloc", 200_000, 500)
+    trace.launch_kernel("kernel", 300_000, 50_000, at=299_990, call_dur=5)
+    context = Context(read_built(trace))
+    names = [context.trace.names[code] for code in context.trace.launches.name[host_activity.loading_calls(context)]]
+    assert names == ["cudaFree"] * loads

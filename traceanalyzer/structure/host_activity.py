@@ -26,6 +26,8 @@ from traceanalyzer.trace.tree import NO_PARENT, Tree
 _LOADING_OVERHEAD = frozenset({"Runtime Triggered Module Loading", "Lazy Function Loading", "Driver Compiler"})
 FIRST_USE_NS = 1_000_000
 """Own choice: launch calls take about 5 us; a call that takes 200 times as long does more than launch."""
+_CONTEXT_NS = 50_000_000
+"""Least time in ns in which a driver creates its context (own choice: it takes 100 ms and more, freeing far less)."""
 _FEW = 16
 """Number of points per slice from which on points outside of all slices are removed first (own choice)."""
 _DIRECTION = re.compile(r"\b([HMDSPA])(?:to|2)([HMDSPA])\b")
@@ -106,7 +108,17 @@ def loading_calls(context: Context) -> I64:
     names, launches = context.trace.names, context.trace.launches
     by_name = names.where(is_loading)[launches.name]
     slow = names.where(_has_no_reason)[launches.name]
-    return np.flatnonzero(by_name | (slow & (launches.dur_ns >= FIRST_USE_NS)))
+    return np.flatnonzero(by_name | (slow & (launches.dur_ns >= FIRST_USE_NS)) | _creates_context(context))
+
+
+def _creates_context(context: Context) -> Bool:
+    """Whether a call frees memory, for long, before any was taken and anything ran: so torch initializes a device."""
+    names, launches, device = context.trace.names, context.trace.launches, context.trace.device
+    works = names.where(is_taking)[launches.name]
+    works[context.links.calls] = True
+    begun = min(times.min(initial=np.iinfo(np.int64).max) for times in (launches.start_ns[works], device.start_ns))
+    creates: Bool = names.where(is_free)[launches.name] & (launches.dur_ns >= _CONTEXT_NS) & (launches.end_ns <= begun)
+    return creates
 
 
 def own_times(context: Context) -> I64:
