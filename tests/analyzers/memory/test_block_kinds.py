@@ -9,9 +9,10 @@ import pytest
 
 from tests.simulation.allocator.snapshots import MIB, recorded, snapshot
 from tests.simulation.allocator.written import A, Written
-from traceanalyzer.analyzers.memory.block_kinds import BlockKind, bytes_by_kind, kinds_of, late_gradients
-from traceanalyzer.structure.block_lifetimes import lifetimes
+from traceanalyzer.analyzers.memory.block_kinds import BlockKind, kinds_of, late_gradients
+from traceanalyzer.structure.block_lifetimes import Lifetimes, lifetimes
 from traceanalyzer.trace.memory_snapshot import MemorySnapshot
+from traceanalyzer.trace.table import U8
 
 SETUP = "torch/nn/init.py:normal_ < model.py:__init__ < train.py:main"
 FORWARD = "model.py:forward < /torch/nn/modules/module.py:_call_impl < train.py:main"
@@ -268,16 +269,11 @@ def test_states_have_the_size_of_parameters() -> None:
     assert program.kinds() == [P, U, S, T]
 
 
-def test_bytes_at_an_entry() -> None:
-    """Entries 1 and 2 allocate."""
-    program = Program()
-    program.make(0, SETUP)
-    program.make(1, FORWARD)
-    device = program.memory()
-    blocks = lifetimes(device)
-    kinds = kinds_of(blocks, snapshot({"segments": [], "device_traces": []}).stacks)
-    assert bytes_by_kind(blocks, kinds, 0) == {}
-    assert bytes_by_kind(blocks, kinds, 2) == {U: 4 * MIB}
+def bytes_by_kind(blocks: Lifetimes, kinds: U8, entry: int) -> dict[BlockKind, int]:
+    """Requested bytes of the blocks that live after an entry; kinds without any are left out."""
+    rows = blocks.alive_at(entry)
+    found = {kind: int(blocks.requested[rows[kinds[rows] == kind]].sum()) for kind in BlockKind}
+    return {kind: size for kind, size in found.items() if size}
 
 
 @pytest.mark.corpus

@@ -260,7 +260,7 @@ def thread_costs(context: Context, thread: int) -> tuple[I64, I64]:
     part = tree.threads.get(thread, slice(0, 0))
     time = kept.within(tree.start_ns, tree.end_ns)
     own = (time - tree.child_sums(time))[part]
-    device, owner = context.cached(device_time), context.cached(launch_owners)
+    device = context.cached(device_time)
     rows = np.flatnonzero((launches.thread == thread) & (device > 0) & kept.contains(launches.start_ns))
     owner = index.of_launches(context, rows) % (count + 1)
     return sum_by(index.owner[part], own, count), sum_by(owner, device[rows], count + 1)

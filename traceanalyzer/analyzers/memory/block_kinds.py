@@ -11,7 +11,7 @@ the name of a function says that a model is made or read, as `load_weights` does
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -179,13 +179,6 @@ def forward_passes(blocks: Lifetimes, kinds: U8, stacks: Sequence[Frames]) -> tu
     rows = np.flatnonzero((kinds == BlockKind.ACTIVATIONS) & (is_freed | is_left))
     number = np.searchsorted(backward, blocks.born[rows], side="right")
     return tuple(rows[own] for _, own in members(number))
-
-
-def bytes_by_kind(blocks: Lifetimes, kinds: U8, entry: int) -> Mapping[BlockKind, int]:
-    """Requested bytes of the blocks that live after an entry; kinds without any are left out."""
-    rows = blocks.alive_at(entry)
-    found = {kind: int(blocks.requested[rows[kinds[rows] == kind]].sum()) for kind in BlockKind}
-    return {kind: size for kind, size in found.items() if size}
 
 
 class _Phases:

@@ -41,11 +41,6 @@ class RecordedMemory(msgspec.Struct, frozen=True, eq=False):
     """Most bytes that were reserved at once, as recorded."""
     settings: AllocatorSettings
 
-    @property
-    def begins_empty(self) -> bool:
-        """Whether nothing was reserved before the history, so that all of it is known."""
-        return not self.ranges
-
 
 def recorded_memory(device: DeviceMemory, settings: AllocatorSettings) -> RecordedMemory | Obstacle:
     """The history of one device, or why it cannot be replayed."""
